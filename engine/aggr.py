@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""aggr_kprobe: the entry of kprobe_table that stands for all probes at one address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.kprobe import (
+    Kprobe,
+    KprobeFlag,
+    OptimizedKprobe,
+    kprobe_aggrprobe,
+    kprobe_disabled,
+    kprobe_ftrace,
+    kprobe_gone,
+    kprobe_optready,
+)
+from engine.ktypes import KAddr
+from engine.state import State
+
+
+def addr_of(p: Kprobe) -> KAddr:
+    """The address of a registered probe."""
+    assert p.addr is not None
+    return p.addr
+
+
+def aggr_pre_handler(p: Kprobe, regs: Any) -> int:
+    """Call the pre_handlers of the list, until one has changed where to go on.
+
+    For probes whose handlers are all Python; where one is guest code the runtime
+    walks the list itself.
+
+    Context: hit.
+    Kernel: aggr_pre_handler()
+    """
+    for kp in p.list:
+        handler = kp.pre_handler
+        if callable(handler) and not kprobe_disabled(kp) and handler(kp, regs):
+            return 1
+    return 0
+
+
+def aggr_post_handler(p: Kprobe, regs: Any, flags: int) -> None:
+    """Call the post_handlers of the list.
+
+    Context: hit.
+    Kernel: aggr_post_handler()
+    """
+    for kp in p.list:
+        handler = kp.post_handler
+        if callable(handler) and not kprobe_disabled(kp):
+            handler(kp, regs, flags)
+
+
+def copy_kprobe(ap: Kprobe, p: Kprobe) -> None:
+    """Give p what the architecture keeps of ap: the same objects, not copies.
+
+    Kernel: copy_kprobe()
+    """
+    p.opcode = ap.opcode
+    p.ainsn = ap.ainsn
+    p.site = ap.site
+
+
+def _covered(st: State, op: OptimizedKprobe) -> list[int]:
+    first = addr_of(op) + 1
+    last = first + st.arch.max_optimized_length
+    return [
+        a
+        for a in range(first, last)
+        if st.arch.arch_within_optimized_kprobe(op, KAddr(a))
+    ]
+
+
+def prepare_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
+    """Try to prepare the detour buffer.
+
+    Context: control.
+    Kernel: prepare_optimized_kprobe()
+    """
+    if not st.optprobes or op.optinsn is not None or kprobe_ftrace(op):
+        return
+    st.arch.arch_prepare_optimized_kprobe(op)
+    if kprobe_optready(op):
+        for a in _covered(st, op):
+            st.opt_covered.setdefault(a, []).append(op)
+
+
+def remove_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
+    """Give the detour buffer back, if there is one.
+
+    Context: control.
+    Kernel: arch_remove_optimized_kprobe()
+    """
+    if kprobe_optready(op):
+        for a in _covered(st, op):
+            st.opt_covered[a].remove(op)
+            if not st.opt_covered[a]:
+                del st.opt_covered[a]
+    st.arch.arch_remove_optimized_kprobe(op)
+
+
+def alloc_aggr_kprobe(st: State, p: Kprobe) -> OptimizedKprobe:
+    """A new aggr_kprobe for the address of p, with a detour buffer if there can be one.
+
+    Context: control.
+    Kernel: alloc_aggr_kprobe()
+    """
+    op = OptimizedKprobe(addr=p.addr, pre_handler=aggr_pre_handler)
+    op.flags = p.flags & KprobeFlag.FTRACE
+    prepare_optimized_kprobe(st, op)
+    return op
+
+
+def init_aggr_kprobe(st: State, ap: OptimizedKprobe, p: Kprobe) -> None:
+    """Let ap take the place of p in the table, and p be the first on its list.
+
+    Context: control.
+    Kernel: init_aggr_kprobe()
+    """
+    copy_kprobe(p, ap)
+    ap.flags = p.flags & ~KprobeFlag.OPTIMIZED
+    if p.post_handler and not kprobe_gone(p):
+        ap.post_handler = aggr_post_handler
+    if p.break_handler and not kprobe_gone(p):
+        ap.break_handler = p.break_handler
+    ap.list.insert(0, p)
+    st.hash_replace(ap, addr_of(ap))
+
+
+def free_aggr_kprobe(st: State, ap: Kprobe) -> None:
+    """Give back slot and detour buffer.
+
+    Context: control.
+    Kernel: free_aggr_kprobe()
+    """
+    assert isinstance(ap, OptimizedKprobe)
+    remove_optimized_kprobe(st, ap)
+    st.arch.arch_remove_kprobe(ap)
+
+
+def aggr_kprobe_disabled(ap: Kprobe) -> bool:
+    """Whether all probes on the list are disabled.
+
+    Kernel: aggr_kprobe_disabled()
+    """
+    return all(kprobe_disabled(kp) for kp in ap.list)
+
+
+def kprobe_nmissed(st: State, p: Kprobe) -> int:
+    """How often p was hit while it could not be handled.
+
+    Context: control.
+    Kernel: kprobe.nmissed
+    """
+    if p.handler is None:
+        return p.nmissed
+    assert not kprobe_aggrprobe(p)
+    return st.arch.nmissed(p)

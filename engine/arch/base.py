@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What an architecture gives the core: the kernel's arch_* hooks.
+
+Checklist for one more architecture: a folder engine/arch/NAME with a class that has
+every member below and is made as Class(machine), a row in engine/arches.py, a guest
+image with its guest/runtime assembly, the register names of fetch arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from engine.kprobe import Kprobe, OptimizedKprobe
+from engine.ktypes import KAddr
+from engine.machine import Machine
+from engine.rethook import Rethook
+from engine.slots import KprobeInsnCache
+
+
+class Core(Protocol):
+    """What the core gives its architecture; engine.state.State is it."""
+
+    machine: Machine
+    # address -> the probe or the aggr_kprobe standing for several; the core alone
+    # changes it.  kprobe_table.get(addr) is the kernel's get_kprobe().
+    kprobe_table: dict[KAddr, Kprobe]
+    # each cache of slots that the architecture makes goes here: such addresses are
+    # refused as probe points and kallsyms shows the pages
+    insn_caches: list[KprobeInsnCache]
+    kprobes_on_ftrace: bool  # False: entry nops are ordinary instructions
+
+
+class Arch(Protocol):
+    """Every method is for control context unless it says otherwise.
+
+    p is an entry of kprobe_table (a plain probe or an aggr_kprobe) unless it says
+    otherwise.  p.ainsn, p.opcode and p.site belong to the architecture; the core only
+    hands the same objects on from a plain probe to the aggr_kprobe that replaces it
+    and to the probes that join it.
+    """
+
+    name: str
+    max_optimized_length: int  # bytes that a jump and its instructions can cover
+    # guest code of the pre_handler of a return probe's entry: what a Kretprobe's kp
+    # gets as pre_handler, with rethook.addr as its data.  Kernel: pre_handler_kretprobe
+    pre_handler_kretprobe: KAddr
+    # guest code of a jprobe with guest code as entry, whose address is its data, and
+    # the break_handler of every jprobe.  Kernel: setjmp_pre_handler, longjmp_...
+    setjmp_pre_handler: KAddr
+    longjmp_break_handler: KAddr
+    # names of functions that cannot have return probes.  Kernel: kretprobe_blacklist
+    kretprobe_blacklist: Sequence[str]
+    # for the arguments of kprobe events: offsets in struct pt_regs by register name;
+    # the registers of a function's first arguments, its return value and the stack
+    register_offsets: Mapping[str, int]
+    argument_registers: Sequence[str]
+    return_register: str
+    stack_register: str
+
+    def arch_init_kprobes(self, core: Core) -> None:
+        """Called once, by State: keep the core, hook traps, load the runtime."""
+
+    def kprobe_breakpoint_size(self) -> int: ...
+
+    def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
+        """Also true for the engine's own guest code: runtime image, stubs."""
+
+    def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
+        """(address of the probe, whether that is the function's entry)."""
+
+    def arch_prepare_kprobe(self, p: Kprobe) -> None:
+        """Check the instruction, copy it to a slot and analyse it.
+
+        Sets p.opcode, p.ainsn and p.site.  When it raises, nothing is left allocated.
+        EILSEQ: not an instruction boundary; EINVAL: an instruction that cannot be
+        probed (int3, BUG site, refused kinds); ENOMEM: no slot.
+        """
+
+    def arch_remove_kprobe(self, p: Kprobe) -> None:
+        """Give back slot, site and stub, for use after a quiescent state.
+
+        The text is not touched: it is disarmed, or is gone.  A second call for the
+        same ainsn does nothing.
+        """
+
+    def arch_arm_kprobe(self, p: Kprobe) -> None: ...
+
+    def arch_disarm_kprobe(self, p: Kprobe) -> None: ...
+
+    def arm_kprobe_ftrace(self, p: Kprobe) -> None:
+        """Patch the call over the entry nop."""
+
+    def disarm_kprobe_ftrace(self, p: Kprobe) -> None: ...
+
+    def arch_prepare_kprobe_ftrace(self, p: Kprobe) -> None: ...
+
+    def ftrace_trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
+        """Have functions call the function tracer at their ftrace sites, or no more."""
+
+    def ftrace_gone(self, addrs: Collection[KAddr]) -> None:
+        """The text of traced functions is gone."""
+
+    def text_poke_begin(self) -> None:
+        """Until text_poke_finish(), put off what text writes can share.
+
+        That is the dropping of translated code; what is written is seen by
+        machine.read() at once.  Calls nest.
+        """
+
+    def text_poke_finish(self) -> None: ...
+
+    def sync_site(self, p: Kprobe) -> None:
+        """Make the guest's kp_site and kp_handlers say what p (and its list) say.
+
+        Called by the core after every change of p.list, flags or handlers, and before
+        the text is armed.  The flag OPTIMIZED is excepted: arch_optimize_kprobes() and
+        arch_unoptimize_kprobe() see to what it means for the site.  A probe in p.list
+        (or p itself) that has no kp_handler yet gets one, zeroed: p.handler.
+        """
+
+    def release_handler(self, p: Kprobe) -> None:
+        """Give back p's kp_handler, for use after a quiescent state.
+
+        p is one probe that is on no list any more, never an aggr_kprobe.
+        """
+
+    def nmissed(self, p: Kprobe) -> int:
+        """How often one registered probe (never an aggr_kprobe) was missed."""
+
+    # ---- jump optimisation
+    def arch_prepare_optimized_kprobe(self, op: OptimizedKprobe) -> None:
+        """Set op.optinsn, if op.addr can become a jump; else leave it None.
+
+        op.ainsn is not there yet.
+        """
+
+    def arch_check_optimized_kprobe(self, op: OptimizedKprobe) -> bool:
+        """Whether no armed probe stands in the bytes after the first that op covers.
+
+        Ask kprobe_disarmed() of what kprobe_table has there.
+        """
+
+    def arch_within_optimized_kprobe(self, op: OptimizedKprobe, addr: KAddr) -> bool:
+        """Whether addr is one of the bytes that op's jump covers."""
+
+    def arch_optimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
+        """Turn their breakpoints into jumps."""
+
+    def arch_unoptimize_kprobe(self, op: OptimizedKprobe) -> None:
+        """Turn its jump into a breakpoint followed by the original bytes."""
+
+    def arch_unoptimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None: ...
+
+    def arch_remove_optimized_kprobe(self, op: OptimizedKprobe) -> None:
+        """Give back the detour buffer and clear op.optinsn; the text is not touched."""
+
+    # ---- return probes
+    def rethook_alloc(self, rh: Rethook) -> None:
+        """Make its struct kp_rethook with maxactive free nodes; sets rh.addr."""
+
+    def rethook_free(self, rh: Rethook) -> None:
+        """Mark it RETHOOK_DISABLED: no handler of it is called any more.
+
+        Functions that are still to return do so through their nodes; memory is used
+        again when all nodes are back.
+        """
+
+    def rethook_nmissed(self, rh: Rethook) -> int:
+        """Calls that found no free node."""
+
+    def rethook_sync(self, rh: Rethook) -> None:
+        """Make the kp_rethook say what rh says of handlers and guest words."""
+
+    def arch_trampoline_kprobe(self, p: Kprobe) -> bool: ...
+
+    # ---- jprobes, and what is being handled
+    def prepare_jprobes(self) -> None:
+        """Called before the first jprobe is registered that calls guest code."""
+
+    def kprobe_running(self) -> Kprobe | None:
+        """The probe whose handler runs on the running CPU.  Context: either."""
+
+    def kprobe_reset(self, cpu: int) -> bool:
+        """The running task of this CPU dies: whether it was handling a probe."""
+
+    def regs_get_kernel_argument(self, regs: Any, n: int) -> int:
+        """Argument n of a function, from 0, at its entry.  Context: hit."""
+
+    def text_listing(self, start: KAddr, end: KAddr) -> str:
+        """Live disassembly with breakpoints, jumps, slots and detour buffers."""
+
+    def regs(self) -> Any:
+        """The registers of the running CPU as PtRegs.  Context: hit."""

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What an architecture says of a probe point without a probe or a running machine.
+
+It judges from bytes and tables, so that a dump of a kernel will do.  Arch's own checks
+are the same functions.  Made as Class(tables); engine/arches.py has the table JUDGES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from engine.ktypes import KAddr, Symbol
+
+
+class Tables(Protocol):
+    """The part of engine.machine.Machine that a judge reads."""
+
+    def lookup_name(self, name: str) -> Sequence[Symbol]: ...
+    def symbol_at(self, addr: int) -> Symbol | None: ...
+    def ftrace_location(self, start: int, end: int) -> KAddr | None: ...
+    def text_reserved(self, start: int, end: int) -> bool: ...
+    def has_exception_entry(self, start: int, end: int) -> bool: ...
+    def read(self, addr: int, size: int) -> bytes: ...
+
+
+class Jump(NamedTuple):
+    """Whether a probe can become a jump."""
+
+    size: int  # bytes of the whole instructions that it covers
+    why_not: str = ""  # "": it can
+    culprit: int = 0  # address of the instruction to blame; 0: none in particular
+
+
+class Judge(Protocol):
+    """Raises MemoryFault where bytes that decide are not known."""
+
+    def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
+        """As Arch's."""
+
+    def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
+        """As Arch's."""
+
+    def check_instruction(self, addr: int) -> None:
+        """Raise what Arch.arch_prepare_kprobe() raises for the instruction at addr."""
+
+    def check_jump(self, addr: int) -> Jump:
+        """Whether a probe at addr, alone in its function, can be optimised."""
+
+    def listing(
+        self, addr: int, size: int, name: Callable[[int], str]
+    ) -> Sequence[tuple[int, bytes, str]]:
+        """The instructions that touch [addr, addr+size): address, bytes, words."""
+
+    # What a dump has no table of is read off the bytes of a function at addr.
+
+    def entry_sites(self, code: bytes, addr: int) -> list[int]:
+        """Addresses of what look like ftrace sites."""
+
+    def bug_sites(self, code: bytes, addr: int) -> list[int]:
+        """Addresses of the traps of BUG and WARN."""
+
+    def jump_label_size(self, code: bytes) -> int:
+        """Size of the jump label that starts with code, the largest if it is empty."""

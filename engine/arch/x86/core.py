@@ -1,0 +1,488 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The x86-64 side of kprobes: what engine.arch.base.Arch asks for."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from engine.arch.base import Core
+from engine.arch.x86 import checks
+from engine.arch.x86.checks import JMP32_INSN_SIZE, KPROBE_SLOT_SIZE, Emulation
+from engine.arch.x86.emulate import INT3, slot_code
+from engine.arch.x86.ftrace import FtraceSites
+from engine.arch.x86.hit import Hit, HitPath
+from engine.arch.x86.insn import MAX_INSN_SIZE, NOP5, Insn
+from engine.arch.x86.listing import text_listing
+from engine.arch.x86.opt import OptProbes
+from engine.arch.x86.regs import (
+    ARGUMENTS,
+    KERNEL_DS,
+    NAMES,
+    LivePtRegs,
+    regs_get_kernel_argument,
+)
+from engine.arch.x86.rethook import Rethooks
+from engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
+from engine.errors import KernelError, MemoryFault
+from engine.kprobe import Kprobe, KprobeFlag, OptimizedKprobe
+from engine.ktypes import KAddr
+from engine.machine import Machine
+from engine.rethook import Rethook
+from engine.runtime import (
+    HANDLER_DISABLED,
+    HC_ORPHAN,
+    HC_PY_ENTRY,
+    HC_PY_HANDLER,
+    HC_PY_POST,
+    HC_PY_RETURN,
+    SITE_SINGLESTEP,
+    KpHandler,
+    KpSite,
+    Runtime,
+)
+from engine.slots import KprobeInsnCache
+
+STUB_SIZE = 16
+_OFF = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
+NO_RESCHED_WORD = 0xFFFF_FFFF
+
+
+class Ainsn:
+    """What belongs to one probed address.  Kernel: struct arch_specific_insn."""
+
+    __slots__ = (
+        "boostable", "entry", "hit", "insn", "kind", "removed", "site", "slot", "stub",
+    )  # fmt: skip
+
+    def __init__(self, site: KpSite) -> None:
+        self.site = site
+        self.insn: Insn | None = None  # the original; None on an ftrace location
+        self.kind = Emulation.NONE
+        self.slot: KAddr | None = None
+        self.stub: KAddr | None = None
+        self.entry = ""  # end of the name of the runtime's entry for it
+        self.boostable = False
+        self.hit: Hit | None = None
+        self.removed = False
+
+
+class X86:
+    """Implements engine.arch.base.Arch.
+
+    Context: control.
+    """
+
+    name = "x86"
+    max_optimized_length = MAX_INSN_SIZE + JMP32_INSN_SIZE - 1
+    kretprobe_blacklist: Sequence[str] = ("__switch_to",)
+    register_offsets: Mapping[str, int] = MappingProxyType(
+        {name: 8 * i for i, name in enumerate(NAMES)}
+    )
+    argument_registers: Sequence[str] = tuple(NAMES[i] for i in ARGUMENTS)
+    return_register = "ax"
+    stack_register = "sp"
+
+    runtime: Runtime
+    path: HitPath
+    opt: OptProbes
+    rethooks: Rethooks
+    ftrace: FtraceSites
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.patcher = TextPatcher(machine)
+        self.text = checks.MachineText(machine, self.patcher.original)
+        self.insn_slots = KprobeInsnCache(machine, KPROBE_SLOT_SIZE, "kprobe_insn_page")
+        self.stub_slots = KprobeInsnCache(machine, STUB_SIZE, "kprobe_stub_page")
+        self.handlers: dict[KAddr, KpHandler] = {}
+
+    def arch_init_kprobes(self, core: Core) -> None:
+        self.core = core
+        self.runtime = Runtime(self.machine)
+        self.path = path = HitPath(self.machine, self.runtime)
+        self.rethooks = Rethooks(self.runtime, path)
+        self.opt = OptProbes(self, core)
+        self.ftrace = FtraceSites(self.machine, self.patcher, self.runtime)
+        core.insn_caches += (
+            *(self.insn_slots, self.stub_slots, self.ftrace.slots),
+            self.opt.optinsn_slots,
+        )
+        symbols = self.runtime.symbols
+        self.pre_handler_kretprobe = symbols["kp_kret_entry"]
+        self.setjmp_pre_handler = symbols["kp_setjmp_pre"]
+        self.longjmp_break_handler = symbols["kp_longjmp_break"]
+        self._no_probes = (
+            self.text.entry_text(),
+            self.text.symbol_range("__kprobes_text_start", "__kprobes_text_end"),
+        )
+        self._python = {
+            "pre": symbols["kp_py_handler"],
+            "post": symbols["kp_py_post"],
+        }
+        # fn of a handler -> end of the entry's name
+        self._short_ways = {
+            symbols["kp_event_handler"]: "_event",
+            self.pre_handler_kretprobe: "_kret",
+        }
+        if self.machine.runtime_config().gs_resched == NO_RESCHED_WORD:
+            self._short_ways = {}
+        self.machine.on_breakpoint(path.kprobe_int3_handler)
+        self.machine.on_fault(path.kprobe_fault_handler)
+        for reason, handler in (
+            (HC_PY_HANDLER, path.py_handler),
+            (HC_PY_POST, path.py_post),
+            (HC_PY_ENTRY, path.py_entry),
+            (HC_PY_RETURN, path.py_return),
+            (HC_ORPHAN, path.orphan),
+        ):
+            self.machine.on_hypercall(reason, handler)
+
+    # ---- the address
+    def kprobe_breakpoint_size(self) -> int:
+        return len(INT3)
+
+    def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
+        for first, end in self._no_probes:
+            if first <= addr < end:
+                return True
+        return any(cache.is_insn_slot_addr(addr) for cache in self.core.insn_caches)
+
+    def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
+        place, entry = checks.arch_adjust_kprobe_addr(self.text, addr, offset)
+        return KAddr(place), entry
+
+    def arch_trampoline_kprobe(self, p: Kprobe) -> bool:
+        return False
+
+    # ---- making ready
+    def arch_prepare_kprobe(self, p: Kprobe) -> None:
+        """Kernel: arch_prepare_kprobe(), arch_copy_kprobe()"""
+        assert p.addr is not None
+        try:
+            insn = checks.prepare_kprobe(self.text, p.addr)
+        except MemoryFault as fault:
+            raise KernelError(errno.EINVAL, str(fault)) from None
+        ainsn = Ainsn(self._make_site(p))
+        ainsn.insn = insn
+        ainsn.kind = checks.emulation(insn)
+        ainsn.boostable = checks.can_boost(self.text, insn) and checks.boost_fits(insn)
+        ainsn.slot = self.insn_slots.get_insn_slot()
+        ainsn.hit = Hit(p.addr, ainsn.site, ainsn.slot, insn)
+        try:
+            self._write_slot(ainsn, False)
+        except KernelError:
+            self.insn_slots.free_insn_slot(ainsn.slot, dirty=False)
+            self.runtime.free(ainsn.site)
+            raise
+        p.opcode = insn.raw
+        p.ainsn = ainsn
+        p.site = ainsn.site.addr
+
+    def arch_prepare_kprobe_ftrace(self, p: Kprobe) -> None:
+        """Kernel: arch_prepare_kprobe_ftrace()"""
+        assert p.addr is not None
+        ainsn = Ainsn(self._make_site(p))
+        ainsn.site.cont = p.addr + len(NOP5)
+        self._make_stub(ainsn)
+        p.opcode = NOP5
+        p.ainsn = ainsn
+        p.site = ainsn.site.addr
+
+    def _make_site(self, p: Kprobe) -> KpSite:
+        site = self.runtime.make(KpSite)
+        site.probe_addr = p.addr
+        return site
+
+    def _make_stub(self, ainsn: Ainsn) -> None:
+        """The code that a guest handler's site is entered by: see entry.S."""
+        ainsn.stub = self.stub_slots.get_insn_slot()
+        self._write_stub(ainsn)
+
+    def _write_stub(self, ainsn: Ainsn) -> None:
+        stub = ainsn.stub
+        assert stub is not None
+        code = push_imm32(ainsn.site.addr)
+        kind = "ftrace"
+        if ainsn.insn is not None:
+            code = bytes((0x6A, KERNEL_DS)) + code  # push $KERNEL_DS
+            kind = "int3"
+        entry = self.runtime.symbols[f"kp_entry_{kind}{ainsn.entry}"]
+        self.patcher.poke(stub, code + jmp(stub + len(code), entry))
+
+    def _write_slot(self, ainsn: Ainsn, post_handler: bool) -> None:
+        """The copy of the instruction and what follows it.
+
+        Kernel: prepare_singlestep()
+        """
+        insn, slot, hit = ainsn.insn, ainsn.slot, ainsn.hit
+        assert insn is not None
+        assert slot is not None
+        assert hit is not None
+        hit.emulated = Emulation.NONE
+        hit.has_post = post_handler
+        code: bytes | None
+        if ainsn.kind is not Emulation.NONE:
+            code = None if post_handler else slot_code(insn, ainsn.kind, slot)
+            hit.step = code is None
+            if code is None:
+                hit.emulated = ainsn.kind
+                code = INT3
+        else:
+            code = checks.relocate(insn, slot)
+            hit.step = post_handler or not ainsn.boostable
+            code += INT3 if hit.step else jmp(slot + len(code), insn.next_addr)
+        hit.plain = not post_handler and hit.emulated is Emulation.NONE
+        path = self.path
+        path.slots[slot] = hit
+        for end in (slot + 1, slot + insn.length + 1):
+            path.traps.pop(end, None)
+        if hit.step:
+            path.traps[slot + len(code)] = hit
+        self.patcher.poke(slot, code)
+
+    def arch_remove_kprobe(self, p: Kprobe) -> None:
+        """Kernel: arch_remove_kprobe()"""
+        ainsn, p.ainsn, p.site = p.ainsn, None, None
+        if not isinstance(ainsn, Ainsn) or ainsn.removed:
+            return
+        ainsn.removed = True  # an aggr_kprobe and its probes share it
+        assert p.addr is not None
+        if ainsn.insn is None:
+            self.ftrace.forget(p.addr)
+        else:
+            self.patcher.forget(p.addr)
+        hit, path = ainsn.hit, self.path
+        if hit is not None and path.hits.get(hit.addr + 1) is hit:
+            del path.hits[hit.addr + 1]
+
+        def done() -> None:
+            self.runtime.free(ainsn.site)
+            if ainsn.stub is not None:
+                self.stub_slots.free_insn_slot(ainsn.stub, dirty=False)
+            if ainsn.slot is not None and ainsn.insn is not None:
+                path.slots.pop(ainsn.slot, None)
+                for end in (ainsn.slot + 1, ainsn.slot + ainsn.insn.length + 1):
+                    path.traps.pop(end, None)
+                self.insn_slots.free_insn_slot(ainsn.slot, dirty=False)
+
+        self.runtime.after_quiescence(done)
+
+    # ---- what a hit does
+    def sync_site(self, p: Kprobe) -> None:
+        ainsn = p.ainsn
+        if not isinstance(ainsn, Ainsn):
+            return
+        probes = p.list if p.is_aggr else [p]
+        records = [self._sync_handler(kp) for kp in probes]
+        following = 0
+        for record in reversed(records):
+            record.next = following
+            following = record.addr
+        site = ainsn.site
+        site.first = following
+        self._set_entry(p, records)
+        hit = ainsn.hit
+        if hit is None:
+            return
+        pres: list[Any] = []
+        posts: list[Any] = []
+        has_post = False
+        for kp in probes:
+            has_post = has_post or kp.post_handler is not None
+            if int(kp.flags) & _OFF:
+                continue
+            if kp.pre_handler is not None:
+                pres.append((kp.pre_handler, kp))
+            if kp.post_handler is not None:
+                posts.append((kp.post_handler, kp))
+        if has_post != hit.has_post:
+            self._write_slot(ainsn, has_post)
+        guest = not all(callable(f) for f, _ in (*pres, *posts))
+        hit.guest_posts = guest and bool(posts)
+        if guest and ainsn.stub is None:
+            self._make_stub(ainsn)
+        hit.handlers = () if guest else tuple(pres)
+        hit.posts = () if guest else tuple(posts)
+        hit.records = tuple(records)
+        hit.stub = ainsn.stub or 0 if guest else 0
+        hit.cont = self.opt.continuation(p) or hit.slot
+        site.cont = hit.cont
+        site.flags = SITE_SINGLESTEP if hit.step else 0
+        self.path.hits[hit.addr + 1] = hit
+
+    def _set_entry(self, p: Kprobe, records: Sequence[KpHandler]) -> None:
+        """Choose the way into the runtime: for one handler there may be a short one."""
+        ainsn: Ainsn = p.ainsn
+        entry = ""
+        if len(records) == 1 and self._short_ways:
+            (record,) = records
+            if not record.flags and not record.post_fn:
+                entry = self._short_ways.get(record.fn, "")
+            ainsn.site.lite = record.data
+        if entry != ainsn.entry:
+            ainsn.entry = entry
+            if ainsn.stub is not None:
+                self._write_stub(ainsn)
+            self.opt.entry_changed(p)
+
+    def _sync_handler(self, kp: Kprobe) -> KpHandler:
+        """Make kp's kp_handler, if need be, say what kp says."""
+        record = None if kp.handler is None else self.handlers.get(kp.handler)
+        if record is None:
+            record = self.runtime.make(KpHandler)
+            kp.handler = record.addr
+            self.handlers[record.addr] = record
+            self.path.handlers[record.addr] = kp
+        record.fn = self._function(record, kp.pre_handler, kp.guest_kp, "pre")
+        if kp.post_handler is not None or record.post_fn:
+            post = self._function(record, kp.post_handler, kp.guest_kp, "post")
+            record.post_fn = post
+        if kp.break_handler is not None or kp.fault_handler is not None:
+            self._sync_trap_handlers(record, kp)
+        record.flags = HANDLER_DISABLED if int(kp.flags) & _OFF else 0
+        record.data = kp.data
+        record.kp = kp.guest_at
+        return record
+
+    def _function(self, record: KpHandler, user: Any, guest_kp: int, kind: str) -> int:
+        """The guest function that stands for a handler of the user's."""
+        if user is None:
+            return 0
+        if callable(user):
+            return self._python[kind]
+        if not guest_kp:
+            return int(user)
+        if kind == "pre":
+            record.user_pre = user
+        else:
+            record.user_post = user
+        return self.runtime.symbols[f"kp_module_{kind}"]
+
+    def _sync_trap_handlers(self, record: KpHandler, kp: Kprobe) -> None:
+        """Those that are guest code; Python ones are called by the trap itself."""
+        symbols = self.runtime.symbols
+        brk, fault = kp.break_handler, kp.fault_handler
+        if brk is not None and not callable(brk):
+            module = kp.guest_at and brk != self.longjmp_break_handler
+            record.break_fn = symbols["kp_module_break"] if module else brk
+            record.user_break = brk
+        if fault is not None and not callable(fault):
+            record.fault_fn = symbols["kp_module_fault"] if kp.guest_at else fault
+            record.user_fault = fault
+
+    def release_handler(self, p: Kprobe) -> None:
+        if p.handler is None:
+            return
+        record = self.handlers.pop(p.handler)
+        p.handler = None
+
+        def done() -> None:
+            self.path.handlers.pop(record.addr, None)
+            self.runtime.free(record)
+
+        self.runtime.after_quiescence(done)
+
+    def nmissed(self, p: Kprobe) -> int:
+        return 0 if p.handler is None else self._handler(p).nmissed
+
+    def _handler(self, p: Kprobe) -> KpHandler:
+        assert p.handler is not None
+        return self.handlers[p.handler]
+
+    # ---- the text
+    def text_poke_begin(self) -> None:
+        self.patcher.begin()
+
+    def text_poke_finish(self) -> None:
+        self.patcher.finish()
+
+    def arch_arm_kprobe(self, p: Kprobe) -> None:
+        """Kernel: arch_arm_kprobe()"""
+        assert p.addr is not None
+        if not self.patcher.patched(p.addr):
+            self.patcher.patch(p.addr, INT3, p.opcode[:1])
+
+    def arch_disarm_kprobe(self, p: Kprobe) -> None:
+        """Kernel: arch_disarm_kprobe()"""
+        assert p.addr is not None
+        self.patcher.unpatch(p.addr)
+
+    def arm_kprobe_ftrace(self, p: Kprobe) -> None:
+        assert p.addr is not None
+        self.ftrace.arm(p.addr, p.ainsn.stub)
+
+    def disarm_kprobe_ftrace(self, p: Kprobe) -> None:
+        assert p.addr is not None
+        self.ftrace.disarm(p.addr)
+
+    def ftrace_trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
+        self.ftrace.trace(add, remove)
+
+    def ftrace_gone(self, addrs: Collection[KAddr]) -> None:
+        self.ftrace.gone(addrs)
+
+    def text_listing(self, start: KAddr, end: KAddr) -> str:
+        table, symbols = self.core.kprobe_table, self.runtime.symbols
+        return text_listing(self.machine, table, symbols, start, end)
+
+    # ---- jump optimisation
+    def arch_prepare_optimized_kprobe(self, op: OptimizedKprobe) -> None:
+        self.opt.prepare(op)
+
+    def arch_check_optimized_kprobe(self, op: OptimizedKprobe) -> bool:
+        return self.opt.check(op)
+
+    def arch_within_optimized_kprobe(self, op: OptimizedKprobe, addr: KAddr) -> bool:
+        return self.opt.within(op, addr)
+
+    def arch_optimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
+        for op in oplist:
+            self.opt.optimize(op)
+
+    def arch_unoptimize_kprobe(self, op: OptimizedKprobe) -> None:
+        self.opt.unoptimize(op)
+
+    def arch_unoptimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
+        for op in oplist:
+            self.opt.unoptimize(op)
+
+    def arch_remove_optimized_kprobe(self, op: OptimizedKprobe) -> None:
+        self.opt.remove(op)
+
+    # ---- return probes
+    def rethook_alloc(self, rh: Rethook) -> None:
+        self.rethooks.alloc(rh)
+
+    def rethook_free(self, rh: Rethook) -> None:
+        self.rethooks.free(rh)
+
+    def rethook_nmissed(self, rh: Rethook) -> int:
+        return self.rethooks.nmissed(rh)
+
+    def prepare_jprobes(self) -> None:
+        self.path.prepare_jprobes()
+
+    def kprobe_running(self) -> Kprobe | None:
+        """Context: either."""
+        return self.path.guest.running()
+
+    def kprobe_reset(self, cpu: int) -> bool:
+        handling = bool(self.runtime.cpus[cpu].current_kprobe)
+        self.runtime.reset_cpu(cpu)
+        return handling
+
+    def regs_get_kernel_argument(self, regs: Any, n: int) -> int:
+        """Context: hit."""
+        return regs_get_kernel_argument(regs, n)
+
+    def rethook_sync(self, rh: Rethook) -> None:
+        self.rethooks.sync(rh)
+
+    def regs(self) -> LivePtRegs:
+        """Context: hit, in a trap."""
+        regs = LivePtRegs(self.machine)
+        regs.trap_ip = self.machine.read_regs()[16]
+        return regs

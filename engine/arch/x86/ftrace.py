@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The entry nops of functions: calls of a probe's stub, of the tracer, of both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from engine.arch.x86.insn import NOP5
+from engine.arch.x86.text_patching import TextPatcher, call, jmp
+from engine.ktypes import KAddr
+from engine.machine import Machine
+from engine.runtime import Runtime
+from engine.slots import KprobeInsnCache
+
+BOTH_SIZE = 16
+
+
+class FtraceSites:
+    """What each entry nop is patched to.
+
+    Context: control.  Kernel: struct dyn_ftrace, ftrace_replace_code()
+    """
+
+    def __init__(
+        self, machine: Machine, patcher: TextPatcher, runtime: Runtime
+    ) -> None:
+        self._patcher = patcher
+        self._runtime = runtime
+        self.slots = KprobeInsnCache(machine, BOTH_SIZE, "ftrace_page")
+        self._stubs: dict[KAddr, KAddr] = {}  # of armed probes
+        self._traced: set[KAddr] = set()
+        self._both: dict[KAddr, KAddr] = {}  # code that calls the tracer, then the stub
+
+    def arm(self, addr: KAddr, stub: KAddr) -> None:
+        """Let the function call a probe's stub."""
+        if self._stubs.get(addr) != stub:
+            self._stubs[addr] = stub
+            self._write(addr)
+
+    def disarm(self, addr: KAddr) -> None:
+        if self._stubs.pop(addr, None) is not None:
+            self._write(addr)
+
+    def forget(self, addr: KAddr) -> None:
+        """The probe is removed; if it is still armed, the text is gone."""
+        if self._stubs.pop(addr, None) is not None:
+            self._traced.discard(addr)
+        if addr not in self._traced:
+            self._free_both(addr)
+            self._patcher.forget(addr)
+
+    def trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
+        """Have functions call the tracer, or no more.
+
+        Kernel: ftrace_modify_all_code()
+        """
+        self._patcher.begin()
+        try:
+            self._traced.update(add)
+            self._traced.difference_update(remove)
+            for addr in (*add, *remove):
+                self._write(addr)
+        finally:
+            self._patcher.finish()
+
+    def gone(self, addrs: Collection[KAddr]) -> None:
+        """The text of traced functions is gone."""
+        for addr in addrs:
+            self._traced.discard(addr)
+            if addr not in self._stubs:
+                self._free_both(addr)
+                self._patcher.forget(addr)
+
+    def _write(self, addr: KAddr) -> None:
+        """Kernel: ftrace_make_call(), ftrace_make_nop()"""
+        stub, traced = self._stubs.get(addr), addr in self._traced
+        self._free_both(addr)
+        if stub is None and not traced:
+            self._patcher.unpatch(addr)
+            return
+        target = stub
+        if stub is None:
+            target = self._runtime.symbols["kp_ftrace_caller"]
+        elif traced:
+            target = self._make_both(addr, stub)
+        assert target is not None
+        self._patcher.patch(addr, call(addr, target), NOP5)
+
+    def _make_both(self, addr: KAddr, stub: KAddr) -> KAddr:
+        slot = self._both[addr] = self.slots.get_insn_slot()
+        code = call(slot, self._runtime.symbols["kp_ftrace_both"])
+        self._patcher.poke(slot, code + jmp(slot + len(code), stub))
+        return slot
+
+    def _free_both(self, addr: KAddr) -> None:
+        slot = self._both.pop(addr, None)
+        if slot is not None:
+            self._runtime.after_quiescence(
+                lambda: self.slots.free_insn_slot(slot, dirty=False)
+            )

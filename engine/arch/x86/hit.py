@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What happens at a breakpoint: the hottest Python there is.
+
+A Hit is made ready in control context for each armed address; at the trap it is found
+by the trap's RIP.  If a handler is guest code, execution goes on in the site's stub and
+the runtime does the rest; else the handlers are called from here.  Either way it goes
+on in the slot, whose code ends in a jump back (boosted, or written anew by
+emulate.slot_code()) or in an int3 (single step), which comes to stepped().
+
+No interrupt is taken in a slot, since the machine lets them in at polls alone, so IF
+need not be cleared for a single step.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from engine.arch.x86.checks import Emulation
+from engine.arch.x86.emulate import emulate
+from engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
+from engine.arch.x86.regs import IP, PT_REGS_SIZE, FramePtRegs, LivePtRegs
+from engine.arch.x86.trap import GuestHandlers
+from engine.kprobe import Kprobe, PostHandler, PreHandler
+from engine.ktypes import KAddr
+from engine.machine import Machine
+from engine.rethook import Rethook, RethookNode
+from engine.runtime import (
+    CPU_WORDS,
+    CURRENT,
+    HIT_SS,
+    HIT_SSDONE,
+    IDLE,
+    INSTANCE,
+    MAIL0,
+    MAIL1,
+    MAIL2,
+    MAIL_RET,
+    NODE,
+    PREV_CURRENT,
+    PREV_STATUS,
+    REENTER,
+    STATUS,
+    KpHandler,
+    KpSite,
+    Runtime,
+)
+
+log = logging.getLogger(__name__)
+
+KERN_ERR = 3
+X86_TRAP_UD = 6
+_NO_DATA = memoryview(b"")
+_NODE_FIELDS = frozenset(("ret_addr", "frame", "task", "func", "data"))
+
+
+class Hit:
+    """All that the breakpoint at one address needs."""
+
+    __slots__ = (
+        "addr", "after", "cont", "emulated", "guest_posts", "handlers", "has_post",
+        "hits_at", "insn",
+        "plain", "posts", "records", "site", "slot", "step", "stub", "words",
+    )  # fmt: skip
+
+    def __init__(self, addr: KAddr, site: KpSite, slot: KAddr, insn: Insn) -> None:
+        self.addr = addr
+        self.site = site.addr
+        self.words, self.hits_at = site.words, site.base + KpSite.HITS
+        self.slot = slot
+        self.insn = insn
+        self.after = insn.next_addr
+        self.cont = slot  # where to go on: the slot, or the displaced instructions
+        self.stub = 0  # of a site with guest handlers, else 0
+        self.step = False  # the slot ends in a trap
+        self.emulated = Emulation.NONE  # the trap is all there is in the slot
+        self.handlers: tuple[tuple[PreHandler, Kprobe], ...] = ()
+        self.posts: tuple[tuple[PostHandler, Kprobe], ...] = ()
+        self.guest_posts = False  # a post_handler is guest code: the runtime runs all
+        self.has_post = False  # a post_handler, enabled or not
+        self.plain = True  # neither emulated nor with post_handlers
+        self.records: tuple[KpHandler, ...] = ()
+
+
+class LazyNode(RethookNode):
+    """A node that is read from guest memory when a handler wants to know more of it."""
+
+    def __init__(self, machine: Machine, addr: KAddr, rethook: Rethook) -> None:
+        self.machine = machine
+        self.addr = addr
+        self.rethook = rethook
+
+    def __getattr__(self, name: str) -> Any:
+        """Read all fields at the first question."""
+        if name not in _NODE_FIELDS:
+            raise AttributeError(name)
+        m, size = self.machine, self.rethook.data_size
+        _, _, *head = NODE.unpack(m.read(self.addr, NODE.size))
+        self.ret_addr, self.frame, self.task, self.func = head[:4]
+        self.data = m.view(self.addr + NODE.size, size) if size else _NO_DATA
+        return self.__dict__[name]
+
+
+class HitPath:
+    """The trap and hypercall handlers.
+
+    Context: hit, but for the set-up.
+    """
+
+    def __init__(self, machine: Machine, runtime: Runtime) -> None:
+        self.machine = machine
+        self.runtime = runtime
+        # by the RIP of the trap, which is behind the int3
+        self.hits: dict[int, Hit] = {}
+        self.traps: dict[int, Hit] = {}  # of the int3 at the end of a slot
+        self.slots: dict[int, Hit] = {}  # by the address of the copied instruction
+        self.handlers: dict[int, Kprobe] = {}  # by struct kp_handler
+        self.rethooks: dict[int, Rethook] = {}  # by struct kp_rethook
+        self.cpus = runtime.cpu_words
+        self.extable = runtime.extable
+        self.live = LivePtRegs(machine)
+        self.frame = FramePtRegs(machine)
+        self._post_entry = runtime.symbols["kp_post_entry"]
+        # what to say of a return from a frame that no node is for
+        self.blame: Callable[[int], str] = lambda frame: ""
+        self.guest = GuestHandlers(machine, runtime, self.handlers)
+        self.calls = 0  # Python handlers called from guest code
+        self.kprobe_int3_handler = self._make_int3()
+
+    def prepare_jprobes(self) -> None:
+        """Let the trap of jprobe_return() go to the runtime.  Context: control."""
+        trap = self.guest.prepare_jprobes()
+        if trap is not None and trap not in self.hits:
+            hit = Hit.__new__(Hit)  # that of no probe: its stub alone is looked at
+            hit.stub = self.runtime.symbols["kp_jprobe_trap"]
+            self.hits[trap] = hit
+
+    # ---- breakpoints
+    def _make_int3(self) -> Callable[[int], int | None]:
+        """Kernel: kprobe_int3_handler(), setup_singlestep()"""
+        hits, cpus, regs = self.hits, self.cpus, self.live
+        get, cpu = hits.get, self.machine.cpu
+        start_step, go_on_after_error = self._start_step, self._go_on_after_error
+
+        def kprobe_int3_handler(ip: int) -> int | None:
+            hit = get(ip)
+            if hit is None:
+                return self.stepped(ip)
+            if hit.stub:
+                return hit.stub
+            base = cpu() * CPU_WORDS
+            if cpus[base]:
+                return self._reenter(hit, base)
+            hit.words[hit.hits_at] += 1
+            if hit.handlers:
+                regs.trap_ip = ip
+                p = None
+                try:
+                    for handler, p in hit.handlers:
+                        if handler(p, regs):
+                            return regs.write_back()
+                except Exception:
+                    if go_on_after_error(hit, p):
+                        return regs.write_back()
+                if regs.changed:
+                    regs.write_back()
+            return start_step(hit, base) if hit.step else hit.cont
+
+        return kprobe_int3_handler
+
+    def _start_step(self, hit: Hit, base: int) -> int | None:
+        """Kernel: setup_singlestep()"""
+        cpus = self.cpus
+        cpus[base] = hit.site
+        cpus[base + STATUS] = HIT_SS
+        if hit.emulated is not Emulation.NONE:
+            return self._post_process(hit, base)
+        return hit.cont
+
+    def _go_on_after_error(self, hit: Hit, failed: Kprobe | None) -> bool:
+        """Log the exception of a pre_handler, call those after it; result as theirs."""
+        log.exception("handler of the probe at %#x failed", hit.addr)
+        later = False
+        for handler, p in hit.handlers:
+            try:
+                if later and handler(p, self.live):
+                    return True
+            except Exception:
+                log.exception("handler of the probe at %#x failed", hit.addr)
+            later = later or p is failed
+        return False
+
+    def _reenter(self, hit: Hit, base: int) -> int:
+        """A probe hit while another is being handled: step it, call nobody.
+
+        Kernel: reenter_kprobe()
+        """
+        hit.words[hit.hits_at] += 1
+        for record in hit.records:
+            record.nmissed += 1
+        if hit.step:
+            cpus = self.cpus
+            if cpus[base + STATUS] == REENTER:
+                self.machine.printk(
+                    KERN_ERR, f"kprobes: Unrecoverable kprobe detected at {hit.addr:#x}"
+                )
+            cpus[base + PREV_CURRENT] = cpus[base + CURRENT]
+            cpus[base + PREV_STATUS] = cpus[base + STATUS]
+            cpus[base + CURRENT] = hit.site
+            cpus[base + STATUS] = REENTER
+            if hit.emulated is not Emulation.NONE:
+                return self._post_process(hit, base)
+        return hit.cont
+
+    def stepped(self, ip: int) -> int | None:
+        """The trap behind a copied instruction; None if ip is not ours.
+
+        Kernel: resume_singlestep()
+        """
+        hit = self.traps.get(ip)
+        if hit is None:
+            # a breakpoint that has just been removed, or somebody else's
+            gone = self.machine.read(ip - 1, 1)[0] != INT3_INSN_OPCODE
+            return ip - 1 if gone else self.guest.breakpoint(ip)
+        cpus = self.cpus
+        base = self.machine.cpu() * CPU_WORDS
+        if hit.plain and cpus[base + STATUS] != REENTER:
+            cpus[base + CURRENT] = 0
+            cpus[base + STATUS] = IDLE
+            return hit.after
+        return self._post_process(hit, base)
+
+    def _post_process(self, hit: Hit, base: int) -> int:
+        """Kernel: kprobe_post_process()"""
+        after, regs, cpus = hit.after, self.live, self.cpus
+        if hit.emulated is not Emulation.NONE:
+            regs.trap_ip = after
+            emulate(self.machine, hit.insn, hit.emulated, regs)
+            after = regs.write_back()
+        if cpus[base + STATUS] == REENTER:
+            cpus[base + CURRENT] = cpus[base + PREV_CURRENT]
+            cpus[base + STATUS] = cpus[base + PREV_STATUS]
+            return after
+        if hit.guest_posts:
+            cpus[base + MAIL2] = after
+            return self._post_entry
+        cpus[base + STATUS] = HIT_SSDONE
+        regs.trap_ip = after
+        for handler, p in hit.posts:
+            try:
+                handler(p, regs, 0)
+            except Exception:
+                log.exception("post_handler of %#x failed", hit.addr)
+        if regs.changed:
+            after = regs.write_back()
+        cpus[base + CURRENT] = 0
+        cpus[base + STATUS] = IDLE
+        return after
+
+    # ---- faults
+    def _is_bug(self, trapnr: int, ip: int) -> bool:
+        """A BUG or WARN in a handler is no fault."""
+        return trapnr == X86_TRAP_UD and self.machine.is_bug_site(ip)
+
+    def kprobe_fault_handler(self, trapnr: int, ip: int, addr: int) -> int | None:
+        """Attribute a fault in a slot to the probed instruction; ask fault_handlers.
+
+        Kernel: kprobe_fault_handler()
+        """
+        if ip in self.extable:
+            return self.extable[ip]
+        cpus = self.cpus
+        base = self.machine.cpu() * CPU_WORDS
+        hit = self.slots.get(ip)
+        if hit is None and (not cpus[base] or self._is_bug(trapnr, ip)):
+            return None
+        instance = self.handlers.get(cpus[base + INSTANCE])
+        fault_ip, site = ip, 0
+        if hit is not None:
+            site = hit.site
+            ip = hit.addr
+            self.machine.write_reg(IP, ip)
+            if cpus[base + STATUS] == REENTER:
+                cpus[base + CURRENT] = cpus[base + PREV_CURRENT]
+                cpus[base + STATUS] = cpus[base + PREV_STATUS]
+            elif cpus[base] == hit.site:
+                cpus[base + CURRENT] = 0
+                cpus[base + STATUS] = IDLE
+            probes = [self.handlers[r.addr] for r in hit.records]
+        else:
+            probes = [] if instance is None else [instance]
+        regs = self.live
+        regs.trap_ip = ip
+        for p in probes:
+            if callable(p.fault_handler):
+                try:
+                    handled = p.fault_handler(p, regs, trapnr)
+                except Exception:
+                    log.exception("fault_handler of %#x failed", ip)
+                    continue
+                if handled:
+                    return regs.write_back()
+        if regs.changed:
+            regs.write_back()
+        return self.guest.fault(trapnr, fault_ip, ip, site, probes)
+
+    # ---- Python handlers called by the runtime
+    def py_handler(self, eax: int) -> None:
+        """kp_py_handler()"""
+        base = eax * CPU_WORDS
+        cpus, regs = self.cpus, self.frame
+        p = self.handlers[cpus[base + MAIL0]]
+        regs.addr = cpus[base + MAIL1]
+        self.calls += 1
+        try:
+            cpus[base + MAIL_RET] = 1 if p.pre_handler(p, regs) else 0  # type: ignore
+        except Exception:
+            log.exception("handler of the probe at %#x failed", p.addr)
+            cpus[base + MAIL_RET] = 0
+
+    def py_post(self, eax: int) -> None:
+        """kp_py_post()"""
+        base = eax * CPU_WORDS
+        cpus, regs = self.cpus, self.frame
+        p = self.handlers[cpus[base + MAIL0]]
+        regs.addr = cpus[base + MAIL1]
+        try:
+            p.post_handler(p, regs, 0)  # type: ignore[operator,misc]
+        except Exception:
+            log.exception("post_handler of %#x failed", p.addr)
+
+    def _node(self, base: int) -> tuple[Rethook, RethookNode]:
+        cpus = self.cpus
+        rh = self.rethooks[cpus[base + MAIL2]]
+        node = LazyNode(self.machine, KAddr(cpus[base + MAIL0]), rh)
+        self.frame.addr = cpus[base + MAIL1]
+        self.calls += 1
+        return rh, node
+
+    def py_entry(self, eax: int) -> None:
+        """kp_py_entry()"""
+        base = eax * CPU_WORDS
+        skip: object = 0
+        try:
+            rh, node = self._node(base)
+            skip = rh.entry_handler(node, self.frame)  # type: ignore[operator,misc]
+        except Exception:
+            log.exception("entry_handler of a return probe failed")
+        self.cpus[base + MAIL_RET] = 1 if skip else 0
+
+    def py_return(self, eax: int) -> None:
+        """kp_py_return()"""
+        base = eax * CPU_WORDS
+        try:
+            rh, node = self._node(base)
+            rh.handler(node, self.frame)  # type: ignore[operator,misc]
+        except Exception:
+            log.exception("handler of a return probe failed")
+
+    def orphan(self, eax: int) -> None:
+        """A return that no node expects: the address 0 it goes to makes an oops.
+
+        Kernel: rethook_trampoline_handler()
+        """
+        base = eax * CPU_WORDS
+        blamed = self.blame(self.cpus[base + MAIL0] + PT_REGS_SIZE)
+        if blamed:
+            self.machine.printk(KERN_ERR, blamed)
+        self.machine.printk(
+            KERN_ERR,
+            "rethook: Return address not found! Maybe there is a bug in the kernel",
+        )
+        self.cpus[base + MAIL_RET] = 0

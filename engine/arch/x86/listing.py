@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Text as it stands now, with what was patched into it and where that leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from engine.arch.x86.insn import (
+    INT3_INSN_OPCODE,
+    MAX_INSN_SIZE,
+    Disassembler,
+    decode,
+    disassemble,
+)
+from engine.errors import MemoryFault
+from engine.kprobe import Kprobe, OptimizedKprobe
+from engine.ktypes import KAddr
+from engine.machine import Machine
+
+JMP32_OPCODE = 0xE9
+CALL_OPCODE = 0xE8
+BYTES_WIDTH = 3 * 11
+
+
+class Listing:
+    """Makes the lines of one listing.
+
+    Context: control.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        table: Mapping[KAddr, Kprobe],
+        symbols: Mapping[str, KAddr],
+    ) -> None:
+        """symbols: those of the runtime image, which kallsyms does not have."""
+        self.machine = machine
+        self.table = table
+        self.names = {addr: name for name, addr in symbols.items()}
+        self.dis = Disassembler()
+        self.extra: list[tuple[str, int, int]] = []  # (title, start, end)
+
+    def name(self, addr: int) -> str:
+        """Kernel: sprint_symbol() without size."""
+        sym = self.machine.symbol_at(addr)
+        if sym is None:
+            return self.names.get(KAddr(addr), f"{addr:#x}")
+        offset = addr - sym.addr
+        return f"{sym.name}+{offset:#x}" if offset else sym.name
+
+    def line(self, addr: int, raw: bytes, text: str, note: str = "") -> str:
+        line = f"  {addr:016x}  {raw.hex(' '):<{BYTES_WIDTH}} {text}"
+        return f"{line:<84} # {note}" if note else line
+
+    def plain(self, start: int, end: int) -> Iterator[str]:
+        code = self.machine.read(start, end - start)
+        for found in disassemble(code, start, self.dis, self.name):
+            yield self.line(found.addr, found.raw, found.text)
+
+    def function(self, start: int, end: int) -> Iterator[str]:
+        """[start, end), with a line for each patch; fills self.extra."""
+        addr = plain = start
+        while addr < end:
+            p = self.table.get(KAddr(addr))
+            raw = self.machine.read(addr, 1)[0]
+            if p is None or p.ainsn is None or raw not in (
+                INT3_INSN_OPCODE, JMP32_OPCODE, CALL_OPCODE,
+            ) or raw == p.opcode[0]:  # fmt: skip
+                insn = decode(self.code(addr, end), addr)
+                addr += insn.length if insn else 1
+                continue
+            yield from self.plain(plain, addr)
+            size = self.patch(p, addr, raw)
+            yield from size[1]
+            addr = plain = addr + size[0]
+        yield from self.plain(plain, end)
+
+    def code(self, addr: int, end: int) -> bytes:
+        try:
+            return self.machine.read(addr, MAX_INSN_SIZE)
+        except MemoryFault:
+            return self.machine.read(addr, end - addr)
+
+    def patch(self, p: Kprobe, addr: int, opcode: int) -> tuple[int, list[str]]:
+        """(bytes that the patch stands for, its lines)."""
+        was, size = p.opcode, len(p.opcode)
+        ainsn = p.ainsn
+        if opcode == JMP32_OPCODE and isinstance(p, OptimizedKprobe) and p.optinsn:
+            was, size = p.optinsn.code, p.optinsn.size
+        words = "; ".join(found.text for found in disassemble(was, addr, self.dis))
+        patch = decode(self.machine.read(addr, max(size, 5)), addr)
+        assert patch is not None
+        raw = self.machine.read(addr, size)
+        text = self.dis.text(patch.raw, addr) or ""
+        title = f"{self.name(addr)}"
+        if opcode == INT3_INSN_OPCODE:
+            note = f"breakpoint, was: {words}"
+            self.extra.append((f"slot of {title}", ainsn.slot, 16))
+        elif opcode == JMP32_OPCODE:
+            note = f"jump, was: {words}"
+            self.extra.append((f"detour buffer of {title}", p.optinsn.buffer, 48))  # type: ignore[attr-defined]
+        else:
+            note = f"ftrace call, was: {words}"
+            self.extra.append((f"stub of {title}", ainsn.stub, 16))
+        return size, [self.line(addr, raw, text, note)]
+
+    def out_of_line(self, start: int, size: int) -> Iterator[str]:
+        """Code up to the jump or breakpoint that ends it."""
+        addr, end = start, start + size
+        jumps = 2 if size > 16 else 1  # a detour buffer has its stub's before
+        while addr < end:
+            insn = decode(self.machine.read(addr, min(MAX_INSN_SIZE, end - addr)), addr)
+            if insn is None:
+                break
+            addr = insn.next_addr
+            ends = insn.opcode[0] in (INT3_INSN_OPCODE, JMP32_OPCODE, 0xC3, 0xC2)
+            jumps -= ends
+            if not jumps:
+                break
+        yield from self.plain(start, addr)
+
+
+def text_listing(
+    machine: Machine,
+    table: Mapping[KAddr, Kprobe],
+    symbols: Mapping[str, KAddr],
+    start: KAddr,
+    end: KAddr,
+) -> str:
+    """Live disassembly of [start, end), then of the slots, stubs and detour buffers.
+
+    Context: control.
+    """
+    listing = Listing(machine, table, symbols)
+    lines = [f"{listing.name(start)}:", *listing.function(start, end)]
+    for title, addr, size in listing.extra:
+        lines += ["", f"{title}:", *listing.out_of_line(addr, size)]
+    return "\n".join(lines) + "\n"

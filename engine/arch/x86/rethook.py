@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Return hooks on x86: struct kp_rethook in guest memory for each Rethook.
+
+The return address is replaced, and the trampoline run, by guest code: kp_kret_entry()
+and kp_ret_trampoline in guest/runtime.
+"""
+
+from __future__ import annotations
+
+from engine.arch.x86.hit import HitPath
+from engine.ktypes import KAddr
+from engine.rethook import Rethook
+from engine.runtime import KpRethook, Runtime, node_size
+
+FRAME, FUNC, RP = 3, 5, 6  # words of struct kp_rethook_node
+
+
+class Rethooks:
+    """Context: control."""
+
+    def __init__(self, runtime: Runtime, path: HitPath) -> None:
+        self.runtime = runtime
+        self.path = path
+        # struct kp_rethook -> (it, its nodes, their size in all)
+        self._made: dict[KAddr, tuple[KpRethook, KAddr, int]] = {}
+        path.blame = self.blame
+
+    def alloc(self, rh: Rethook) -> None:
+        """Kernel: rethook_alloc(), rethook_add_node()"""
+        record, nodes = self.runtime.make_rethook(rh.maxactive, rh.data_size)
+        size = node_size(rh.data_size) * rh.maxactive
+        rh.addr = record.addr
+        self._made[rh.addr] = record, nodes, size
+        self.path.rethooks[rh.addr] = rh
+        self._set_rp(nodes, size, rh, rh.guest_kp)
+        self.sync(rh)
+
+    def sync(self, rh: Rethook) -> None:
+        record = self._record(rh)
+        symbols = self.runtime.symbols
+        for user, fn, mine, python, module in (
+            (rh.entry_handler, "entry_fn", "user_entry", "kp_py_entry", "entry"),
+            (rh.handler, "ret_fn", "user_ret", "kp_py_return", "return"),
+        ):
+            if user is None:
+                setattr(record, fn, 0)
+            elif callable(user):
+                setattr(record, fn, symbols[python])
+            elif rh.guest_kp:
+                setattr(record, fn, symbols[f"kp_module_{module}"])
+                setattr(record, mine, user)
+            else:
+                setattr(record, fn, user)
+        record.data = rh.guest_data
+        record.kp = rh.guest_kp
+
+    def free(self, rh: Rethook) -> None:
+        """Kernel: rethook_free()"""
+        assert rh.addr is not None
+        record, nodes, size = self._made.pop(rh.addr)
+        del self.path.rethooks[rh.addr]
+        self._set_rp(nodes, size, rh, 0)
+        self.runtime.free_rethook(record, nodes, size)
+
+    def _set_rp(self, nodes: KAddr, size: int, rh: Rethook, rp: int) -> None:
+        """Let the nodes say which struct kretprobe of a module they are of."""
+        words, base = self.runtime.heap.words(nodes)
+        step = node_size(rh.data_size) // 8
+        for i in range(base + RP, base + size // 8, step):
+            words[i] = rp
+
+    def blame(self, frame: int) -> str:
+        """The return probe whose node was for that frame, for a second return from it.
+
+        Kernel: kretprobe_assert()
+        """
+        for rh, (_, nodes, size) in self._made.items():
+            words, base = self.runtime.heap.words(nodes)
+            step = node_size(self.path.rethooks[rh].data_size) // 8
+            for i in range(base, base + size // 8, step):
+                if words[i + FRAME] == frame:
+                    rp = words[i + RP] or rh
+                    return (
+                        f"kretprobe BUG!: Processing kretprobe {rp:016x} "
+                        f"@ {words[i + FUNC]:016x}"
+                    )
+        return ""
+
+    def nmissed(self, rh: Rethook) -> int:
+        nmissed: int = self._record(rh).nmissed
+        return nmissed
+
+    def _record(self, rh: Rethook) -> KpRethook:
+        assert rh.addr is not None
+        return self._made[rh.addr][0]

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""All writes to guest text, and what stood there before them."""
+
+from __future__ import annotations
+
+from engine.machine import Machine
+
+# with more addresses than this, dropping all translated code is cheaper
+DROP_ALL = 20
+_SHIFT = 12
+_PAGE = 1 << _SHIFT
+
+
+class _Page:
+    """The patches that begin in one page of text; the last may reach into the next."""
+
+    __slots__ = ("mask", "old", "patches")
+
+    def __init__(self) -> None:
+        room = _PAGE + 16
+        self.patches: dict[int, bytes] = {}  # address -> the original bytes
+        self.mask = bytearray(room)  # ff where a byte is patched
+        self.old = bytearray(room)  # the original of such bytes, else 0
+
+
+class TextPatcher:
+    """Patches text and drops the code translated of it, in batches if asked to.
+
+    Context: control.  Kernel: text_poke(), text_poke_bp()
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._poke_text = machine.poke_text
+        self._depth = 0
+        self._stale: list[tuple[int, int]] = []
+        self._pages: dict[int, _Page] = {}
+
+    def begin(self) -> None:
+        """Put off dropping translated code until finish(); calls nest."""
+        self._depth += 1
+
+    def finish(self) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._drop()
+
+    def poke(self, addr: int, data: bytes) -> None:
+        """Write memory of the engine's own that may have run before."""
+        self._poke_text(addr, data)
+        if self._depth:
+            self._stale.append((addr, len(data)))
+        else:
+            self.machine.drop_translations(addr, len(data))
+
+    def _drop(self) -> None:
+        stale, self._stale = self._stale, []
+        if len(stale) > DROP_ALL:
+            self.machine.drop_all_translations()
+            return
+        for addr, size in stale:
+            self.machine.drop_translations(addr, size)
+
+    # ---- the kernel's text
+    def patch(self, addr: int, data: bytes, original: bytes) -> None:
+        """Write data over text whose bytes without any patch are ``original``.
+
+        A patch that begins at the same address is replaced; with ``original`` longer
+        than data, the bytes behind data are put back.
+        """
+        self.forget(addr)
+        page = self._pages.get(addr >> _SHIFT)
+        if page is None:
+            page = self._pages[addr >> _SHIFT] = _Page()
+        size = len(data)
+        at = addr & (_PAGE - 1)
+        page.patches[addr] = page.old[at : at + size] = original[:size]
+        page.mask[at : at + size] = b"\xff" * size
+        self.poke(addr, data + original[size:])
+
+    def unpatch(self, addr: int) -> None:
+        """Put the original bytes back, if there is a patch at addr."""
+        original = self.forget(addr)
+        if original:
+            self.poke(addr, original)
+
+    def forget(self, addr: int) -> bytes | None:
+        """Drop the record of a patch, whose text may be gone; the original bytes."""
+        page = self._pages.get(addr >> _SHIFT)
+        if page is None:
+            return None
+        original = page.patches.pop(addr, None)
+        if original:
+            at = addr & (_PAGE - 1)
+            zeros = bytes(len(original))
+            page.mask[at : at + len(zeros)] = page.old[at : at + len(zeros)] = zeros
+        return original
+
+    def patched(self, addr: int) -> bool:
+        """Whether a patch begins at addr."""
+        page = self._pages.get(addr >> _SHIFT)
+        return page is not None and addr in page.patches
+
+    def original(self, addr: int, size: int) -> bytes:
+        """Text without the patches.
+
+        Raises MemoryFault where there is none.
+        Kernel: recover_probed_instruction()
+        """
+        text = self.machine.read(addr, size)
+        # a patch of the page before may reach into the first one
+        for number in range(addr - 16 >> _SHIFT, (addr + size - 1 >> _SHIFT) + 1):
+            page = self._pages.get(number)
+            if page is not None and page.patches:
+                text = self._undo(text, addr, page, number << _SHIFT)
+        return text
+
+    @staticmethod
+    def _undo(text: bytes, addr: int, page: _Page, start: int) -> bytes:
+        """Text with the patches of one page undone: all bytes at once, as integers."""
+        first = max(addr, start)
+        end = min(addr + len(text), start + len(page.mask))
+        if first >= end:
+            return text
+        here = slice(first - start, end - start)
+        live = int.from_bytes(text[first - addr : end - addr], "little")
+        mask = int.from_bytes(page.mask[here], "little")
+        old = int.from_bytes(page.old[here], "little")
+        undone = (live & ~mask | old).to_bytes(end - first, "little")
+        return text[: first - addr] + undone + text[end - addr :]
+
+
+def rel32(place: int, target: int) -> bytes:
+    """The operand at place that makes a jump or call reach target."""
+    return (target - place - 4).to_bytes(4, "little", signed=True)
+
+
+def jmp(addr: int, target: int) -> bytes:
+    """jmp rel32 that stands at addr.  Kernel: synthesize_reljump()"""
+    return b"\xe9" + rel32(addr + 1, target)
+
+
+def call(addr: int, target: int) -> bytes:
+    """call rel32 that stands at addr.  Kernel: synthesize_relcall()"""
+    return b"\xe8" + rel32(addr + 1, target)
+
+
+def push_imm32(value: int) -> bytes:
+    """push of a kernel address, which is a sign-extended 32-bit number."""
+    return b"\x68" + (value & 0xFFFF_FFFF).to_bytes(4, "little")

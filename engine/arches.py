@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The architectures there are: the one place in the core that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.arch.base import Arch
+from engine.arch.judge import Judge, Tables
+from engine.machine import Machine
+
+
+def _x86(machine: Machine) -> Arch:
+    # here, for it imports the disassembler
+    from engine.arch.x86.core import X86
+
+    return X86(machine)
+
+
+# Machine.arch -> its maker
+ARCHES: dict[str, Callable[[Machine], Arch]] = {"x86": _x86}
+
+
+def _x86_judge(tables: Tables) -> Judge:
+    from engine.arch.x86.judge import X86Judge
+
+    return X86Judge(tables)
+
+
+# the same, for text that need not be running
+JUDGES: dict[str, Callable[[Tables], Judge]] = {"x86": _x86_judge}

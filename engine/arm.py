@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Arming and disarming: one probe, and all of them by the switch kprobes/enabled."""
+
+from __future__ import annotations
+
+from engine.aggr import addr_of
+from engine.errors import KernelError
+from engine.kprobe import Kprobe, kprobe_disabled, kprobe_ftrace, kprobe_queued
+from engine.kprobe_ftrace import arm_kprobe_ftrace, disarm_kprobe_ftrace
+from engine.optimizer import (
+    get_optimized_kprobe,
+    optimize_kprobe,
+    unoptimize_kprobe,
+    wait_for_kprobe_optimizer,
+)
+from engine.state import KERN_INFO, KERN_WARNING, State
+
+
+def arm_kprobe(st: State, p: Kprobe) -> None:
+    """Put in the breakpoint (or ftrace call) of an entry of kprobe_table.
+
+    Context: control.
+    Kernel: arm_kprobe(), __arm_kprobe()
+    """
+    if kprobe_ftrace(p):
+        arm_kprobe_ftrace(st, p)
+        return
+    # a jump that covers this address falls back to its breakpoint
+    covering = get_optimized_kprobe(st, addr_of(p))
+    if covering is not None:
+        unoptimize_kprobe(st, covering, True)
+    st.arch.arch_arm_kprobe(p)
+    optimize_kprobe(st, p)
+
+
+def disarm_kprobe(st: State, p: Kprobe, reopt: bool) -> None:
+    """Take the breakpoint out; with a jump there, that is left to the optimizer.
+
+    reopt: a jump that this probe kept from being written may now be.
+
+    Context: control.
+    Kernel: disarm_kprobe(), __disarm_kprobe()
+    """
+    if kprobe_ftrace(p):
+        disarm_kprobe_ftrace(st, p)
+        return
+    unoptimize_kprobe(st, p, st.kprobes_all_disarmed)
+    if not kprobe_queued(p):
+        st.arch.arch_disarm_kprobe(p)
+        if reopt:
+            covering = get_optimized_kprobe(st, addr_of(p))
+            if covering is not None:
+                optimize_kprobe(st, covering)
+
+
+def _all(st: State, arm: bool) -> None:
+    """Arm or disarm every enabled probe, and say so in the kernel log."""
+    total = errors = 0
+    failure: KernelError | None = None
+    st.arch.text_poke_begin()
+    try:
+        for p in st.table_entries():
+            if kprobe_disabled(p) or (not arm and st.arch.arch_trampoline_kprobe(p)):
+                continue
+            total += 1
+            try:
+                if arm:
+                    arm_kprobe(st, p)
+                else:
+                    disarm_kprobe(st, p, False)
+            except KernelError as e:
+                errors += 1
+                failure = e
+    finally:
+        st.arch.text_poke_finish()
+    able, kept = ("enable", "disabled") if arm else ("disable", "enabled")
+    text = f"kprobes: Kprobes globally {able}d"
+    if failure is None:
+        st.machine.printk(KERN_INFO, text)
+        return
+    st.machine.printk(
+        KERN_WARNING,
+        f"{text}, but failed to {able} {errors} out of {total} probes. "
+        f"Please check which kprobes are kept {kept} via debugfs.",
+    )
+    raise failure
+
+
+def arm_all_kprobes(st: State) -> None:
+    """Write 1 to kprobes/enabled.  Raises the last error of arming a probe.
+
+    Context: control.
+    Kernel: arm_all_kprobes()
+    """
+    if not st.kprobes_all_disarmed:
+        return
+    # before arming: optimize_kprobe() asks for it
+    st.kprobes_all_disarmed = False
+    _all(st, True)
+
+
+def disarm_all_kprobes(st: State) -> None:
+    """Write 0 to kprobes/enabled: no patched byte is left but in disabled jumps.
+
+    Those that are waiting to be undone are undone before it returns.
+
+    Context: control.
+    Kernel: disarm_all_kprobes()
+    """
+    if st.kprobes_all_disarmed:
+        return
+    st.kprobes_all_disarmed = True
+    try:
+        _all(st, False)
+    finally:
+        wait_for_kprobe_optimizer(st)

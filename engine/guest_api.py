@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kprobes API of guest modules: their structures to the engine's probes and back.
+
+register_kprobe() and its kin are C in the guest (src/kernel/kprobes.c); they hand over
+an array of pointers to struct kprobe, kretprobe or jprobe, whose layout is that of
+guest/include/linux/kprobes.h.  Handlers are guest code.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from engine.errors import KernelError, MemoryFault
+from engine.jprobe import (
+    Jprobe,
+    register_jprobes,
+    unregister_jprobes,
+)
+from engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
+from engine.kretprobe import (
+    Kretprobe,
+    register_kretprobes,
+    unregister_kretprobes,
+)
+from engine.ktypes import KAddr
+from engine.register import (
+    disable_kprobe,
+    enable_kprobe,
+    register_kprobes,
+    unregister_kprobes,
+)
+from engine.state import State, get_kprobe
+
+# numbers of the calls: guest/include/kpfs/control.h
+CALLS = range(0x40)
+_KPROBES, _KRETPROBES, _JPROBES = 0x00, 0x10, 0x20
+_REGISTER, _UNREGISTER, _ENABLE, _DISABLE = range(4)
+_GET_KPROBE, _KPROBE_RUNNING, _OOPS = 0x30, 0x31, 0x32
+KSYM_NAME_LEN = 512
+_PROBES_MAX = 4096  # of one batch
+
+# offsets in struct kprobe, kretprobe and jprobe: src/kernel/kprobes.c checks them
+NMISSED, ADDR, SYMBOL_NAME = 32, 40, 48
+OPCODE, FLAGS = 96, 100
+# addr, symbol_name, offset, pre, post, fault, break, opcode, flags
+_PROBE = struct.Struct("<QQI4xQQQQB3xI")
+_KRETPROBE_AT = 104
+_KRETPROBE = struct.Struct("<QQiiQ")  # handler, entry, maxactive, nmissed, data_size
+MAXACTIVE = 120
+_ENTRY_AT = 104
+
+
+def _handler(addr: int) -> KAddr | None:
+    return KAddr(addr) if addr else None
+
+
+Probe = Kprobe | Kretprobe | Jprobe
+
+
+class _Kind(NamedTuple):
+    """What is done with one kind of probe."""
+
+    read: Callable[[State, int], Probe]
+    register: Callable[[State, Sequence[Any]], None]
+    unregister: Callable[[State, Sequence[Any]], None]
+
+
+def _kprobe_of(probe: Probe) -> Kprobe:
+    return probe if isinstance(probe, Kprobe) else probe.kp
+
+
+class GuestApi:
+    """The probes that guest code has registered, by the address of their structure.
+
+    Context: control.
+    """
+
+    def __init__(self, state: Callable[[], State]) -> None:
+        """state: the kprobes core, which is made when it is first needed."""
+        self._get_state = state
+        self._probes: dict[int, Probe] = {}
+        self._kinds = {
+            _KPROBES: _Kind(self._read_kprobe, register_kprobes, unregister_kprobes),
+            _KRETPROBES: _Kind(
+                self._read_kretprobe, register_kretprobes, unregister_kretprobes
+            ),
+            _JPROBES: _Kind(self._read_jprobe, register_jprobes, unregister_jprobes),
+        }
+
+    # ---- calls
+    def serve(self, number: int, first: int, second: int) -> int:
+        """One call of the guest; raises what it is refused with."""
+        if number in (_GET_KPROBE, _KPROBE_RUNNING, _OOPS):
+            return self._serve_other(number, first)
+        kind, action = self._kinds.get(number & ~0xF), number & 0xF
+        if kind is None:
+            raise KernelError(errno.ENOSYS, f"no call {number:#x}")
+        if not 0 < second <= _PROBES_MAX:
+            raise KernelError(errno.EINVAL, "no probes, or too many")
+        st = self._get_state()
+        raw = st.machine.read(first, 8 * second)
+        pointers = [at for (at,) in struct.iter_unpack("<Q", raw)]
+        if action == _REGISTER:
+            self._register(st, kind, pointers)
+        elif action == _UNREGISTER:
+            self._unregister(st, kind, pointers)
+        elif action in (_ENABLE, _DISABLE):
+            self._switch(st, pointers[0], action == _ENABLE)
+        else:
+            raise KernelError(errno.ENOSYS, f"no call {number:#x}")
+        return 0
+
+    def _serve_other(self, number: int, first: int) -> int:
+        st = self._get_state()
+        if number == _GET_KPROBE:
+            return self._structure_of(get_kprobe(st, first))
+        if number == _KPROBE_RUNNING:
+            return self._structure_of(st.arch.kprobe_running())
+        return int(st.arch.kprobe_reset(st.machine.cpu()))
+
+    def _register(self, st: State, kind: _Kind, pointers: Sequence[int]) -> None:
+        st.arch.text_poke_begin()
+        try:
+            for i, at in enumerate(pointers):
+                try:
+                    self._register_one(st, kind, at)
+                except KernelError:
+                    self._unregister(st, kind, pointers[:i])
+                    raise
+        finally:
+            st.arch.text_poke_finish()
+
+    def _register_one(self, st: State, kind: _Kind, at: int) -> None:
+        if at in self._probes:
+            raise KernelError(errno.EINVAL, f"{at:#x} is registered already")
+        probe = kind.read(st, at)
+        try:
+            kind.register(st, [probe])
+            self._probes[at] = probe
+        finally:
+            self._write_back(st, at, probe)
+        if isinstance(probe, Kretprobe):
+            # maxactive and nmissed
+            st.machine.write(at + MAXACTIVE, struct.pack("<ii", probe.maxactive, 0))
+        st.machine.write_u64(at + NMISSED, 0)
+
+    def _unregister(self, st: State, kind: _Kind, pointers: Sequence[int]) -> None:
+        """Those that are not registered have their addr cleared."""
+        found = []
+        for at in pointers:
+            probe = self._probes.pop(at, None)
+            if probe is None:
+                st.machine.write_u64(at + ADDR, 0)
+            else:
+                found.append((at, probe))
+        kind.unregister(st, [probe for _, probe in found])
+        for at, probe in found:
+            self._write_back(st, at, probe)
+
+    def _switch(self, st: State, at: int, enable: bool) -> None:
+        probe = self._probes.get(at)
+        if probe is None:
+            raise KernelError(errno.EINVAL, f"{at:#x} is not registered")
+        (enable_kprobe if enable else disable_kprobe)(st, _kprobe_of(probe))
+        self._write_back(st, at, probe)
+
+    # ---- questions
+    def _structure_of(self, p: Kprobe | None) -> int:
+        """The struct kprobe of p, or of the newest on an aggr_kprobe that has one."""
+        if p is None:
+            return 0
+        return next((kp.guest_at for kp in p.list or [p] if kp.guest_at), 0)
+
+    # ---- structures
+    def _read_kprobe(self, st: State, at: int) -> Kprobe:
+        row = _PROBE.unpack(st.machine.read(at + ADDR, _PROBE.size))
+        addr, symbol, offset, pre, post, fault, brk, _, flags = row
+        return Kprobe(
+            symbol_name=self._string(st, symbol) if symbol else None,
+            offset=offset,
+            addr=_handler(addr),
+            pre_handler=_handler(pre),
+            post_handler=_handler(post),
+            fault_handler=_handler(fault),
+            break_handler=_handler(brk),
+            flags=KprobeFlag.DISABLED if flags & KprobeFlag.DISABLED else NO_FLAGS,
+            guest_kp=at,
+            guest_at=at,
+        )
+
+    def _read_kretprobe(self, st: State, at: int) -> Kretprobe:
+        raw = st.machine.read(at + _KRETPROBE_AT, _KRETPROBE.size)
+        handler, entry, maxactive, _, data_size = _KRETPROBE.unpack(raw)
+        kp = self._read_kprobe(st, at)
+        kp.guest_kp = 0  # its pre_handler is the engine's
+        return Kretprobe(
+            kp=kp,
+            handler=_handler(handler),
+            entry_handler=_handler(entry),
+            maxactive=maxactive,
+            data_size=data_size,
+            guest_kp=at,
+        )
+
+    def _read_jprobe(self, st: State, at: int) -> Jprobe:
+        kp = self._read_kprobe(st, at)
+        kp.guest_kp = 0
+        return Jprobe(kp=kp, entry=_handler(st.machine.read_u64(at + _ENTRY_AT)))
+
+    @staticmethod
+    def _string(st: State, addr: int) -> str:
+        text = b""
+        while b"\0" not in text and len(text) < KSYM_NAME_LEN:
+            # up to the next boundary, so that no page is touched needlessly
+            text += st.machine.read(addr + len(text), 16 - (addr + len(text)) % 16)
+        return text.split(b"\0")[0].decode("latin-1")
+
+    @staticmethod
+    def _write_back(st: State, at: int, probe: Probe) -> None:
+        """What the kernel leaves in a struct kprobe."""
+        m, p = st.machine, _kprobe_of(probe)
+        m.write_u64(at + ADDR, p.addr or 0)
+        m.write(
+            at + OPCODE, struct.pack("<B3xI", p.opcode[0] if p.opcode else 0, p.flags)
+        )
+
+    def sync_flags(self) -> None:
+        """Bring the flags up to date of probes whose text has gone."""
+        for at, probe in self._probes.items():
+            flags = int(_kprobe_of(probe).flags)
+            try:
+                self._get_state().machine.write(at + FLAGS, flags.to_bytes(4, "little"))
+            except MemoryFault:
+                continue  # the structure has gone with its module

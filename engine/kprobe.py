@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The probes themselves: plain records, no behaviour beyond predicates."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.ktypes import KAddr
+
+
+class KprobeFlag(enum.IntFlag):
+    """Kernel: KPROBE_FLAG_*."""
+
+    GONE = 1  # the text it was in is no more
+    DISABLED = 2  # temporarily disabled
+    OPTIMIZED = 4  # is (or is queued to be) a jump
+    FTRACE = 8  # uses ftrace
+    ON_FUNC_ENTRY = 16
+
+
+NO_FLAGS = KprobeFlag(0)
+
+# A handler is a Python callable, called in hit context, or the address of guest code
+# with the same arguments: fn(p, regs).  pre_handler returns non-zero when it has set up
+# the registers itself and execution shall go on at regs.ip.
+PreHandler = Callable[["Kprobe", Any], int | None]
+PostHandler = Callable[["Kprobe", Any, int], None]
+FaultHandler = Callable[["Kprobe", Any, int], int | None]
+BreakHandler = Callable[["Kprobe", Any], int | None]
+
+
+@dataclass(eq=False)
+class Kprobe:
+    """Kernel: struct kprobe.
+
+    Set by the user: symbol_name and offset, or addr; the handlers; flags.  The rest
+    belongs to the engine while the probe is registered.
+    """
+
+    symbol_name: str | None = None
+    offset: int = 0
+    addr: KAddr | None = None
+    pre_handler: PreHandler | KAddr | None = None
+    post_handler: PostHandler | KAddr | None = None
+    fault_handler: FaultHandler | KAddr | None = None
+    # for a breakpoint hit within a handler, which only guest code can do; at most one
+    # probe at an address has one, and it stands last on the list
+    break_handler: BreakHandler | KAddr | None = None
+    flags: KprobeFlag = NO_FLAGS
+    # kind letter of the list: k, r (return probe's entry), j
+    kind: str = "k"
+    # word that the guest code of pre_handler finds in kp_handler.data, and a module's
+    # struct kprobe for kp_handler.kp
+    data: int = 0
+    guest_kp: int = 0
+    # a module's struct kprobe, whatever its handlers are called with
+    guest_at: int = 0
+
+    opcode: bytes = b""  # the original instruction bytes
+    ainsn: Any = None  # the architecture's record: slot, boostable, emulation
+    handler: KAddr | None = None  # its struct kp_handler in guest memory
+    # aggr_kprobe: the probes it stands for, newest first; empty for a plain one
+    list: list[Kprobe] = field(default_factory=list)
+    is_aggr: bool = False
+    site: KAddr | None = None  # struct kp_site of the entry in kprobe_table
+    # as it stood when the probe was unregistered; kprobe_nmissed() before that
+    nmissed: int = 0
+
+
+class OptQueue(enum.Enum):
+    """Which list of the optimizer a probe is on.  Kernel: optimized_kprobe.list."""
+
+    NONE = 0
+    OPTIMIZING = 1  # to become a jump
+    UNOPTIMIZING = 2  # to become a breakpoint again
+    FREEING = 3  # is a breakpoint again; the worker finishes it
+
+
+@dataclass(eq=False)
+class OptimizedKprobe(Kprobe):
+    """An aggr_kprobe, with what the optimizer keeps.  Kernel: struct optimized_kprobe.
+
+    The tag OPTIMIZED is set when it is queued; the jump is in the text when it is set
+    and the probe is on no list or still on the unoptimizing one.
+    """
+
+    is_aggr: bool = True
+    queue: OptQueue = OptQueue.NONE
+    # the architecture's record: detour buffer, covered bytes; None: cannot be a jump
+    optinsn: Any = None
+    # run of the optimizer that saw it queued first: see engine/optimizer.py
+    epoch: int = 0
+
+
+# The hit path asks these: IntFlag's own & takes half a microsecond.
+_and = int.__and__
+_GONE = int(KprobeFlag.GONE)
+_DISABLED = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
+_OPTIMIZED = int(KprobeFlag.OPTIMIZED)
+_FTRACE = int(KprobeFlag.FTRACE)
+
+
+def kprobe_gone(p: Kprobe) -> bool:
+    return _and(p.flags, _GONE) != 0
+
+
+def kprobe_disabled(p: Kprobe) -> bool:
+    """Disabled by the user, or its text is gone."""
+    return _and(p.flags, _DISABLED) != 0
+
+
+def kprobe_optimized(p: Kprobe) -> bool:
+    return _and(p.flags, _OPTIMIZED) != 0
+
+
+def kprobe_ftrace(p: Kprobe) -> bool:
+    return _and(p.flags, _FTRACE) != 0
+
+
+def kprobe_aggrprobe(p: Kprobe) -> bool:
+    return p.is_aggr
+
+
+def kprobe_unused(p: Kprobe) -> bool:
+    """An aggr_kprobe whose last probe is gone, left for the optimizer to free."""
+    return p.is_aggr and kprobe_disabled(p) and not p.list
+
+
+def kprobe_optready(p: Kprobe) -> bool:
+    """Whether a detour buffer has been prepared.  Kernel: arch_prepared_optinsn()."""
+    return isinstance(p, OptimizedKprobe) and p.optinsn is not None
+
+
+def kprobe_queued(p: Kprobe) -> bool:
+    """Whether it is on a list of the optimizer."""
+    return isinstance(p, OptimizedKprobe) and p.queue is not OptQueue.NONE
+
+
+def kprobe_disarmed(p: Kprobe) -> bool:
+    """Disabled, and no change of its text is still to come."""
+    return kprobe_disabled(p) and not kprobe_queued(p)
+
+
+def optprobe_queued_unopt(op: OptimizedKprobe) -> bool:
+    return op.queue is OptQueue.UNOPTIMIZING
+
+
+def optprobe_jumps(op: OptimizedKprobe) -> bool:
+    """Whether the text at op holds its jump now.
+
+    What __recover_optprobed_insn() of the kernel asks.
+    """
+    return kprobe_optimized(op) and op.queue in (OptQueue.NONE, OptQueue.UNOPTIMIZING)

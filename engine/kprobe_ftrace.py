@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Probes on ftrace locations: a call over the entry nop instead of a breakpoint."""
+
+from __future__ import annotations
+
+from engine.aggr import addr_of
+from engine.kprobe import Kprobe, KprobeFlag
+from engine.state import State
+
+
+def check_ftrace_location(st: State, p: Kprobe) -> None:
+    """Mark p if its address is an ftrace location.
+
+    Context: control.
+    Kernel: check_ftrace_location()
+    """
+    addr = addr_of(p)
+    if st.kprobes_on_ftrace and st.machine.ftrace_location(addr, addr) == addr:
+        p.flags |= KprobeFlag.FTRACE
+
+
+def arm_kprobe_ftrace(st: State, p: Kprobe) -> None:
+    """Context: control.  Kernel: arm_kprobe_ftrace()"""
+    st.arch.arm_kprobe_ftrace(p)
+
+
+def disarm_kprobe_ftrace(st: State, p: Kprobe) -> None:
+    """Context: control.  Kernel: disarm_kprobe_ftrace()"""
+    st.arch.disarm_kprobe_ftrace(p)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Return probes: a kprobe on the entry that hooks the return of each call."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.errors import KernelError
+from engine.kprobe import Kprobe
+from engine.ktypes import KAddr
+from engine.register import (
+    disable_kprobe,
+    enable_kprobe,
+    kprobe_addr,
+    kprobe_on_func_entry,
+    register_kprobe,
+    unregister_kprobes,
+    warn_kprobe_rereg,
+)
+from engine.rethook import Rethook, RethookHandler
+from engine.state import State
+
+KRETPROBE_MAX_DATA_SIZE = 4096
+
+
+@dataclass(eq=False)
+class Kretprobe:
+    """Kernel: struct kretprobe.  handlers get the instance: engine.rethook.RethookNode.
+
+    Set by the user: the probe point in kp, the handlers, maxactive (0 or less: the
+    default), data_size, and with guest code as handlers what it finds in kp_rethook.
+    """
+
+    kp: Kprobe = field(default_factory=Kprobe)
+    handler: RethookHandler | KAddr | None = None
+    entry_handler: RethookHandler | KAddr | None = None
+    maxactive: int = 0
+    data_size: int = 0
+    guest_data: int = 0
+    guest_kp: int = 0
+    # as it stood when the probe was unregistered; kretprobe_nmissed() before that
+    nmissed: int = 0
+    rh: Rethook | None = None
+
+
+def register_kretprobe(st: State, rp: Kretprobe) -> None:
+    """Register a return probe, and its entry probe armed unless disabled.
+
+    EINVAL: not a function's entry, a function that must not be hooked; E2BIG: too much
+    data; and what register_kprobe() raises.
+
+    Context: control.
+    Kernel: register_kretprobe()
+    """
+    kp = rp.kp
+    kprobe_on_func_entry(st, kp.addr, kp.symbol_name, kp.offset)
+    if kp.addr:
+        warn_kprobe_rereg(st, kp)
+    addr, _ = kprobe_addr(st, kp.addr, kp.symbol_name, kp.offset)
+    if addr in st.kretprobe_blacklist:
+        raise KernelError(errno.EINVAL, "this function's return cannot be hooked")
+    if rp.data_size > KRETPROBE_MAX_DATA_SIZE:
+        raise KernelError(errno.E2BIG, "too much data in an instance")
+    if rp.maxactive <= 0:
+        rp.maxactive = max(10, 2 * st.machine.nr_cpus)
+    rh = Rethook(
+        data=rp,
+        entry_handler=rp.entry_handler,
+        handler=rp.handler,
+        maxactive=rp.maxactive,
+        data_size=rp.data_size,
+        guest_data=rp.guest_data,
+        guest_kp=rp.guest_kp,
+    )
+    st.arch.rethook_alloc(rh)
+    assert rh.addr is not None
+    kp.kind = "r"
+    kp.pre_handler = st.arch.pre_handler_kretprobe
+    kp.post_handler = None
+    kp.data = rh.addr
+    rp.nmissed = 0
+    try:
+        register_kprobe(st, kp)
+    except KernelError:
+        st.arch.rethook_free(rh)
+        raise
+    rp.rh = rh
+
+
+def register_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
+    """Register all or none; EINVAL for no probe at all.
+
+    Context: control.
+    Kernel: register_kretprobes()
+    """
+    if not rps:
+        raise KernelError(errno.EINVAL, "no probes given")
+    st.arch.text_poke_begin()
+    try:
+        for i, rp in enumerate(rps):
+            try:
+                register_kretprobe(st, rp)
+            except KernelError:
+                unregister_kretprobes(st, rps[:i])
+                raise
+    finally:
+        st.arch.text_poke_finish()
+
+
+def unregister_kretprobe(st: State, rp: Kretprobe) -> None:
+    """Unregister a return probe; if it is not registered, clear its address.
+
+    Calls that are still to return do so without its handler.
+
+    Context: control.
+    Kernel: unregister_kretprobe()
+    """
+    unregister_kretprobes(st, [rp])
+
+
+def unregister_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
+    """Context: control.  Kernel: unregister_kretprobes()"""
+    unregister_kprobes(st, [rp.kp for rp in rps])
+    for rp in rps:
+        if rp.rh is not None:
+            rp.nmissed = st.arch.rethook_nmissed(rp.rh)
+            st.arch.rethook_free(rp.rh)
+            rp.rh = None
+
+
+def enable_kretprobe(st: State, rp: Kretprobe) -> None:
+    """Context: control.  Kernel: enable_kretprobe()"""
+    enable_kprobe(st, rp.kp)
+
+
+def disable_kretprobe(st: State, rp: Kretprobe) -> None:
+    """Context: control.  Kernel: disable_kretprobe()"""
+    disable_kprobe(st, rp.kp)
+
+
+def kretprobe_nmissed(st: State, rp: Kretprobe) -> int:
+    """Calls whose return was not hooked because all instances were in use.
+
+    Context: control.
+    Kernel: kretprobe.nmissed
+    """
+    return rp.nmissed if rp.rh is None else st.arch.rethook_nmissed(rp.rh)

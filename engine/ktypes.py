@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Names for what are all integers, and the small records engine and guest exchange."""
+
+from typing import NamedTuple, NewType
+
+KAddr = NewType("KAddr", int)  # virtual address in the guest kernel
+KTime = NewType("KTime", int)  # guest nanoseconds since its boot
+
+MASK64 = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Symbol(NamedTuple):
+    """One line of kallsyms.  Kernel: struct kallsym_iter."""
+
+    name: str
+    addr: KAddr
+    size: int  # bytes to the next symbol: what kallsyms_lookup_size_offset() uses
+    type: str  # nm's letter: T t D d B b R r ...
+    module: str = ""  # "" for the kernel proper
+
+
+class BlacklistEntry(NamedTuple):
+    """One line of kprobes/blacklist.  Kernel: struct kprobe_blacklist_entry."""
+
+    start: KAddr
+    end: KAddr  # exclusive
+    name: str
+
+
+class Task(NamedTuple):
+    """What the engine may know of a task."""
+
+    addr: KAddr  # its struct task_struct
+    pid: int
+    comm: str
+    uid: int
+
+
+class EventField(NamedTuple):
+    """One field of a record.  Kernel: struct ftrace_event_field."""
+
+    type: str
+    name: str
+    offset: int
+    size: int
+    signed: bool
+
+
+class StaticEvent(NamedTuple):
+    """An event of the kernel's own.  Kernel: struct trace_event_call."""
+
+    group: str
+    name: str
+    fields: tuple[EventField, ...]
+    print_fmt: str

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""All that the engine asks of the kernel beneath it.
+
+``guest.machine.Guest`` implements Machine for our own guest kernel; another guest (an
+image of a real kernel) implements the same.  ``tests.fake.FakeMachine`` does it with a
+bytearray.  Nothing in engine/ may reach the guest by any other way.
+
+Contexts: *control* means that the guest is stopped at an instruction boundary on every
+CPU; *hit* means inside a trap or hypercall of the running guest.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
+
+# Called in hit context with the address of the trapping instruction's successor (the
+# int3's own address + 1); returns the address to go on at, None if it is not ours.
+BreakpointHandler = Callable[[int], int | None]
+# Called in hit context with (trap number, address of the faulting instruction, fault
+# address) before the exception table is tried; returns where to go on, None: not ours.
+# With None it may have written the ip to attribute the fault to another instruction:
+# what the exception table and an oops go by is read_reg(ip) after the call.
+FaultHandler = Callable[[int, int, int], int | None]
+# Called in hit context with the low 32 bits that the guest put in EAX.
+HypercallHandler = Callable[[int], None]
+
+
+class RuntimeConfig(NamedTuple):
+    """What guest/runtime must know of the kernel: struct kp_config, without our part.
+
+    Offsets from the GS base, offsets in the task structure, and the clock.
+    """
+
+    gs_current: int  # pointer to the current task
+    gs_cpu: int  # 32 bits, number of the CPU
+    gs_preempt: int  # 32 bits, in Linux's layout
+    gs_resched: int  # 32 bits, non-zero for need-resched; 0xffffffff: there is none
+    task_pid: int
+    task_comm: int
+    task_rethooks: int  # a word for the engine, 0 in a new task
+    clock_step: int  # ns that a record takes
+    clock: int  # address of the word of ns since boot
+
+
+class Machine(Protocol):
+    """A guest kernel and the CPUs it runs on."""
+
+    arch: str  # key of engine.arches.ARCHES
+    nr_cpus: int
+
+    # ---- symbols (control)
+    def symbols(self) -> Iterable[Symbol]:
+        """All symbols in kallsyms order: the kernel by address, then the modules."""
+
+    def lookup_name(self, name: str) -> Sequence[Symbol]:
+        """The symbols of that name ("mod:name": of that module), by address.
+
+        Kernel: kallsyms_lookup_name(), which takes the first.
+        """
+
+    def symbol_at(self, addr: int) -> Symbol | None:
+        """The function or object covering addr, None if none does.
+
+        Of several names at one address it is the one that kallsyms_lookup() gives.
+        """
+
+    # ---- text and what is known of it (control)
+    def is_text(self, addr: int) -> bool:
+        """Kernel or module text, init text while it lives.
+
+        Kernel: kernel_text_address().
+        """
+
+    def in_init_text(self, addr: int) -> bool:
+        """Text that is freed after a module's init."""
+
+    def module_of(self, addr: int) -> str:
+        """Name of the module whose text holds addr, "" if none."""
+
+    def blacklist(self) -> Sequence[BlacklistEntry]:
+        """NOKPROBE_SYMBOL functions, then section ranges, in the kernel's order."""
+
+    def ftrace_location(self, start: int, end: int) -> KAddr | None:
+        """The first ftrace site with start <= site <= end.
+
+        Kernel: ftrace_location_range().
+        """
+
+    def ftrace_locations(self) -> Sequence[KAddr]:
+        """All ftrace sites, the kernel's by address, then those of modules."""
+
+    def text_reserved(self, start: int, end: int) -> bool:
+        """Whether bytes [start, end] belong to a jump label or static call."""
+
+    def has_exception_entry(self, start: int, end: int) -> bool:
+        """Whether an instruction in [start, end) has an exception-table entry."""
+
+    def is_bug_site(self, addr: int) -> bool:
+        """Whether the instruction at addr is the ud2 of a BUG or WARN."""
+
+    # ---- the kernel's own events (control)
+    def static_events(self) -> Sequence[StaticEvent]:
+        """All events of trace points, oldest first."""
+
+    def enable_static_event(
+        self, group: str, name: str, event: int, commit: int
+    ) -> None:
+        """Let guest code record an event: commit(event, record, size); 0: no more.
+
+        The head of a record (8 bytes) is for commit to fill in.
+        """
+
+    # ---- memory (either context)
+    def read(self, addr: int, size: int) -> bytes:
+        """Guest memory, text included; MemoryFault where a page is missing."""
+
+    def write(self, addr: int, data: bytes) -> None:
+        """Write data memory (never text); MemoryFault where a page is missing."""
+
+    def read_u64(self, addr: int) -> int: ...
+
+    def write_u64(self, addr: int, value: int) -> None: ...
+
+    def view(self, addr: int, size: int) -> memoryview:
+        """Writable bytes of a block got from alloc_data(), for cheap access."""
+
+    # ---- memory of the engine's own (control)
+    def alloc_text(self, size: int) -> KAddr:
+        """Executable pages in 32-bit reach of all text; size is rounded up to pages."""
+
+    def alloc_data(self, size: int) -> KAddr:
+        """Zeroed non-executable pages, physically contiguous, in the top 2 GiB.
+
+        So their addresses are sign-extended 32-bit immediates.
+        """
+
+    def free_data(self, addr: int) -> None:
+        """Give back a block got from alloc_data()."""
+
+    def runtime_symbols(self) -> dict[str, KAddr]:
+        """Symbols of the guest/runtime image, loaded on the first call."""
+
+    def runtime_config(self) -> RuntimeConfig: ...
+
+    # ---- text writes: for engine/arch/*/text_patching.py alone (control)
+    def poke_text(self, addr: int, data: bytes) -> None:
+        """Write text; what was translated of it keeps running until it is dropped."""
+
+    def drop_translations(self, addr: int, size: int) -> None:
+        """Forget the translated code of [addr, addr+size)."""
+
+    def drop_all_translations(self) -> None: ...
+
+    # ---- CPUs (hit)
+    def cpu(self) -> int:
+        """Number of the CPU that is running."""
+
+    def current(self) -> Task:
+        """The task running on that CPU."""
+
+    def read_regs(self) -> Sequence[int]:
+        """All registers in the order of the architecture's struct pt_regs, unsigned."""
+
+    def write_regs(self, values: Sequence[int]) -> None: ...
+
+    def read_reg(self, index: int) -> int:
+        """One register, by its index in struct pt_regs."""
+
+    def write_reg(self, index: int, value: int) -> None: ...
+
+    def stack_trace(self, ip: int, sp: int, bp: int, limit: int) -> Sequence[int]:
+        """ip and the return addresses of its callers, as far as they can be found.
+
+        Of a task that is at ip with these registers.
+        """
+
+    # ---- traps and hypercalls (control; the handlers run in hit context)
+    def on_breakpoint(self, handler: BreakpointHandler) -> None:
+        """Who is asked first about a breakpoint trap."""
+
+    def on_fault(self, handler: FaultHandler) -> None:
+        """Who is asked first about any other trap (#PF 14, #GP 13, #DE 0, #UD 6)."""
+
+    def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
+        """Reasons 0x20 to 0x5f are the engine's."""
+
+    # ---- running and time (control)
+    def call(self, func: int, *args: int, task: Task | None = None) -> int:
+        """Run a guest function as a task (None: init); its value, unsigned."""
+
+    def now(self) -> KTime: ...
+
+    def printk(self, level: int, text: str) -> None:
+        """Append a line to the guest's kernel log."""
+
+    def call_later(self, delay: KTime, func: Callable[[], None]) -> None:
+        """Run func once in control context, delay after now."""
+
+    def call_after_quiescence(self, func: Callable[[], None]) -> None:
+        """Run func in control context once no task can still be inside unlinked text.
+
+        Kernel: call_rcu_tasks().
+        """

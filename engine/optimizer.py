@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The jump optimizer: breakpoints become jumps, a while later and in the background.
+
+A probe that may become a jump is queued and tagged OPTIMIZED at once; its text changes
+when the delayed work has run and a quiescent state has passed.  Between the two a hit
+is a breakpoint that goes on in the detour buffer.
+
+The kernel's worker holds kprobe_mutex while it waits for the quiescent state, so that
+nobody can queue a probe meanwhile.  Here they can, and such a probe must not profit
+from a wait that began before it was armed: each run of the worker has a number
+(opt_epoch), and takes those alone that were queued before it.
+
+Unregistering ends with synchronize_rcu() in the kernel, which takes longer than the
+delay: jumps are undone when it returns.  Here that run of the work is made at once, so
+that no aggr_kprobe without probes outlives it and reuse_unused_kprobe() has no match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.aggr import (
+    addr_of,
+    alloc_aggr_kprobe,
+    free_aggr_kprobe,
+    init_aggr_kprobe,
+    remove_optimized_kprobe,
+)
+from engine.kprobe import (
+    Kprobe,
+    KprobeFlag,
+    OptimizedKprobe,
+    OptQueue,
+    kprobe_disabled,
+    kprobe_disarmed,
+    kprobe_ftrace,
+    kprobe_gone,
+    kprobe_optimized,
+    kprobe_optready,
+    kprobe_unused,
+    optprobe_queued_unopt,
+)
+from engine.ktypes import KAddr, KTime
+from engine.state import KERN_INFO, State
+
+OPTIMIZE_DELAY = KTime(20_000_000)  # ns; 5 jiffies of a kernel with HZ=250
+
+
+def _set_queue(st: State, op: OptimizedKprobe, queue: OptQueue) -> None:
+    """Kernel: list_del_init(), list_add() or list_move() of op->list"""
+    if op.queue is not OptQueue.NONE:
+        del st.opt_queues[op.queue][op]
+    op.queue = queue
+    if queue is not OptQueue.NONE:
+        st.opt_queues[queue][op] = None
+
+
+def get_optimized_kprobe(st: State, addr: KAddr) -> OptimizedKprobe | None:
+    """The optimised (or so queued) probe that covers addr but does not begin there.
+
+    Context: control.
+    Kernel: get_optimized_kprobe()
+    """
+    found = [op for op in st.opt_covered.get(addr, ()) if not kprobe_disarmed(op)]
+    return max(found, key=addr_of, default=None)
+
+
+# ---- the delayed work
+
+
+def kick_kprobe_optimizer(st: State) -> None:
+    """Start the optimizer after OPTIMIZE_DELAY, if it is not going to run anyhow.
+
+    Context: control.
+    Kernel: kick_kprobe_optimizer()
+    """
+    if st.opt_work_pending:
+        return
+    st.opt_work_pending = True
+    st.opt_work += 1
+    number = st.opt_work
+
+    def work() -> None:
+        # it may have been run ahead of time, and queued anew since
+        if st.opt_work_pending and st.opt_work == number:
+            kprobe_optimizer(st)
+
+    st.machine.call_later(OPTIMIZE_DELAY, work)
+
+
+def kprobe_optimizer(st: State) -> None:
+    """The work: unoptimise now; optimise and free after a quiescent state.
+
+    The wait is for tasks that were preempted inside the bytes that a jump will
+    replace, or inside a detour buffer that is to be freed.
+
+    Context: control.
+    Kernel: kprobe_optimizer()
+    """
+    st.opt_work_pending = False
+    st.opt_epoch += 1
+    epoch = st.opt_epoch
+    unused = do_unoptimize_kprobes(st)
+
+    def after_quiescence() -> None:
+        do_optimize_kprobes(st, epoch)
+        do_free_cleaned_kprobes(st, unused)
+        if any(st.opt_queues.values()):
+            kick_kprobe_optimizer(st)
+
+    st.machine.call_after_quiescence(after_quiescence)
+
+
+def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
+    """Undo the jumps of the unoptimizing list; return the probes to be freed.
+
+    Context: control.
+    Kernel: do_unoptimize_kprobes()
+    """
+    unoptimizing = list(st.opt_queues[OptQueue.UNOPTIMIZING])
+    unused = []
+    st.arch.text_poke_begin()
+    try:
+        if unoptimizing:
+            st.arch.arch_unoptimize_kprobes(unoptimizing)
+        for op in unoptimizing:
+            _set_queue(st, op, OptQueue.FREEING)
+        for op in list(st.opt_queues[OptQueue.FREEING]):
+            op.flags &= ~KprobeFlag.OPTIMIZED
+            # all disarmed: it was enabled again while it stood on the list
+            if (kprobe_disabled(op) or st.kprobes_all_disarmed) and not kprobe_gone(op):
+                st.arch.arch_disarm_kprobe(op)
+            _set_queue(st, op, OptQueue.NONE)
+            if kprobe_unused(op):
+                st.hash_del(op, addr_of(op))
+                unused.append(op)
+    finally:
+        st.arch.text_poke_finish()
+    return unused
+
+
+def do_optimize_kprobes(st: State, epoch: int) -> None:
+    """Write the jumps of those that were queued before that run of the optimizer.
+
+    Context: control.
+    Kernel: do_optimize_kprobes()
+    """
+    if st.kprobes_all_disarmed or not st.kprobes_allow_optimization:
+        return
+    ready = [op for op in st.opt_queues[OptQueue.OPTIMIZING] if op.epoch < epoch]
+    if not ready:
+        return
+    st.arch.text_poke_begin()
+    try:
+        st.arch.arch_optimize_kprobes(ready)
+    finally:
+        st.arch.text_poke_finish()
+    for op in ready:
+        _set_queue(st, op, OptQueue.NONE)
+
+
+def do_free_cleaned_kprobes(st: State, unused: Sequence[OptimizedKprobe]) -> None:
+    """Context: control.  Kernel: do_free_cleaned_kprobes()"""
+    for op in unused:
+        free_aggr_kprobe(st, op)
+
+
+def wait_for_kprobe_optimizer(st: State) -> None:
+    """Run the delayed work now, so that no jump is left that shall not be.
+
+    Jumps still to be written come after the quiescent state, as ever.
+
+    Context: control.
+    Kernel: wait_for_kprobe_optimizer()
+    """
+    if any(st.opt_queues.values()):
+        kprobe_optimizer(st)
+
+
+# ---- one probe
+
+
+def optimize_kprobe(st: State, p: Kprobe) -> None:
+    """Queue p for optimising if nothing forbids it.
+
+    Context: control.
+    Kernel: optimize_kprobe()
+    """
+    if (
+        not isinstance(p, OptimizedKprobe)
+        or not kprobe_optready(p)
+        or not st.kprobes_allow_optimization
+        or kprobe_disabled(p)
+        or st.kprobes_all_disarmed
+        # its handler is called after a single step that a jump does not make
+        or p.post_handler
+        or p.break_handler
+        or not st.arch.arch_check_optimized_kprobe(p)
+    ):
+        return
+    if kprobe_optimized(p):
+        if optprobe_queued_unopt(p):
+            _set_queue(st, p, OptQueue.NONE)
+        return
+    p.flags |= KprobeFlag.OPTIMIZED
+    p.epoch = st.opt_epoch
+    _set_queue(st, p, OptQueue.OPTIMIZING)
+    kick_kprobe_optimizer(st)
+
+
+def force_unoptimize_kprobe(st: State, op: OptimizedKprobe) -> None:
+    """Context: control.  Kernel: force_unoptimize_kprobe()"""
+    st.arch.arch_unoptimize_kprobe(op)
+    op.flags &= ~KprobeFlag.OPTIMIZED
+
+
+def unoptimize_kprobe(st: State, p: Kprobe, force: bool) -> None:
+    """Take p off the queue, or queue it for unoptimising; force: undo the jump now.
+
+    Context: control.
+    Kernel: unoptimize_kprobe()
+    """
+    if (
+        not isinstance(p, OptimizedKprobe)
+        or kprobe_disarmed(p)
+        or not kprobe_optimized(p)
+    ):
+        return
+    if p.queue is OptQueue.OPTIMIZING:
+        _set_queue(st, p, OptQueue.NONE)
+        p.flags &= ~KprobeFlag.OPTIMIZED
+    elif p.queue is OptQueue.UNOPTIMIZING:
+        if force:
+            force_unoptimize_kprobe(st, p)
+            # the work that is pending finishes what it was queued for
+            _set_queue(st, p, OptQueue.FREEING)
+    elif force:
+        force_unoptimize_kprobe(st, p)
+    else:
+        _set_queue(st, p, OptQueue.UNOPTIMIZING)
+        kick_kprobe_optimizer(st)
+
+
+def kill_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
+    """Forget jump and detour buffer of a probe whose text is going away.
+
+    Context: control.
+    Kernel: kill_optimized_kprobe()
+    """
+    if op.queue is not OptQueue.NONE:
+        _set_queue(st, op, OptQueue.NONE)
+    op.flags &= ~KprobeFlag.OPTIMIZED
+    remove_optimized_kprobe(st, op)
+
+
+def try_to_optimize_kprobe(st: State, p: Kprobe) -> None:
+    """Replace a plain registered probe that can be a jump by an aggr_kprobe; queue it.
+
+    Context: control.
+    Kernel: try_to_optimize_kprobe()
+    """
+    if kprobe_ftrace(p) or not st.optprobes:
+        return
+    ap = alloc_aggr_kprobe(st, p)
+    if not kprobe_optready(ap):
+        return
+    init_aggr_kprobe(st, ap, p)
+    st.arch.sync_site(ap)
+    optimize_kprobe(st, ap)
+
+
+# ---- all probes: the sysctl
+
+
+def optimize_all_kprobes(st: State) -> None:
+    """Context: control.  Kernel: optimize_all_kprobes()"""
+    if st.kprobes_allow_optimization:
+        return
+    st.kprobes_allow_optimization = True
+    for p in st.table_entries():
+        optimize_kprobe(st, p)
+    st.machine.printk(
+        KERN_INFO,
+        "kprobes: kprobe jump-optimization is enabled. "
+        "All kprobes are optimized if possible.",
+    )
+
+
+def unoptimize_all_kprobes(st: State) -> None:
+    """Undo all jumps; none is left on return.
+
+    Context: control.
+    Kernel: unoptimize_all_kprobes()
+    """
+    if not st.kprobes_allow_optimization:
+        return
+    st.kprobes_allow_optimization = False
+    for p in st.table_entries():
+        if not kprobe_disabled(p):
+            unoptimize_kprobe(st, p, False)
+    wait_for_kprobe_optimizer(st)
+    st.machine.printk(
+        KERN_INFO,
+        "kprobes: kprobe jump-optimization is disabled. "
+        "All kprobes are based on software breakpoint.",
+    )
+
+
+def set_kprobes_optimization(st: State, allow: bool) -> None:
+    """What a write to the sysctl does.
+
+    Context: control.
+    Kernel: proc_kprobes_optimization_handler()
+    """
+    if allow:
+        optimize_all_kprobes(st)
+    else:
+        unoptimize_all_kprobes(st)

@@ -1,0 +1,483 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Registering and unregistering, enabling and disabling; text that comes and goes."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from engine.aggr import (
+    addr_of,
+    aggr_kprobe_disabled,
+    aggr_post_handler,
+    alloc_aggr_kprobe,
+    copy_kprobe,
+    free_aggr_kprobe,
+    init_aggr_kprobe,
+    kprobe_nmissed,
+    prepare_optimized_kprobe,
+)
+from engine.arm import arm_kprobe, disarm_kprobe
+from engine.blacklist import within_kprobe_blacklist
+from engine.errors import KernelError
+from engine.kprobe import (
+    Kprobe,
+    KprobeFlag,
+    OptimizedKprobe,
+    kprobe_disabled,
+    kprobe_disarmed,
+    kprobe_ftrace,
+    kprobe_gone,
+    kprobe_unused,
+)
+from engine.kprobe_ftrace import check_ftrace_location, disarm_kprobe_ftrace
+from engine.ktypes import MASK64, KAddr, Symbol
+from engine.optimizer import (
+    kill_optimized_kprobe,
+    kprobe_optimizer,
+    optimize_kprobe,
+    try_to_optimize_kprobe,
+    unoptimize_kprobe,
+)
+from engine.state import ModuleState, State, get_kprobe, is_kprobe_insn_slot
+
+# ---- where a probe may be
+
+
+def kprobe_addr(
+    st: State, addr: KAddr | None, symbol_name: str | None, offset: int
+) -> tuple[KAddr, bool]:
+    """Address of the probe point, and whether it is a function's entry.
+
+    EINVAL: both or neither of address and symbol; ENOENT: there is no such symbol, or
+    none that the sum lands in.
+
+    Context: control.
+    Kernel: _kprobe_addr()
+    """
+    if (symbol_name is None) == (addr is None or addr == 0):
+        raise KernelError(errno.EINVAL, "needs either a symbol or an address")
+    if symbol_name is not None:
+        found = st.machine.lookup_name(symbol_name)
+        if not found:
+            raise KernelError(errno.ENOENT, f"no symbol {symbol_name}")
+        base = found[0].addr
+    else:
+        assert addr is not None
+        base = addr
+    target = KAddr((base + offset) & MASK64)
+    symbol = st.machine.symbol_at(target)
+    if symbol is None:
+        raise KernelError(errno.ENOENT, f"{target:#x} is in no symbol")
+    return st.arch.arch_adjust_kprobe_addr(symbol.addr, target - symbol.addr)
+
+
+def kprobe_on_func_entry(
+    st: State, addr: KAddr | None, symbol_name: str | None, offset: int
+) -> None:
+    """EINVAL unless the probe point is a function's entry; ENOENT as kprobe_addr().
+
+    Context: control.
+    Kernel: kprobe_on_func_entry()
+    """
+    if not kprobe_addr(st, addr, symbol_name, offset)[1]:
+        raise KernelError(errno.EINVAL, "not at a function's entry")
+
+
+def check_kprobe_address_safe(st: State, addr: KAddr) -> None:
+    """Whether text may be patched at addr, as far as tables tell.
+
+    Whether an instruction begins there, and one that can be probed, is judged by
+    arch_prepare_kprobe().
+
+    Context: control.
+    Kernel: check_kprobe_address_safe()
+    """
+    machine = st.machine
+    if is_kprobe_insn_slot(st, addr):
+        raise KernelError(errno.EINVAL, "in an instruction slot of kprobes")
+    if not machine.is_text(addr):
+        raise KernelError(errno.EINVAL, "not kernel text")
+    if within_kprobe_blacklist(st, addr):
+        raise KernelError(errno.EINVAL, "within the kprobe blacklist")
+    if machine.text_reserved(addr, addr):
+        raise KernelError(errno.EINVAL, "text of a jump label or static call")
+    if machine.is_bug_site(addr):
+        raise KernelError(errno.EINVAL, "the ud2 of a BUG or WARN")
+    symbol = machine.symbol_at(addr)
+    if symbol is not None and symbol.name.startswith(("__cfi_", "__pfx_")):
+        raise KernelError(errno.EINVAL, "padding before a function's entry")
+    module = machine.module_of(addr)
+    if module:
+        state = st.module_states.get(module)
+        if state is ModuleState.GOING:
+            raise KernelError(errno.ENOENT, f"module {module} is going away")
+        if state is ModuleState.LIVE and machine.in_init_text(addr):
+            raise KernelError(errno.ENOENT, f"init text of {module} is being freed")
+
+
+def _get_valid_kprobe(st: State, p: Kprobe) -> Kprobe | None:
+    """The entry of kprobe_table that p is or belongs to; None if not registered.
+
+    Kernel: __get_valid_kprobe()
+    """
+    ap = get_kprobe(st, p.addr) if p.addr is not None else None
+    if ap is None or ap is p or any(kp is p for kp in ap.list):
+        return ap
+    return None
+
+
+def warn_kprobe_rereg(st: State, p: Kprobe) -> None:
+    """EINVAL if p is registered already.  Kernel: warn_kprobe_rereg()"""
+    if _get_valid_kprobe(st, p) is not None:
+        raise KernelError(errno.EINVAL, "is registered already")
+
+
+# ---- registering
+
+
+def _prepare_kprobe(st: State, p: Kprobe) -> None:
+    """Kernel: prepare_kprobe()"""
+    if kprobe_ftrace(p):
+        st.arch.arch_prepare_kprobe_ftrace(p)
+    else:
+        st.arch.arch_prepare_kprobe(p)
+
+
+def _add_new_kprobe(st: State, ap: Kprobe, p: Kprobe) -> None:
+    """EEXIST: there is a break_handler already.  Kernel: add_new_kprobe()"""
+    if p.break_handler and ap.break_handler:
+        raise KernelError(errno.EEXIST, "has a jprobe already")
+    if p.post_handler or p.break_handler:
+        unoptimize_kprobe(st, ap, True)
+    if p.break_handler:
+        ap.list.append(p)
+        ap.break_handler = p.break_handler
+    else:
+        ap.list.insert(0, p)
+    if p.post_handler and not ap.post_handler:
+        ap.post_handler = aggr_post_handler
+
+
+def _register_aggr_kprobe(st: State, orig_p: Kprobe, p: Kprobe) -> None:
+    """Register the second or a further probe at an address.
+
+    Kernel: register_aggr_kprobe()
+    """
+    if not isinstance(orig_p, OptimizedKprobe):
+        ap = alloc_aggr_kprobe(st, orig_p)
+        init_aggr_kprobe(st, ap, orig_p)
+    else:
+        ap = orig_p
+    if kprobe_gone(ap):
+        # new text where a module once was: the old slot is gone with the old text
+        _prepare_kprobe(st, ap)
+        prepare_optimized_kprobe(st, ap)
+        ap.flags = (ap.flags & ~KprobeFlag.GONE) | KprobeFlag.DISABLED
+    copy_kprobe(ap, p)
+    try:
+        _add_new_kprobe(st, ap, p)
+    except KernelError:
+        p.ainsn = p.site = None
+        st.arch.sync_site(ap)
+        raise
+    arm = kprobe_disabled(ap) and not kprobe_disabled(p)
+    if arm:
+        ap.flags &= ~KprobeFlag.DISABLED
+    st.arch.sync_site(ap)
+    if not arm or st.kprobes_all_disarmed:
+        return
+    try:
+        arm_kprobe(st, ap)
+    except KernelError:
+        ap.flags |= KprobeFlag.DISABLED
+        ap.list.remove(p)
+        st.arch.sync_site(ap)
+        _release_handler(st, p)
+        raise
+
+
+def register_kprobe(st: State, p: Kprobe) -> None:
+    """Register p, and arm it unless it is or all are disabled.
+
+    EINVAL: symbol and address or neither, registered already, forbidden text, an
+    instruction that cannot be probed; ENOENT: no such symbol, text that is going away;
+    EILSEQ: no instruction begins there.  p.addr stays set when it fails after that was
+    found out, as in the kernel.
+
+    Context: control.
+    Kernel: register_kprobe()
+    """
+    p.addr, on_func_entry = kprobe_addr(st, p.addr, p.symbol_name, p.offset)
+    warn_kprobe_rereg(st, p)
+    p.flags &= KprobeFlag.DISABLED  # the one flag that is the user's
+    p.nmissed = 0
+    p.list = []
+    check_ftrace_location(st, p)
+    check_kprobe_address_safe(st, p.addr)
+    if on_func_entry:
+        p.flags |= KprobeFlag.ON_FUNC_ENTRY
+    old_p = get_kprobe(st, p.addr)
+    if old_p is not None:
+        _register_aggr_kprobe(st, old_p, p)
+        return
+    _prepare_kprobe(st, p)
+    st.hash_add(p, p.addr)
+    st.arch.sync_site(p)
+    if not st.kprobes_all_disarmed and not kprobe_disabled(p):
+        try:
+            arm_kprobe(st, p)
+        except KernelError:
+            st.hash_del(p, p.addr)
+            _release_handler(st, p)
+            st.arch.arch_remove_kprobe(p)
+            raise
+    try_to_optimize_kprobe(st, p)
+
+
+def register_kprobes(st: State, kps: Sequence[Kprobe]) -> None:
+    """Register all or none; EINVAL for no probe at all.
+
+    Context: control.
+    Kernel: register_kprobes()
+    """
+    if not kps:
+        raise KernelError(errno.EINVAL, "no probes given")
+    st.arch.text_poke_begin()
+    try:
+        for i, p in enumerate(kps):
+            try:
+                register_kprobe(st, p)
+            except KernelError:
+                unregister_kprobes(st, kps[:i])
+                raise
+    finally:
+        st.arch.text_poke_finish()
+
+
+# ---- unregistering
+
+
+def _release_handler(st: State, p: Kprobe) -> None:
+    """Give back the kp_handler of p, keeping its count."""
+    if p.handler is not None:
+        p.nmissed = kprobe_nmissed(st, p)
+        st.arch.release_handler(p)
+        p.handler = None
+
+
+def _unregister_kprobe(st: State, p: Kprobe) -> bool:
+    """Disarm p, take it off, give back what was its alone; EINVAL: not registered.
+
+    True if it leaves an unused aggr_kprobe to the optimizer.
+    Kernel: __unregister_kprobe_top(), __unregister_kprobe_bottom()
+    """
+    ap = _disable_kprobe(st, p)
+    if ap is p:
+        st.hash_del(p, addr_of(p))
+        _release_handler(st, p)
+        st.arch.arch_remove_kprobe(p)
+        return False
+    last = len(ap.list) == 1 and kprobe_disarmed(ap)
+    ap.list.remove(p)
+    if last:
+        st.hash_del(ap, addr_of(ap))
+        _release_handler(st, p)
+        free_aggr_kprobe(st, ap)
+        return False
+    if (
+        p.post_handler
+        and not kprobe_gone(p)
+        and not kprobe_ftrace(ap)
+        and not any(kp.post_handler for kp in ap.list)
+    ):
+        ap.post_handler = None
+    if p.break_handler and not kprobe_gone(p):
+        ap.break_handler = None
+    st.arch.sync_site(ap)
+    _release_handler(st, p)
+    if not kprobe_disabled(ap) and not st.kprobes_all_disarmed:
+        # the handler that kept it from being a jump may be gone
+        optimize_kprobe(st, ap)
+    return kprobe_unused(ap)
+
+
+def unregister_kprobe(st: State, p: Kprobe) -> None:
+    """Unregister p; if it is not registered, clear its address.
+
+    Context: control.
+    Kernel: unregister_kprobe()
+    """
+    unregister_kprobes(st, [p])
+
+
+def unregister_kprobes(st: State, kps: Sequence[Kprobe]) -> None:
+    """Unregister all; the address of one that is not registered is cleared.
+
+    Their jumps and breakpoints are gone when it returns.
+
+    Context: control.
+    Kernel: unregister_kprobes()
+    """
+    unused = False
+    st.arch.text_poke_begin()
+    try:
+        for p in kps:
+            try:
+                unused |= _unregister_kprobe(st, p)
+            except KernelError:
+                p.addr = None
+        if unused:
+            kprobe_optimizer(st)
+    finally:
+        st.arch.text_poke_finish()
+
+
+# ---- enabling and disabling
+
+
+def _disable_kprobe(st: State, p: Kprobe) -> Kprobe:
+    """Disable p, and its aggr_kprobe with the last one; return the table's entry.
+
+    EINVAL: not registered.
+    Kernel: __disable_kprobe()
+    """
+    orig_p = _get_valid_kprobe(st, p)
+    if orig_p is None:
+        raise KernelError(errno.EINVAL, "is not registered")
+    if kprobe_disabled(p):
+        return orig_p
+    if p is not orig_p:
+        p.flags |= KprobeFlag.DISABLED
+    if p is orig_p or aggr_kprobe_disabled(orig_p):
+        # even with none disarmed it may not be armed: see enable_kprobe()
+        if not st.kprobes_all_disarmed and not kprobe_disabled(orig_p):
+            try:
+                disarm_kprobe(st, orig_p, True)
+            except KernelError:
+                p.flags &= ~KprobeFlag.DISABLED
+                raise
+        orig_p.flags |= KprobeFlag.DISABLED
+    st.arch.sync_site(orig_p)
+    return orig_p
+
+
+def disable_kprobe(st: State, p: Kprobe) -> None:
+    """Disable a registered probe; EINVAL if it is not registered.
+
+    Context: control.
+    Kernel: disable_kprobe()
+    """
+    _disable_kprobe(st, p)
+
+
+def enable_kprobe(st: State, p: Kprobe) -> None:
+    """Enable a registered probe; EINVAL if it is not registered or gone.
+
+    While all are disarmed the table's entry keeps its DISABLED, and arm_all_kprobes()
+    will pass it over: such a probe is dead until it is switched off and on again.
+
+    Context: control.
+    Kernel: enable_kprobe()
+    """
+    orig_p = _get_valid_kprobe(st, p)
+    if orig_p is None:
+        raise KernelError(errno.EINVAL, "is not registered")
+    if kprobe_gone(p):
+        raise KernelError(errno.EINVAL, "its text is gone")
+    if orig_p is not p:
+        p.flags &= ~KprobeFlag.DISABLED
+    arm = kprobe_disabled(orig_p) and not st.kprobes_all_disarmed
+    if arm:
+        orig_p.flags &= ~KprobeFlag.DISABLED
+    st.arch.sync_site(orig_p)
+    if not arm:
+        return
+    try:
+        arm_kprobe(st, orig_p)
+    except KernelError:
+        orig_p.flags |= KprobeFlag.DISABLED
+        p.flags |= KprobeFlag.DISABLED
+        st.arch.sync_site(orig_p)
+        raise
+
+
+# ---- text that goes away
+
+
+def _kill_kprobe(st: State, p: Kprobe) -> None:
+    """Mark an entry of the table GONE and free its slot, without touching the text.
+
+    Kernel: kill_kprobe()
+    """
+    # ftrace still knows the text, and must not find our call in it
+    if kprobe_ftrace(p) and not kprobe_disabled(p) and not st.kprobes_all_disarmed:
+        disarm_kprobe_ftrace(st, p)
+    p.flags |= KprobeFlag.GONE
+    if isinstance(p, OptimizedKprobe):
+        for kp in p.list:
+            kp.flags |= KprobeFlag.GONE
+        p.post_handler = None
+        kill_optimized_kprobe(st, p)
+    st.arch.sync_site(p)
+    st.arch.arch_remove_kprobe(p)
+
+
+def kprobes_module_callback(st: State, state: ModuleState, module: str) -> None:
+    """Tell that a module has been loaded, has run its init, or is going away.
+
+    To be called before its init runs; after init, before the init text is freed; after
+    its exit, before its text is freed.
+
+    Context: control.
+    Kernel: kprobes_module_callback()
+    """
+    machine = st.machine
+    st.module_states[module] = state
+    if state is not ModuleState.COMING:
+        for p in list(st.table_entries()):
+            addr = addr_of(p)
+            if machine.module_of(addr) == module and (
+                state is ModuleState.GOING or machine.in_init_text(addr)
+            ):
+                _kill_kprobe(st, p)
+    st.load_blacklist(without=module if state is ModuleState.GOING else None)
+
+
+def kprobe_free_init_mem(st: State, start: KAddr, end: KAddr) -> None:
+    """Tell that the kernel's own init text [start, end) is about to be freed.
+
+    Context: control.
+    Kernel: kprobe_free_init_mem()
+    """
+    for p in list(st.table_entries()):
+        if start <= addr_of(p) < end:
+            _kill_kprobe(st, p)
+
+
+# ---- what kprobes/list shows
+
+
+class ListEntry(NamedTuple):
+    """One line of kprobes/list."""
+
+    p: Kprobe  # the probe: kind, GONE, DISABLED
+    entry: Kprobe  # the table's entry: OPTIMIZED, FTRACE
+    symbol: Symbol | None  # that covers the address now
+
+
+def show_entries(st: State) -> Iterator[ListEntry]:
+    """All registered probes in the order of kprobes/list.
+
+    Context: control.
+    Kernel: show_kprobe_addr()
+    """
+    symbol_at = st.machine.symbol_at
+    for entry in st.table_entries():
+        symbol = symbol_at(addr_of(entry))
+        if entry.is_aggr:
+            for p in entry.list:
+                yield ListEntry(p, entry, symbol)
+        else:
+            yield ListEntry(entry, entry, symbol)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Executable memory for single instructions and detour buffers, handed out in slots."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from engine.ktypes import KAddr
+from engine.machine import Machine
+
+CHUNK_SIZE = 0x10000  # bytes got from the machine at a time
+
+
+class KprobeInsnCache:
+    """Slots of one size, near the text.  Kernel: struct kprobe_insn_cache.
+
+    A slot that a CPU may have run (dirty) is used again only after a quiescent state.
+    """
+
+    def __init__(self, machine: Machine, insn_size: int, sym: str) -> None:
+        """Slots of insn_size bytes; sym is how kallsyms calls their pages."""
+        self.machine = machine
+        self.insn_size = insn_size
+        self.sym = sym
+        self.pages: list[KAddr] = []  # chunks of CHUNK_SIZE bytes
+        self.nr_used = 0  # handed out, not yet given back
+        self._used: set[int] = set()
+        self._clean: deque[int] = deque()
+        self._garbage: list[int] = []
+        self._collecting = False
+
+    @property
+    def nr_garbage(self) -> int:
+        """Slots given back that wait for a quiescent state."""
+        return len(self._garbage)
+
+    def get_insn_slot(self) -> KAddr:
+        """Take a slot; its bytes are whatever they were.
+
+        Context: control.
+        Kernel: __get_insn_slot()
+        """
+        if not self._clean:
+            self._grow()
+        slot = self._clean.popleft()
+        self._used.add(slot)
+        self.nr_used += 1
+        return KAddr(slot)
+
+    def free_insn_slot(self, slot: KAddr, dirty: bool = True) -> None:
+        """Give a slot back; dirty: some CPU may still be inside.
+
+        Context: control.
+        Kernel: __free_insn_slot()
+        """
+        self._used.remove(slot)
+        self.nr_used -= 1
+        if not dirty:
+            self._clean.append(slot)
+            return
+        self._garbage.append(slot)
+        if not self._collecting:
+            self._collect()
+
+    def is_insn_slot_addr(self, addr: int) -> bool:
+        """Whether addr lies in memory of this cache.
+
+        Context: either.
+        Kernel: __is_insn_slot_addr()
+        """
+        return any(page <= addr < page + CHUNK_SIZE for page in self.pages)
+
+    def _grow(self) -> None:
+        page = self.machine.alloc_text(CHUNK_SIZE)
+        self.pages.append(page)
+        end = page + CHUNK_SIZE - self.insn_size
+        self._clean.extend(range(page, end + 1, self.insn_size))
+
+    def _collect(self) -> None:
+        """Kernel: collect_garbage_slots()"""
+        batch = self._garbage[:]
+        self._collecting = True
+
+        def done() -> None:
+            del self._garbage[: len(batch)]
+            self._clean.extend(batch)
+            self._collecting = False
+            if self._garbage:
+                self._collect()
+
+        self.machine.call_after_quiescence(done)

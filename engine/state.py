@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""All that one kernel's kprobes are: the table of probes and the switches."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+
+from engine.arch.base import Arch
+from engine.kprobe import Kprobe, OptimizedKprobe, OptQueue
+from engine.ktypes import MASK64, BlacklistEntry, KAddr
+from engine.machine import Machine
+from engine.slots import KprobeInsnCache
+
+KPROBE_HASH_BITS = 6
+KPROBE_TABLE_SIZE = 1 << KPROBE_HASH_BITS
+GOLDEN_RATIO_64 = 0x61C8864680B583EB
+
+KERN_WARNING = 4
+KERN_INFO = 6
+
+
+class ModuleState(enum.Enum):
+    """What a module's notifier says of it.  Kernel: enum module_state."""
+
+    COMING = 1  # loaded, before its init
+    LIVE = 2  # init is done, init text about to be freed
+    GOING = 3  # exit is done, all text about to be freed
+
+
+def hash_ptr(addr: int) -> int:
+    """Number of the bucket of kprobe_table that addr belongs to."""
+    return (addr * GOLDEN_RATIO_64 & MASK64) >> (64 - KPROBE_HASH_BITS)
+
+
+class State:
+    """The kprobes of one kernel.
+
+    Changed in control context alone; the hit path reads kprobe_table.
+    Kernel: the static variables of kernel/kprobes.c
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        arch: Arch,
+        *,
+        optprobes: bool = True,
+        kprobes_on_ftrace: bool = True,
+    ) -> None:
+        """optprobes, kprobes_on_ftrace: CONFIG_OPTPROBES, CONFIG_KPROBES_ON_FTRACE.
+
+        Context: control.
+        Kernel: init_kprobes(), init_optprobes()
+        """
+        self.machine = machine
+        self.arch = arch
+        self.optprobes = optprobes
+        self.kprobes_on_ftrace = kprobes_on_ftrace
+        self.kprobe_table: dict[KAddr, Kprobe] = {}
+        # the same probes by hash, the newest last: the order of kprobes/list
+        self._buckets: list[dict[KAddr, Kprobe]] = [
+            {} for _ in range(KPROBE_TABLE_SIZE)
+        ]
+        self.kprobes_all_disarmed = False
+        self.kprobes_allow_optimization = optprobes
+        self.insn_caches: list[KprobeInsnCache] = []
+        self.module_states: dict[str, ModuleState] = {}
+
+        # the optimizer's lists (dicts for the sake of cheap removal) and its work
+        self.opt_queues: dict[OptQueue, dict[OptimizedKprobe, None]] = {
+            OptQueue.OPTIMIZING: {},
+            OptQueue.UNOPTIMIZING: {},
+            OptQueue.FREEING: {},
+        }
+        # each byte after the first that a prepared jump would cover
+        self.opt_covered: dict[int, list[OptimizedKprobe]] = {}
+        self.opt_epoch = 0
+        self.opt_work = 0  # number of the delayed work last queued
+        self.opt_work_pending = False
+
+        self.kprobe_blacklist: Sequence[BlacklistEntry] = ()
+        self.blacklist_starts: list[int] = []
+        self.blacklist_ends: list[int] = []
+        self.load_blacklist()
+        arch.arch_init_kprobes(self)
+        self.kretprobe_blacklist = frozenset(
+            s.addr for n in arch.kretprobe_blacklist for s in machine.lookup_name(n)[:1]
+        )
+        if optprobes:
+            machine.printk(
+                KERN_INFO,
+                "kprobes: kprobe jump-optimization is enabled. "
+                "All kprobes are optimized if possible.",
+            )
+
+    # ---- kprobe_table
+    def hash_add(self, p: Kprobe, addr: KAddr) -> None:
+        """Kernel: hlist_add_head_rcu()"""
+        self.kprobe_table[addr] = p
+        self._buckets[hash_ptr(addr)][addr] = p
+
+    def hash_replace(self, p: Kprobe, addr: KAddr) -> None:
+        """Put p in the place of the probe at its address.
+
+        Kernel: hlist_replace_rcu()
+        """
+        self.kprobe_table[addr] = p
+        self._buckets[hash_ptr(addr)][addr] = p
+
+    def hash_del(self, p: Kprobe, addr: KAddr) -> None:
+        """Kernel: hlist_del_rcu()"""
+        if self.kprobe_table.get(addr) is p:
+            del self.kprobe_table[addr]
+            del self._buckets[hash_ptr(addr)][addr]
+
+    def table_entries(self) -> Iterator[Kprobe]:
+        """The entries of kprobe_table, bucket by bucket, the newest first.
+
+        The table must not change meanwhile, but for replacing an entry.
+        """
+        for bucket in self._buckets:
+            yield from reversed(bucket.values())
+
+    # ---- blacklist
+    def load_blacklist(self, without: str | None = None) -> None:
+        """Take over the machine's blacklist and sort its ranges for look-up.
+
+        without: a module that is still there, but whose ranges are to be left out.
+
+        Context: control.
+        Kernel: populate_kprobe_blacklist(), {add,remove}_module_kprobe_blacklist()
+        """
+        self.kprobe_blacklist = [
+            e
+            for e in self.machine.blacklist()
+            if without is None or self.machine.module_of(e.start) != without
+        ]
+        self.blacklist_starts, self.blacklist_ends = [], []
+        for start, end, _ in sorted(self.kprobe_blacklist):
+            if self.blacklist_ends and start <= self.blacklist_ends[-1]:
+                self.blacklist_ends[-1] = max(self.blacklist_ends[-1], end)
+            else:
+                self.blacklist_starts.append(start)
+                self.blacklist_ends.append(end)
+
+
+def get_kprobe(st: State, addr: int) -> Kprobe | None:
+    """The plain probe or the aggr_kprobe at addr.
+
+    Context: either.
+    Kernel: get_kprobe()
+    """
+    return st.kprobe_table.get(KAddr(addr))
+
+
+def is_kprobe_insn_slot(st: State, addr: int) -> bool:
+    """Whether addr is in a page of slots.
+
+    Context: either.
+    Kernel: is_kprobe_insn_slot(), is_kprobe_optinsn_slot()
+    """
+    return any(c.is_insn_slot_addr(addr) for c in st.insn_caches)

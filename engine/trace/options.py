@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""trace_options: those that have an effect here."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import NamedTuple
+
+from engine.errors import KernelError
+from engine.trace.kstr import BLANKS
+
+OPTION_BUF_SIZE = 64
+
+
+class Option(NamedTuple):
+    """Kernel: TRACE_FLAGS, struct tracer_opt."""
+
+    name: str
+    default: bool
+    tracer: str = ""  # that it belongs to; "": all
+    refused: bool = False
+
+
+# in the order of trace_options
+OPTIONS = (
+    Option("print-parent", True),
+    Option("sym-offset", False),
+    Option("sym-addr", False),
+    Option("annotate", True),
+    Option("context-info", True),
+    Option("overwrite", True),
+    Option("disable_on_free", False),
+    Option("irq-info", True),
+    Option("markers", True),
+    Option("event-fork", False),
+    Option("pause-on-trace", False),
+    Option("function-trace", True),
+    Option("function-fork", False),
+    Option("stacktrace", False),
+    Option("func_stack_trace", False, "function"),
+    Option("test_nop_accept", False, "nop"),
+    Option("test_nop_refuse", False, "nop", refused=True),
+)
+# that a new instance does not take over
+NOT_INHERITED = ("event-fork", "function-fork")
+
+
+class Options:
+    """The switches of one trace array."""
+
+    def __init__(self, changed: Callable[[str, bool], None]) -> None:
+        """changed(name, on) is called after a change."""
+        self._changed = changed
+        self.values = {option.name: option.default for option in OPTIONS}
+
+    def __getitem__(self, name: str) -> bool:
+        return self.values[name]
+
+    def inherit(self, other: Options) -> None:
+        """What another array has, as a new one does."""
+        for option in OPTIONS:
+            if not option.tracer and option.name not in NOT_INHERITED:
+                self.set(option.name, other[option.name])
+
+    def text(self, tracer: str) -> str:
+        """trace_options while a tracer is the current one.
+
+        Kernel: tracing_trace_options_show()
+        """
+        return "".join(
+            f"{'' if self.values[o.name] else 'no'}{o.name}\n"
+            for o in OPTIONS
+            if o.tracer in ("", tracer)
+        )
+
+    def set(self, name: str, on: bool) -> None:
+        """EINVAL: the tracer does not like it.  Kernel: set_tracer_flag()."""
+        if self.values[name] == on:
+            return
+        if next(o for o in OPTIONS if o.name == name).refused:
+            raise KernelError(errno.EINVAL, f"{name} is always refused")
+        self.values[name] = on
+        self._changed(name, on)
+
+    def store(self, data: bytes, tracer: str) -> None:
+        """A write to trace_options; EINVAL.  Kernel: trace_set_options()."""
+        if len(data) >= OPTION_BUF_SIZE:
+            raise KernelError(errno.EINVAL, "too long for an option")
+        word = data.partition(b"\0")[0].decode("latin-1").strip(BLANKS)
+        on = not word.startswith("no")
+        name = word.removeprefix("no")
+        if not any(o.name == name and o.tracer in ("", tracer) for o in OPTIONS):
+            raise KernelError(errno.EINVAL, f"no option {name!r}")
+        self.set(name, on)

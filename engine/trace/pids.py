@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Sets of numbers that guest code looks things up in, and files of pids."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Collection
+
+from engine.errors import KernelError
+from engine.ktypes import MASK64, KAddr
+from engine.runtime import Runtime
+from engine.trace.kstr import kstrtoul, trace_get_user
+
+PID_BITS = 30
+PID_BUF_SIZE = 127
+_MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+def _place(key: int) -> int:
+    """KP_HASH() of guest/runtime/runtime.h."""
+    return (key * _MULTIPLIER & MASK64) >> 32
+
+
+class GuestSet:
+    """A set of numbers other than 0 in guest memory: struct kp_hash.
+
+    Context: control.
+    """
+
+    def __init__(self, runtime: Runtime, keys: Collection[int]) -> None:
+        self._runtime = runtime
+        places = max(8, 1 << (2 * len(keys)).bit_length())
+        table = [0] * places
+        for key in keys:
+            i = _place(key) & (places - 1)
+            while table[i]:
+                i = (i + 1) & (places - 1)
+            table[i] = key
+        self._size = 8 + 8 * places
+        self.addr: KAddr = runtime.heap.alloc(self._size)
+        view = runtime.heap.view(self.addr, self._size)
+        struct.pack_into(f"<{places + 1}Q", view, 0, places - 1, *table)
+
+    def free(self) -> None:
+        """Give it back when no guest code can be looking at it."""
+        runtime, addr, size = self._runtime, self.addr, self._size
+        runtime.after_quiescence(lambda: runtime.heap.free(addr, size))
+
+
+class PidSet:
+    """The pids of a file such as set_event_pid, and the guest's copy of them."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.pids: set[int] | None = None  # None: there is no list
+        self._guest: GuestSet | None = None
+
+    def text(self, empty: str = "") -> str:
+        if not self.pids:
+            return empty
+        return "".join(f"{pid}\n" for pid in sorted(self.pids))
+
+    def write(self, data: bytes) -> int:
+        """Add the pids of one write; bytes consumed; EINVAL, EPERM.
+
+        Kernel: trace_pid_write()
+        """
+        pids = set(self.pids or ())
+        done = 0
+        while done < len(data):
+            word, used = trace_get_user(data[done:], PID_BUF_SIZE)
+            done += used
+            if not word:
+                break
+            pid = _pid(word)
+            if pid >> PID_BITS:
+                raise KernelError(errno.EPERM, f"{pid} is no pid")
+            pids.add(pid)
+        self._set(pids or None)
+        return done
+
+    def clear(self) -> None:
+        self._set(None)
+
+    def _set(self, pids: set[int] | None) -> None:
+        old = self._guest
+        self.pids = pids
+        self._guest = None
+        if pids is not None:
+            self._guest = GuestSet(self._runtime, {pid + 1 for pid in pids})
+        if old is not None:
+            old.free()
+
+    @property
+    def addr(self) -> int:
+        """Of the guest's copy, 0 if there is no list."""
+        return self._guest.addr if self._guest else 0
+
+
+def _pid(word: str) -> int:
+    try:
+        return kstrtoul(word) & 0xFFFF_FFFF
+    except KernelError as error:
+        raise KernelError(errno.EINVAL, f"{word!r} is no pid") from error

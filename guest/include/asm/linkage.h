@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef _ASM_LINKAGE_H
+#define _ASM_LINKAGE_H
+#ifdef __ASSEMBLER__
+.macro SYM_FUNC_START name
+	.globl \name
+	.type \name, @function
+	.balign 16
+\name:
+.endm
+.macro SYM_CODE_START name
+	SYM_FUNC_START \name
+.endm
+.macro SYM_INNER_LABEL name
+	.globl \name
+	.type \name, @notype
+\name:
+.endm
+.macro SYM_FUNC_END name
+	.size \name, . - \name
+.endm
+.macro SYM_CODE_END name
+	SYM_FUNC_END \name
+.endm
+/* A fault at \from goes on at \to. */
+.macro _ASM_EXTABLE from, to
+	.pushsection __ex_table, "a"
+	.balign 4
+	.long \from - .
+	.long \to - .
+	.popsection
+.endm
+.macro _ASM_NOKPROBE name
+	.pushsection _kprobe_blacklist, "a"
+	.balign 8
+	.quad \name
+	.popsection
+.endm
+#endif
+#endif

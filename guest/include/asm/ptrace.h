@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef _ASM_PTRACE_H
+#define _ASM_PTRACE_H
+#include <linux/types.h>
+
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx;
+	unsigned long r11, r10, r9, r8, ax, cx, dx, si, di;
+	unsigned long orig_ax;
+	unsigned long ip, cs, flags, sp, ss;
+};
+
+#define X86_EFLAGS_CF 0x1UL
+#define X86_EFLAGS_TF 0x100UL
+#define X86_EFLAGS_IF 0x200UL
+
+static inline int user_mode(struct pt_regs *regs) { return !!(regs->cs & 3); }
+static inline unsigned long instruction_pointer(struct pt_regs *regs) { return regs->ip; }
+static inline void instruction_pointer_set(struct pt_regs *regs, unsigned long v) { regs->ip = v; }
+static inline unsigned long kernel_stack_pointer(struct pt_regs *regs) { return regs->sp; }
+static inline unsigned long user_stack_pointer(struct pt_regs *regs) { return regs->sp; }
+static inline unsigned long frame_pointer(struct pt_regs *regs) { return regs->bp; }
+static inline unsigned long regs_return_value(struct pt_regs *regs) { return regs->ax; }
+static inline void regs_set_return_value(struct pt_regs *regs, unsigned long v) { regs->ax = v; }
+static inline unsigned long regs_get_kernel_argument(struct pt_regs *regs, unsigned int n)
+{
+	unsigned long arg[] = { regs->di, regs->si, regs->dx, regs->cx, regs->r8, regs->r9 };
+
+	return n < 6 ? arg[n] : 0;
+}
+#endif

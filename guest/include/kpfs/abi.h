@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the guest kernel and the Python side agree on. guest/abi.py says the same in Python;
+ * a test compiles this header and compares.
+ */
+#ifndef _KPFS_ABI_H
+#define _KPFS_ABI_H
+
+#define KPFS_NR_CPUS 8
+
+/* Memory map (one page table for all tasks; data pages NX, text pages not writable). */
+#define KPFS_TEXT_BASE 0xffffffff81000000UL   /* vmlinux, 2 MiB pages: text RX, then data NX */
+#define KPFS_MODULE_BASE 0xffffffffc0000000UL /* modules, runtime image, engine slots and data */
+#define KPFS_MODULE_TEXT KPFS_MODULE_BASE
+#define KPFS_MODULE_TEXT_END 0xffffffffff000000UL
+#define KPFS_DIRECT_MAP 0xffff888000000000UL  /* all RAM, NX */
+#define KPFS_USER_BASE 0x00007f0000000000UL   /* KPFS_USER_SIZE per task slot, NX, user */
+#define KPFS_USER_SIZE 0x10000UL              /* strings grow from +0, buffer at +0x4000 */
+#define KPFS_USER_SLOTS 512                   /* task slots mapped at KPFS_USER_BASE */
+#define KPFS_USER_BUFFER 0x4000UL
+#define KPFS_USER_BUFFER_SIZE 0xc000UL
+
+/* Segments: no ring 3; the caller's task enters system calls by a plain call. */
+#define KPFS_CS 0x10
+#define KPFS_DS 0x18
+
+/*
+ * Hypercalls: "out %eax,$reason". Those marked * stop the run and so stand at the end of
+ * a translation block (a "jmp 1f; 1:" follows). 0x20 to 0x5f belong to the engine.
+ */
+#define HC_IDLE 0x10     /* * nothing to do on this CPU until an interrupt */
+#define HC_YIELD 0x11    /* * credit used up: let the next CPU run */
+#define HC_DONE 0x12     /* * eax: pid whose request is finished */
+#define HC_HOST_OP 0x13  /* * eax: pid; a file of the mount is read or written: run its code */
+#define HC_PANIC 0x14    /* * the kernel is dead */
+#define HC_PRINTK 0x15   /* a record was added to the log */
+#define HC_TIMER 0x16    /* eax: CPU; its next timer deadline changed (pcpu->next_deadline) */
+#define HC_EXIT 0x17     /* eax: pid; the task is gone */
+#define HC_CLOCK 0x18     /* the clock word is about to be read: bring it up to date */
+#define HC_API 0x60      /* kprobes API of modules: arguments in pcpu->api */
+
+/* Vectors that Python injects at an instruction boundary with IF set. */
+#define VEC_TIMER 0xec      /* asm_sysvec_apic_timer_interrupt */
+#define VEC_RESCHEDULE 0xfd /* asm_sysvec_reschedule_ipi: look at the tasks to be woken */
+#define VEC_NET 0x22        /* asm_common_interrupt: the loopback device */
+
+/* A request of the host to a task: struct task_struct.req. */
+#define REQ_NONE 0
+#define REQ_SYSCALL 1 /* nr, args: do_syscall_64() */
+#define REQ_CALL 2    /* args[0] = function, args[1..6] = its arguments */
+#define REQ_MIRROR 3  /* as REQ_SYSCALL, for a call that a host process makes outside the mount */
+#ifndef __ASSEMBLER__
+struct kpfs_request {
+	unsigned long kind;  /* REQ_*; REQ_NONE again when finished */
+	unsigned long nr;
+	unsigned long args[7];
+	long ret;
+};
+
+/*
+ * What a file of the mount is asked: struct task_struct.host_op, at HC_HOST_OP. Python sets
+ * ret (and pos, cookie), or leaves a request in task->nested, which is served at once and
+ * followed by another HC_HOST_OP, or sets wait: the task sleeps until it is woken by
+ * VEC_RESCHEDULE, then HC_HOST_OP again.
+ */
+#define HOST_OPEN 1    /* path, flags (O_*), mode; Python sets cookie, kept in the open file */
+#define HOST_READ 2    /* count, pos; Python puts up to HOST_DATA_SIZE bytes of its answer at data */
+#define HOST_WRITE 3   /* count, pos; up to HOST_DATA_SIZE bytes from user memory at data */
+#define HOST_RELEASE 4
+#define HOST_GETATTR 5 /* path; Python may set mode */
+#define HOST_DATA_SIZE 4096
+struct kpfs_host_op {
+	unsigned long kind;
+	unsigned long cookie;
+	unsigned long flags;
+	unsigned long mode;
+	unsigned long count;
+	long pos;            /* read and write: new position afterwards, set by Python */
+	unsigned long data;  /* kernel address of the bounce page */
+	unsigned long path;  /* kernel address of the path from the mount's root, NUL ended */
+	unsigned long wait;
+	long ret;
+};
+
+/* The printk ring: the object kpfs_log. Records are contiguous; len 0: go on at index 0. */
+struct kpfs_log_record {
+	unsigned long ts_nsec;
+	unsigned long seq;
+	unsigned short len; /* of the record, header included, a multiple of 8 */
+	unsigned short text_len;
+	unsigned char facility;
+	unsigned char level;
+	unsigned short pad;
+	char text[]; /* no newline, no NUL */
+};
+struct kpfs_log {
+	unsigned long buf, size;            /* virtual address, bytes */
+	unsigned long first_seq, first_idx; /* oldest record */
+	unsigned long next_seq, next_idx;   /* where the next one goes */
+};
+
+/* clone3: Linux's struct clone_args (88 bytes) and then ours. */
+struct kpfs_clone_args {
+	unsigned long flags, pidfd, child_tid, parent_tid, exit_signal;
+	unsigned long stack;      /* function the child runs; 0: it serves the host's requests */
+	unsigned long stack_size; /* its argument */
+	unsigned long tls;
+	unsigned long set_tid;    /* user address of a 32-bit pid; in use: EEXIST */
+	unsigned long set_tid_size; /* 1 with set_tid */
+	unsigned long cgroup;
+	unsigned long comm;       /* user address of a string; 0: the parent's */
+	unsigned int uid, gid;    /* ~0: the parent's */
+};
+
+/*
+ * At %gs:0, one per CPU. Offsets are fixed; the rest of the kernel's per-CPU data follows.
+ */
+struct kpfs_pcpu {
+	unsigned long self;            /* 0x00 */
+	unsigned long current_task;    /* 0x08 struct task_struct * */
+	unsigned int cpu_number;       /* 0x10 */
+	int preempt_count;             /* 0x14 as Linux: preempt 0xff, softirq 0xff00, hardirq 0xf0000, NMI 0xf00000 */
+	int need_resched;              /* 0x18 */
+	int credit;                    /* 0x1c counted down at polls; HC_YIELD below 0; Python refills */
+	unsigned long next_deadline;   /* 0x20 ns of the next timer, ~0UL: none */
+	unsigned long irq_stack_top;   /* 0x28 */
+	unsigned long api[8];          /* 0x30 HC_API: call number, arguments, result in api[0] */
+	unsigned long this_cpu_off;    /* 0x70 this CPU's area minus __per_cpu_start */
+};
+
+/* Given to start_kernel(); physical memory is KPFS_DIRECT_MAP based. */
+struct kpfs_boot_params {
+	unsigned long nr_cpus;
+	unsigned long free_start;  /* physical range for the page allocator */
+	unsigned long free_end;
+	unsigned long quiet;       /* no background tasks */
+	unsigned long clock;       /* virtual address of the clock word: ns since boot, kept by Python */
+	unsigned long wakeups;     /* virtual address of struct kpfs_wakeups */
+	unsigned long boot_time;   /* seconds since 1970 */
+};
+
+/* Tasks to wake at the next VEC_RESCHEDULE, written by Python. */
+struct kpfs_wakeups {
+	unsigned long nr;
+	unsigned long task[64]; /* struct task_struct * */
+};
+
+/* Offsets Python needs, exported as the object kpfs_guest_info. */
+struct kpfs_guest_info {
+	unsigned long magic; /* 'kpfsinfo' */
+	unsigned int task_pid, task_tgid, task_uid, task_comm, task_req, task_user_base;
+	unsigned int task_cpu, task_state, task_next, task_rethooks, task_parent, task_stack;
+	unsigned int task_size, thread_size;
+	unsigned int module_init, module_exit, module_name, module_state; /* struct module; 0 until modules exist */
+	unsigned int task_nested, task_host_op; /* struct kpfs_request, struct kpfs_host_op */
+	unsigned int task_flags, task_thread_sp; /* thread_sp: saved RSP of a task that is off its CPU */
+	unsigned long percpu_base, percpu_size; /* CPU n's %gs is percpu_base + n * percpu_size */
+	unsigned long log;                      /* struct kpfs_log */
+	unsigned long init_task;                /* swapper/0; task_next leads round all tasks */
+};
+#endif
+#endif

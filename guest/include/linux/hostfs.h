@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* File systems whose files Python serves: fs/hostfs.c. */
+#ifndef _LINUX_HOSTFS_H
+#define _LINUX_HOSTFS_H
+#include <linux/fs.h>
+struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags,
+			   const struct file_operations *fops, const struct inode_operations *dir_ops);
+struct inode *host_get_inode(struct super_block *sb, umode_t mode, const struct file_operations *fops,
+			     const struct inode_operations *dir_ops);
+long host_file_open(struct inode *inode, struct file *file);
+ssize_t host_file_read(struct file *file, char __user *buf, size_t count, loff_t *ppos);
+ssize_t host_file_write(struct file *file, const char __user *buf, size_t count, loff_t *ppos);
+int host_file_release(struct inode *inode, struct file *file);
+struct dentry *tracefs_create_dir(const char *name, struct dentry *parent);
+struct dentry *debugfs_create_dir(const char *name, struct dentry *parent);
+extern const struct inode_operations proc_sys_dir_operations;
+extern const struct file_operations proc_host_file_ops, devkmsg_fops;
+#endif

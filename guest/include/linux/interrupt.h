@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef _LINUX_INTERRUPT_H
+#define _LINUX_INTERRUPT_H
+#include <linux/preempt.h>
+
+enum { HI_SOFTIRQ, TIMER_SOFTIRQ, NET_TX_SOFTIRQ, NET_RX_SOFTIRQ, TASKLET_SOFTIRQ, SCHED_SOFTIRQ,
+	RCU_SOFTIRQ, NR_SOFTIRQS };
+struct softirq_action { void (*action)(struct softirq_action *); };
+void open_softirq(int nr, void (*action)(struct softirq_action *));
+void raise_softirq(unsigned int nr);
+void raise_softirq_irqoff(unsigned int nr);
+void __raise_softirq_irqoff(unsigned int nr);
+void do_softirq(void);
+void __do_softirq(void);
+void irq_enter_rcu(void);
+void irq_exit_rcu(void);
+void softirq_init(void);
+
+typedef enum { IRQ_NONE, IRQ_HANDLED } irqreturn_t;
+typedef irqreturn_t (*irq_handler_t)(int irq, void *dev);
+int request_irq(unsigned int irq, irq_handler_t handler, unsigned long flags, const char *name, void *dev);
+const void *free_irq(unsigned int irq, void *dev);
+struct tasklet_struct {
+	struct tasklet_struct *next;
+	unsigned long state;
+	void (*callback)(struct tasklet_struct *);
+};
+void tasklet_setup(struct tasklet_struct *t, void (*fn)(struct tasklet_struct *));
+void __tasklet_schedule(struct tasklet_struct *t);
+static inline void tasklet_schedule(struct tasklet_struct *t) { __tasklet_schedule(t); }
+#endif

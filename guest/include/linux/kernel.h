@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef _LINUX_KERNEL_H
+#define _LINUX_KERNEL_H
+#include <linux/bug.h>
+#include <linux/err.h>
+#include <linux/printk.h>
+#include <linux/types.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define ALIGN(x, a) (((x) + ((__typeof__(x))(a) - 1)) & ~((__typeof__(x))(a) - 1))
+#define ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a) - 1))
+#define PTR_ALIGN(p, a) ((__typeof__(p))ALIGN((unsigned long)(p), (a)))
+#define round_up(x, y) ALIGN(x, y)
+#define round_down(x, y) ALIGN_DOWN(x, y)
+#define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
+#define min(a, b) ({ __typeof__(a) __a = (a); __typeof__(b) __b = (b); __a < __b ? __a : __b; })
+#define max(a, b) ({ __typeof__(a) __a = (a); __typeof__(b) __b = (b); __a > __b ? __a : __b; })
+#define min_t(t, a, b) min((t)(a), (t)(b))
+#define max_t(t, a, b) max((t)(a), (t)(b))
+#define clamp(v, lo, hi) min(max(v, lo), hi)
+#define swap(a, b) do { __typeof__(a) __t = (a); (a) = (b); (b) = __t; } while (0)
+#define abs(x) ({ __typeof__(x) __x = (x); __x < 0 ? -__x : __x; })
+#define upper_32_bits(n) ((u32)((n) >> 32))
+#define lower_32_bits(n) ((u32)(n))
+#define might_sleep() do { cond_resched(); } while (0)
+#define INT_MAX 0x7fffffff
+#define UINT_MAX 0xffffffffU
+#define LONG_MAX 0x7fffffffffffffffL
+#define ULONG_MAX (~0UL)
+#define U64_MAX (~0ULL)
+#define KTIME_MAX ((s64)(~0ULL >> 1))
+#define PAGE_SHIFT 12
+#define PAGE_SIZE 4096UL
+#define PAGE_MASK (~(PAGE_SIZE - 1))
+#define PATH_MAX 4096
+#define NSEC_PER_SEC 1000000000L
+#define NSEC_PER_MSEC 1000000L
+#define NSEC_PER_USEC 1000L
+#define HZ 250
+#define TICK_NSEC (NSEC_PER_SEC / HZ)
+#define HEX_LOWER "0123456789abcdef"
+
+int sprintf(char *buf, const char *fmt, ...) __printf(2, 3);
+int snprintf(char *buf, size_t size, const char *fmt, ...) __printf(3, 4);
+int scnprintf(char *buf, size_t size, const char *fmt, ...) __printf(3, 4);
+int vsnprintf(char *buf, size_t size, const char *fmt, va_list args);
+int vscnprintf(char *buf, size_t size, const char *fmt, va_list args);
+char *kasprintf(gfp_t gfp, const char *fmt, ...) __printf(2, 3);
+char *kvasprintf(gfp_t gfp, const char *fmt, va_list args);
+int kstrtoul(const char *s, unsigned int base, unsigned long *res);
+int kstrtol(const char *s, unsigned int base, long *res);
+int kstrtoull(const char *s, unsigned int base, unsigned long long *res);
+int kstrtoint(const char *s, unsigned int base, int *res);
+int kstrtouint(const char *s, unsigned int base, unsigned int *res);
+int kstrtobool(const char *s, bool *res);
+unsigned long simple_strtoul(const char *cp, char **endp, unsigned int base);
+int get_option(char **str, int *pint);
+int hex_to_bin(unsigned char ch);
+int core_kernel_text(unsigned long addr);
+int kernel_text_address(unsigned long addr);
+int __kernel_text_address(unsigned long addr);
+#endif

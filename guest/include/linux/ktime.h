@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef _LINUX_KTIME_H
+#define _LINUX_KTIME_H
+#include <linux/types.h>
+
+#define CLOCK_REALTIME 0
+#define CLOCK_MONOTONIC 1
+struct timespec64 { time64_t tv_sec; long tv_nsec; };
+ktime_t ktime_get(void);
+ktime_t ktime_get_real(void);
+ktime_t ktime_get_boottime(void);
+u64 ktime_get_ns(void);
+time64_t ktime_get_seconds(void);
+time64_t ktime_get_real_seconds(void);
+void ktime_get_real_ts64(struct timespec64 *ts);
+void ktime_get_ts64(struct timespec64 *ts);
+struct timespec64 ns_to_timespec64(s64 nsec);
+#define ktime_sub(a, b) ((a) - (b))
+#define ktime_add(a, b) ((a) + (b))
+#define ktime_add_ns(k, n) ((k) + (ktime_t)(n))
+#define ktime_to_ns(k) (k)
+#define ns_to_ktime(n) ((ktime_t)(n))
+#define ms_to_ktime(n) ((ktime_t)(n) * 1000000)
+#define ktime_to_us(k) ((k) / 1000)
+#define ktime_to_ms(k) ((k) / 1000000)
+#define ktime_set(s, n) ((ktime_t)(s) * 1000000000 + (n))
+#define ktime_compare(a, b) ((a) < (b) ? -1 : (a) > (b))
+#define ktime_before(a, b) ((a) < (b))
+#define ktime_after(a, b) ((a) > (b))
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Where a site's stub comes in, and the return trampoline.
+ *
+ * A stub is "push $SS; push $site; jmp kp_entry_*". At an ftrace site it is called, and
+ * has no first push: the return address stands where struct pt_regs has ss. So the frame
+ * begins with [ss or return address][site], and the words below make it a struct pt_regs.
+ * On the way out the word of ss takes the address to go on at, and that of sp the flags:
+ * the registers are popped, then popfq and ret leave nothing clobbered.
+ *
+ * First only the registers that C functions change are saved, in their places, and the
+ * short way of lite.c may be tried; if it declines, the rest of struct pt_regs is added.
+ */
+#include "runtime.h"
+
+	.section .kp_fixups, "a"
+	.globl	kp_fixups
+kp_fixups:	/* this file is the first to be linked */
+
+	.text
+
+	/* Below ss and sp. The flags are saved before anything changes them. */
+	.macro SAVE_LITE
+	pushfq
+	leaq	PT_ORIG_AX-PT_FLAGS(%rsp), %rsp
+	pushq	%rdi
+	pushq	%rsi
+	pushq	%rdx
+	pushq	%rcx
+	pushq	%rax
+	pushq	%r8
+	pushq	%r9
+	pushq	%r10
+	pushq	%r11
+	cld
+	.endm
+
+	.macro SAVE_REST
+	pushq	%rbx
+	pushq	%rbp
+	pushq	%r12
+	pushq	%r13
+	pushq	%r14
+	pushq	%r15
+	movq	$-1, PT_ORIG_AX(%rsp)
+	movq	$KP_CS, PT_CS(%rsp)
+	.endm
+
+	.macro RESTORE_REST
+	popq	%r15
+	popq	%r14
+	popq	%r13
+	popq	%r12
+	popq	%rbp
+	popq	%rbx
+	.endm
+
+	.macro RESTORE_LITE
+	popq	%r11
+	popq	%r10
+	popq	%r9
+	popq	%r8
+	popq	%rax
+	popq	%rcx
+	popq	%rdx
+	popq	%rsi
+	popq	%rdi
+	.endm
+
+	/* kp_enter(site, regs, kind); lite(site, flags, sp) before it */
+	.macro ENTRY name kind lite=none
+	.globl	\name
+	.type	\name, @function
+\name:
+	SAVE_LITE
+	.ifnc	\lite, none
+	movq	PT_SP-PT_R11(%rsp), %rdi
+	movq	PT_FLAGS-PT_R11(%rsp), %rsi
+	leaq	PT_SIZE-PT_R11(%rsp), %rdx
+	call	\lite
+	testq	%rax, %rax
+	jnz	kp_leave_lite
+	.endif
+	.if	\kind == KP_INT3
+	cli	/* as behind an interrupt gate */
+	.endif
+	SAVE_REST
+	movq	PT_SP(%rsp), %rdi
+	leaq	PT_SIZE(%rsp), %rax
+	movq	%rax, PT_SP(%rsp)
+	movq	$KP_SS, PT_SS(%rsp)
+	movq	%rsp, %rsi
+	movl	$\kind, %edx
+	call	kp_enter
+	jmp	kp_leave
+	.size	\name, . - \name
+	.endm
+
+	ENTRY kp_entry_int3 KP_INT3
+	ENTRY kp_entry_ftrace KP_FTRACE
+	ENTRY kp_entry_opt KP_OPT
+	ENTRY kp_entry_int3_event KP_INT3 kp_lite_event_int3
+	ENTRY kp_entry_ftrace_event KP_FTRACE kp_lite_event
+	ENTRY kp_entry_opt_event KP_OPT kp_lite_event
+	ENTRY kp_entry_int3_kret KP_INT3 kp_lite_kret_int3
+	ENTRY kp_entry_ftrace_kret KP_FTRACE kp_lite_kret
+	ENTRY kp_entry_opt_kret KP_OPT kp_lite_kret
+
+	.type	kp_leave_lite, @function
+kp_leave_lite:
+	movq	PT_FLAGS-PT_R11(%rsp), %rcx
+	movq	%rax, PT_SS-PT_R11(%rsp)
+	movq	%rcx, PT_SP-PT_R11(%rsp)
+	RESTORE_LITE
+	leaq	PT_SP-PT_ORIG_AX(%rsp), %rsp
+	popfq
+	ret
+	.size	kp_leave_lite, . - kp_leave_lite
+
+	/* The trap that brought us here has its ip in mail[2]: kp_break(), kp_fault(). */
+	.irp	name, break, fault
+	.globl	kp_\name\()_entry
+	.type	kp_\name\()_entry, @function
+kp_\name\()_entry:
+	pushq	$KP_SS
+	pushq	$0
+	SAVE_LITE
+	cli
+	SAVE_REST
+	leaq	PT_SIZE(%rsp), %rax
+	movq	%rax, PT_SP(%rsp)
+	movq	%rsp, %rdi
+	call	kp_\name
+	jmp	kp_leave
+	.size	kp_\name\()_entry, . - kp_\name\()_entry
+	.endr
+
+	/*
+	 * The trap of jprobe_return(). What the registers are now is of no interest; room
+	 * is left for what kp_longjmp() puts below the stack pointer that is restored.
+	 */
+	.globl	kp_jprobe_trap
+	.type	kp_jprobe_trap, @function
+kp_jprobe_trap:
+	subq	$64, %rsp
+	call	kp_longjmp
+	testq	%rax, %rax
+	jz	1f
+	movq	PT_SP(%rdx), %rsp
+	leaq	-16(%rsp), %rsp
+	movq	0(%rdx), %r15
+	movq	8(%rdx), %r14
+	movq	16(%rdx), %r13
+	movq	24(%rdx), %r12
+	movq	32(%rdx), %rbp
+	movq	40(%rdx), %rbx
+	movq	48(%rdx), %r11
+	movq	56(%rdx), %r10
+	movq	64(%rdx), %r9
+	movq	72(%rdx), %r8
+	movq	80(%rdx), %rax
+	movq	88(%rdx), %rcx
+	movq	104(%rdx), %rsi
+	movq	112(%rdx), %rdi
+	movq	96(%rdx), %rdx
+	popfq
+	ret
+1:	addq	$64, %rsp
+	int3	/* nobody's: an oops */
+	ret
+	.size	kp_jprobe_trap, . - kp_jprobe_trap
+
+	/* After the trap at the end of a slot, with current_kprobe and mail[2] set. */
+	.globl	kp_post_entry
+	.type	kp_post_entry, @function
+kp_post_entry:
+	pushq	$KP_SS
+	pushq	$0
+	SAVE_LITE
+	cli
+	SAVE_REST
+	leaq	PT_SIZE(%rsp), %rax
+	movq	%rax, PT_SP(%rsp)
+	movq	%rsp, %rdi
+	call	kp_post
+	.size	kp_post_entry, . - kp_post_entry
+
+	/* rax: where to go on; the rest as struct pt_regs says */
+	.type	kp_leave, @function
+kp_leave:
+	leaq	PT_SIZE(%rsp), %rdx
+	cmpq	%rdx, PT_SP(%rsp)
+	jne	1f
+	movq	PT_FLAGS(%rsp), %rdx
+	movq	%rdx, PT_SP(%rsp)
+	movq	%rax, PT_SS(%rsp)
+	RESTORE_REST
+	RESTORE_LITE
+	leaq	PT_SP-PT_ORIG_AX(%rsp), %rsp
+	popfq
+	ret
+1:	/* a handler moved the stack */
+	movq	%rax, PT_IP(%rsp)
+	movq	$KP_CS, PT_CS(%rsp)
+	movq	$KP_SS, PT_SS(%rsp)
+	RESTORE_REST
+	RESTORE_LITE
+	leaq	PT_IP-PT_ORIG_AX(%rsp), %rsp
+	iretq
+	.size	kp_leave, . - kp_leave
+
+	/*
+	 * A probed function returns here. The word that held its return address takes
+	 * the trampoline's own address, so that a stack trace made by a handler finds it
+	 * behind struct pt_regs, and then the address to go on at.
+	 */
+	.globl	kp_ret_trampoline
+	.type	kp_ret_trampoline, @function
+kp_ret_trampoline:
+	pushq	$kp_ret_trampoline
+	pushq	$KP_SS
+	pushq	$0
+	SAVE_LITE
+	leaq	PT_SIZE-PT_R11(%rsp), %rdi
+	movq	PT_FLAGS-PT_R11(%rsp), %rsi
+	call	kp_lite_return
+	testq	%rax, %rax
+	jz	1f
+	movq	PT_FLAGS-PT_R11(%rsp), %rcx
+	movq	%rax, PT_SIZE-PT_R11(%rsp)
+	movq	%rcx, PT_SS-PT_R11(%rsp)
+	RESTORE_LITE
+	leaq	PT_SS-PT_ORIG_AX(%rsp), %rsp
+	popfq
+	ret
+1:	SAVE_REST
+	leaq	PT_SIZE+8(%rsp), %rax
+	movq	%rax, PT_SP(%rsp)
+	movq	%rsp, %rdi
+	call	kp_trampoline_handler
+	movq	%rax, PT_SIZE(%rsp)
+	movq	PT_FLAGS(%rsp), %rax
+	movq	%rax, PT_SS(%rsp)
+	RESTORE_REST
+	RESTORE_LITE
+	leaq	PT_SS-PT_ORIG_AX(%rsp), %rsp
+	popfq
+	ret
+	.size	kp_ret_trampoline, . - kp_ret_trampoline
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Records of events with arguments or a filter. */
+#include "fetch.h"
+#include "record.h"
+
+#define THREAD_SIZE 16384UL
+#define TASK_SIZE 0x7ffffffff000UL
+#define MAX_STRING_SIZE 4096
+#define KSYM_SYMBOL_LEN 512
+
+/* nofault.S */
+long kp_read(void *dst, u64 src, u32 size);
+long kp_strnlen(u64 src, u64 max);
+long kp_strncpy(void *dst, u64 src, u64 max);
+
+/* A string's place in a record: length << 16 | offset. */
+static u32 data_loc(long length, u32 offset)
+{
+	return (u32)length << 16 | (offset & 0xffff);
+}
+
+/*
+ * Whether addr may be tried: one of user space, or one of the kernel that is canonical
+ * and not in the guard page. What is meant for the kernel may be a user address too.
+ */
+static int allowed(u64 addr, int user)
+{
+	if (addr < TASK_SIZE)
+		return 1;
+	return !user && addr >> 47 == 0x1ffff;
+}
+
+static long read_mem(void *dst, u64 addr, u32 size, int user)
+{
+	return allowed(addr, user) ? kp_read(dst, addr, size) : -1;
+}
+
+static long symbol_name(u64 addr, void *dst, u64 size)
+{
+	struct kp_cpu *c = kp_this_cpu();
+
+	c->mail[0] = addr;
+	c->mail[1] = (u64)dst;
+	c->mail[2] = size;
+	kp_hypercall(HC_SYMBOL);
+	return c->mail_ret;
+}
+
+/* Bytes that a string will take, NUL included; below 0: fault. */
+static long string_size(const struct kp_insn *i, u64 addr)
+{
+	if (i->op == OP_ST_SYMSTR)
+		return symbol_name(addr, 0, 0) + 1;
+	if (!allowed(addr, i->op == OP_ST_USTRING))
+		return -1;
+	return kp_strnlen(addr, MAX_STRING_SIZE);
+}
+
+/* Bytes taken. Kernel: fetch_store_string(), fetch_store_symstring() */
+static long store_string(const struct kp_insn *i, u64 addr, u32 *loc, u8 *record)
+{
+	u32 max = *loc >> 16, offset = *loc & 0xffff;
+	long n = -1;
+
+	if (!max)
+		return -1;
+	/* its length stays that of the whole room, and the NUL is not counted, as in Linux */
+	if (i->op == OP_ST_SYMSTR)
+		return symbol_name(addr, record + offset, max);
+	if (allowed(addr, i->op == OP_ST_USTRING))
+		n = kp_strncpy(record + offset, addr, max);
+	*loc = data_loc(n < 0 ? 0 : n, offset);
+	return n;
+}
+
+static void store_raw(u64 val, u32 size, void *dst)
+{
+	switch (size) {
+	case 1:
+		*(u8 *)dst = val;
+		break;
+	case 2:
+		*(u16 *)dst = val;
+		break;
+	case 4:
+		*(u32 *)dst = val;
+		break;
+	default:
+		*(u64 *)dst = val;
+	}
+}
+
+static void bitfield(const struct kp_insn *i, void *field)
+{
+	switch (i->size) {
+	case 1:
+		*(u8 *)field = (u8)(*(u8 *)field << i->lshift) >> i->rshift;
+		break;
+	case 2:
+		*(u16 *)field = (u16)(*(u16 *)field << i->lshift) >> i->rshift;
+		break;
+	case 4:
+		*(u32 *)field = *(u32 *)field << i->lshift >> i->rshift;
+		break;
+	default:
+		*(u64 *)field = *(u64 *)field << i->lshift >> i->rshift;
+	}
+}
+
+static u64 load(const struct kp_insn *i, struct pt_regs *regs)
+{
+	u64 val = 0, addr;
+
+	switch (i->op) {
+	case OP_REG:
+		return *(u64 *)((u8 *)regs + i->value);
+	case OP_STACK:
+		addr = regs->sp + 8 * i->value;
+		if ((addr ^ regs->sp) < THREAD_SIZE && kp_read(&val, addr, 8))
+			val = 0;
+		return val;
+	case OP_IMM:
+		return i->value;
+	default:
+		return kp_current() + kp_const32(task_comm);
+	}
+}
+
+/*
+ * Run one argument's instructions. With dst 0 it is a string whose size is asked for.
+ * Bytes of the dynamic part that it takes, below 0: fault. Kernel: process_fetch_insn()
+ */
+static long fetch(const struct kp_insn *i, struct pt_regs *regs, u8 *dst, u8 *record)
+{
+	const struct kp_insn *store;
+	u64 val = load(i++, regs), from = 0;
+	long n = 0, total = 0;
+	u32 element = 0, loc = 0;
+
+deref:
+	for (; i->op == OP_DEREF || i->op == OP_UDEREF; i++) {
+		from = val;
+		if (read_mem(&val, val + i->value, 8, i->op == OP_UDEREF))
+			return -1;
+	}
+	store = i++;
+again:
+	if (!dst) {
+		n = string_size(store, val + store->value);
+	} else {
+		switch (store->op) {
+		case OP_ST_RAW:
+			store_raw(val, store->size, dst);
+			break;
+		case OP_ST_MEM:
+		case OP_ST_UMEM:
+			read_mem(dst, val + store->value, store->size, store->op == OP_ST_UMEM);
+			break;
+		default:
+			loc = *(u32 *)dst;
+			n = store_string(store, val + store->value, (u32 *)dst, record);
+		}
+		if (i->op == OP_MOD_BF)
+			bitfield(i++, dst);
+	}
+	if (i->op != OP_LP_ARRAY)
+		return n;
+	if (n < 0)
+		n = 0;
+	total += n;
+	if (++element == i->count)
+		return total;
+	i = store + 1;
+	if (store->op == OP_ST_MEM || store->op == OP_ST_UMEM) {
+		dst += store->size;
+		val += store->size;
+		goto again;
+	}
+	/* an array of pointers to strings: fetch the next pointer */
+	val = from + 8;
+	if (dst) {
+		dst += 4;
+		*(u32 *)dst = data_loc((loc >> 16) - n, (loc & 0xffff) + n);
+	}
+	i = store - 1;
+	goto deref;
+}
+
+static const struct kp_arg *next_arg(const struct kp_arg *a)
+{
+	return (const struct kp_arg *)(a->insns + a->nr_insns);
+}
+
+/* Bytes of all strings. Kernel: __get_data_size() */
+static u64 dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
+{
+	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
+	u64 size = 0;
+	u32 i;
+
+	if (!p->dynamic)
+		return 0;
+	for (i = 0; i < p->nr_args; i++, a = next_arg(a)) {
+		if (a->dynamic) {
+			long n = fetch(a->insns, regs, 0, 0);
+
+			if (n > 0)
+				size += n;
+		}
+	}
+	return size;
+}
+
+/* Kernel: store_trace_args() */
+static void store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room)
+{
+	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
+	u32 i, at = p->start + p->size;
+
+	for (i = 0; i < p->nr_args; i++, a = next_arg(a)) {
+		u8 *dst = record + a->offset;
+		long n;
+
+		if (a->dynamic)
+			*(u32 *)dst = data_loc(room, at);
+		n = fetch(a->insns, regs, dst, record);
+		if (a->dynamic && n > 0) {
+			at += n;
+			room -= n;
+		}
+	}
+}
+
+/* ---- filters */
+
+/* Kernel: glob_match() */
+static int glob(const u8 *pat, const u8 *str)
+{
+	const u8 *back_pat = 0, *back_str = 0;
+
+	for (;;) {
+		u8 c = *str++, d = *pat++;
+
+		switch (d) {
+		case '?':
+			if (!c)
+				return 0;
+			continue;
+		case '*':
+			if (!*pat)
+				return 1;
+			back_pat = pat;
+			back_str = --str;
+			continue;
+		case '[': {
+			int match = 0, inverted = *pat == '!';
+			const u8 *class = pat + inverted;
+			u8 a = *class++, b;
+
+			do {
+				b = a;
+				if (!a)
+					goto literal;
+				if (*class == '-' && class[1] != ']') {
+					b = class[1];
+					if (!b)
+						goto literal;
+					class += 2;
+				}
+				match |= a <= c && c <= b;
+			} while ((a = *class++) != ']');
+			if (match == inverted)
+				goto backtrack;
+			pat = class;
+			if (!c)
+				return 0;
+			continue;
+		}
+		case '\\':
+			d = *pat++;
+			/* fall through */
+		default:
+literal:
+			if (c == d) {
+				if (!d)
+					return 1;
+				continue;
+			}
+backtrack:
+			if (!c || !back_pat)
+				return 0;
+			pat = back_pat;
+			str = ++back_str;
+		}
+	}
+}
+
+static int same(const u8 *a, const u8 *b, u32 length)
+{
+	while (length-- && *a == *b && *a)
+		a++, b++;
+	return length == ~0U || *a == *b;
+}
+
+static int compare(const struct kp_pred *p, u64 left)
+{
+	u64 right = p->value, low = left - right;
+	int less = p->is_signed ? (s64)left < (s64)right : left < right;
+
+	switch (p->op) {
+	case PRED_EQ:
+		return !low;
+	case PRED_NE:
+		return !!low;
+	case PRED_LT:
+		return less;
+	case PRED_LE:
+		return less || !low;
+	case PRED_GT:
+		return !less && low;
+	case PRED_GE:
+		return !less;
+	default:
+		return !!(left & right);
+	}
+}
+
+static u64 number(const struct kp_pred *p, const u8 *field)
+{
+	switch (p->size) {
+	case 1:
+		return p->is_signed ? (u64)(s64)*(signed char *)field : *field;
+	case 2:
+		return p->is_signed ? (u64)(s64)*(short *)field : *(u16 *)field;
+	case 4:
+		return p->is_signed ? (u64)(s64)*(int *)field : *(u32 *)field;
+	default:
+		return *(u64 *)field;
+	}
+}
+
+static int predicate(const struct kp_pred *p, const u8 *record)
+{
+	const u8 *str = record + p->offset;
+
+	if (p->op <= PRED_BAND)
+		return compare(p, p->from == FROM_CPU ? kp_gs32(gs_cpu) : number(p, str));
+	if (p->from == FROM_DYNAMIC)
+		str = record + (*(u32 *)str & 0xffff);
+	else if (p->from == FROM_COMM)
+		str = (const u8 *)kp_current() + kp_const32(task_comm);
+	switch (p->op) {
+	case PRED_STREQ:
+		return same(str, (const u8 *)p->value, p->length + 1);
+	case PRED_STRNE:
+		return !same(str, (const u8 *)p->value, p->length + 1);
+	case PRED_GLOB:
+		return glob((const u8 *)p->value, str);
+	default:
+		return !glob((const u8 *)p->value, str);
+	}
+}
+
+int kp_filter_match(const struct kp_pred *preds, const u8 *record)
+{
+	u32 i = 0;
+
+	do
+		i = predicate(preds + i, record) ? preds[i].yes : preds[i].no;
+	while (i < FILTER_REJECT);
+	return i == FILTER_ACCEPT;
+}
+
+/* ---- records */
+
+/* Head and fields, all but what store_args() stores. */
+static void fill(struct kp_event *e, struct pt_regs *regs, u64 *record, u64 first, u64 second)
+{
+	u64 task = kp_current();
+	u32 pid = *(u32 *)(task + kp_const32(task_pid));
+
+	record[0] = ENTRY_HEAD(e->type, kp_context(kp_preempt_count(), regs->flags), pid);
+	record[1] = first;
+	if (e->flags & EVENT_RETURN)
+		record[2] = second;
+}
+
+/*
+ * The record of an event with arguments or a filter. With a filter it is made aside, so
+ * that one that is not wanted costs no place in the ring.
+ */
+void kp_event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
+{
+	const struct kp_prog *p = (const struct kp_prog *)e->prog;
+	struct kp_cpu *c = kp_this_cpu();
+	struct kp_ring *r = (struct kp_ring *)c->ring;
+	u64 room, size, i, *record;
+
+	if (e->files ? 0 : !(e->flags & EVENT_RECORD) || !r->on)
+		return;
+	room = p ? dynamic_size(p, regs) : 0;
+	size = e->size + room;
+	if (size > KP_PAGE_DATA)
+		return;
+	record = e->filter | e->files ? (u64 *)r->scratch : kp_ring_reserve(c, size);
+	if (!record)
+		return;
+	fill(e, regs, record, first, second);
+	if (p)
+		store_args(p, regs, (u8 *)record, room);
+	if (e->files) {
+		struct kp_start start = { regs->ip - !(e->flags & EVENT_RETURN), regs->sp, regs->bp };
+
+		kp_record_files(e, record, size, &start);
+		return;
+	}
+	if (e->filter) {
+		if (!kp_filter_match((const struct kp_pred *)e->filter, (u8 *)record))
+			return;
+		record = kp_ring_reserve(c, size);
+		if (!record)
+			return;
+		for (i = 0; i < (size + 3) / 4; i++)
+			((u32 *)record)[i] = ((u32 *)r->scratch)[i];
+	}
+	kp_save_cmdline(kp_current(), *(u32 *)((u8 *)record + 4));
+}

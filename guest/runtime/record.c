@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Records of kprobe events in the per-CPU ring buffer. */
+#include "fetch.h"
+#include "record.h"
+
+/* Make the page after the tail the new tail; 0: the buffer is full and keeps the oldest. */
+static struct kp_page *next_page(struct kp_ring *r)
+{
+	u64 next = r->tail + 1;
+	struct kp_page *page;
+
+	if (next == r->nr_pages)
+		next = 0;
+	page = (struct kp_page *)r->pages + next;
+	if (next == r->head) {
+		if (!r->overwrite)
+			return 0;
+		r->overrun += r->page_entries[next];
+		r->bytes -= page->commit - r->read;
+		r->read = 0;
+		r->head = next + 1 == r->nr_pages ? 0 : next + 1;
+	}
+	r->tail = next;
+	r->page_entries[next] = 0;
+	page->commit = 0;
+	return page;
+}
+
+/* Time of a record. Kernel: rb_time_stamp() */
+static inline u64 ring_clock(struct kp_ring *r)
+{
+	u64 ts;
+
+	if (r->on & RING_SLOW_CLOCK && !r->quantum)
+		return ++*(u64 *)r->counter;
+	ts = *(u64 *)kp_const64(clock) += kp_const32(clock_step);
+	return r->on & RING_SLOW_CLOCK ? ts / r->quantum : ts;
+}
+
+/* Place for a record of size bytes, 0 if there is none. Kernel: ring_buffer_lock_reserve() */
+void *kp_ring_place(struct kp_ring *r, u64 size)
+{
+	u64 words = (size + 3) / 4, need = words * 4 + (words > MAX_SMALL_DATA / 4 ? 8 : 4);
+	u64 ts, delta, extend;
+	struct kp_page *page;
+	u32 *p;
+
+	if (!r || !r->on || need > KP_PAGE_DATA)
+		return 0;
+	page = (struct kp_page *)r->pages + r->tail;
+	ts = ring_clock(r);
+	delta = ts - r->last_ts;
+	extend = delta >> DELTA_BITS ? 8 : 0;
+	if (page->commit + need + extend > KP_PAGE_DATA) {
+		page = next_page(r);
+		if (!page) {
+			r->dropped++;
+			return 0;
+		}
+	}
+	if (!page->commit) {
+		page->time_stamp = ts;
+		delta = 0;
+		extend = 0;
+	}
+	p = (u32 *)(page->data + page->commit);
+	if (extend) {
+		*p++ = TYPE_TIME_EXTEND | (u32)delta << 5;
+		*p++ = delta >> DELTA_BITS;
+		delta = 0;
+	}
+	if (words > MAX_SMALL_DATA / 4) {
+		*p++ = (u32)delta << 5;
+		*p++ = words * 4 + 4;
+	} else {
+		*p++ = (u32)delta << 5 | words;
+	}
+	need += extend;
+	page->commit += need;
+	kp_commit(r, r->tail, need, ts);
+	return p;
+}
+
+/* The same in the first trace array's ring of a CPU. */
+void *kp_ring_reserve(struct kp_cpu *c, u64 size)
+{
+	return kp_ring_place((struct kp_ring *)c->ring, size);
+}
+
+/* A record with its head filled in; the fields follow. 0 if none is to be written. */
+void *kp_record_begin(struct kp_event *e, struct pt_regs *regs)
+{
+	u64 *head, task;
+	u32 pid;
+
+	if (!(e->flags & EVENT_RECORD))
+		return 0;
+	head = kp_ring_reserve(kp_this_cpu(), e->size);
+	if (!head)
+		return 0;
+	task = kp_current();
+	pid = *(u32 *)(task + kp_const32(task_pid));
+	*head = ENTRY_HEAD(e->type, kp_context(kp_preempt_count(), regs->flags), pid);
+	kp_save_cmdline(task, pid);
+	return head + 1;
+}
+
+/* pre_handler of a kprobe event. Kernel: kprobe_dispatcher() */
+long kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
+{
+	struct kp_event *e = (struct kp_event *)h->data;
+	u64 *field;
+
+	e->nhit++;
+	if (e->prog | e->filter | e->files) {
+		kp_event_record(e, regs, regs->ip - 1, 0);
+		return 0;
+	}
+	field = kp_record_begin(e, regs);
+	if (field)
+		field[0] = regs->ip - 1;
+	return 0;
+}
+
+/* ret_fn of a return probe's event. Kernel: kretprobe_dispatcher() */
+long kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs)
+{
+	struct kp_event *e = (struct kp_event *)((struct kp_rethook *)node->rethook)->data;
+	u64 *field;
+
+	e->nhit++;
+	if (e->prog | e->filter | e->files) {
+		kp_event_record(e, regs, node->func, node->ret_addr);
+		return 0;
+	}
+	field = kp_record_begin(e, regs);
+	if (field) {
+		field[0] = node->func;
+		field[1] = node->ret_addr;
+	}
+	return 0;
+}

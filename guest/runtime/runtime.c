@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What runs at a hit: the handlers of a site, and those of a function's return. */
+#include "record.h"
+
+typedef long handler_fn(struct kp_handler *, struct pt_regs *);
+typedef void post_fn(struct kp_handler *, struct pt_regs *);
+typedef long node_fn(struct kp_rethook_node *, struct pt_regs *);
+typedef long fault_fn(struct kp_handler *, struct pt_regs *, u64 trapnr);
+
+long kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs);
+
+struct kp_config kp_config;
+
+static void reset_current(struct kp_cpu *c)
+{
+	c->current_kprobe = 0;
+	c->status = KP_IDLE;
+}
+
+static void missed(struct kp_handler *h)
+{
+	h->nmissed++;
+	if (h->kp)
+		++*(u64 *)(h->kp + KPROBE_NMISSED);
+}
+
+/* A probe hit while another one is handled on this CPU: counted, stepped, not handled. */
+static u64 reenter(struct kp_cpu *c, struct kp_site *site, u64 kind)
+{
+	struct kp_handler *h;
+
+	for (h = (struct kp_handler *)site->first; h; h = (struct kp_handler *)h->next)
+		missed(h);
+	if (kind == KP_INT3 && site->flags & SITE_SINGLESTEP) {
+		c->prev_kprobe = c->current_kprobe;
+		c->prev_status = c->status;
+		c->current_kprobe = (u64)site;
+		c->status = KP_REENTER;
+	}
+	return site->cont;
+}
+
+static void run_post_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs)
+{
+	struct kp_handler *h;
+
+	c->status = KP_HIT_SSDONE;
+	for (h = (struct kp_handler *)site->first; h; h = (struct kp_handler *)h->next) {
+		if (!h->post_fn || h->flags & HANDLER_DISABLED)
+			continue;
+		c->instance = (u64)h;
+		((post_fn *)h->post_fn)(h, regs);
+	}
+}
+
+/* All pre_handlers have run: on to the probed instruction. */
+static u64 finish(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
+{
+	/* read now: a handler may have been the one to change it */
+	u64 cont = site->cont;
+
+	if (kind == KP_FTRACE) {
+		regs->ip = cont;
+		run_post_handlers(c, site, regs);
+	} else if (kind == KP_OPT) {
+		regs->sp = (u64)(regs + 1);
+	} else if (site->flags & SITE_SINGLESTEP) {
+		c->status = KP_HIT_SS;
+		kp_preempt_add(-context);
+		return cont;
+	}
+	reset_current(c);
+	kp_preempt_add(-context);
+	return cont;
+}
+
+/* Run the handlers of a site, newest first; where to go on. */
+u64 kp_enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
+{
+	struct kp_cpu *c = kp_this_cpu();
+	u32 context = kind == KP_INT3 ? NMI_CONTEXT : 1;
+	struct kp_handler *h;
+
+	site->hits++;
+	if (c->current_kprobe)
+		return reenter(c, site, kind);
+	c->current_kprobe = (u64)site;
+	c->status = KP_HIT_ACTIVE;
+	c->kind = kind;
+	regs->ip = site->addr + 1;
+	kp_preempt_add(context);
+	for (h = (struct kp_handler *)site->first; h; h = (struct kp_handler *)h->next) {
+		if (!h->fn || h->flags & HANDLER_DISABLED)
+			continue;
+		c->instance = (u64)h;
+		if (!((handler_fn *)h->fn)(h, regs) || kind == KP_OPT)
+			continue;
+		if (h->fn == (u64)kp_setjmp_pre) {
+			/* the probe is being handled until jprobe_return() */
+			kp_preempt_add(1 - context);
+			return regs->ip;
+		}
+		reset_current(c);
+		kp_preempt_add(-context);
+		return regs->ip;
+	}
+	return finish(c, site, regs, kind, context);
+}
+
+/* The instruction has been stepped and the registers fixed up. */
+u64 kp_post(struct pt_regs *regs)
+{
+	struct kp_cpu *c = kp_this_cpu();
+
+	regs->ip = c->mail[2];
+	kp_preempt_add(NMI_CONTEXT);
+	run_post_handlers(c, (struct kp_site *)c->current_kprobe, regs);
+	reset_current(c);
+	kp_preempt_add(-NMI_CONTEXT);
+	return regs->ip;
+}
+
+/* ---- traps in handlers and in copied instructions */
+
+/* A breakpoint in a handler; mail[2]: the ip behind it. */
+u64 kp_break(struct pt_regs *regs)
+{
+	struct kp_cpu *c = kp_this_cpu();
+	struct kp_handler *h = (struct kp_handler *)c->instance;
+	u64 ip = c->mail[2];
+
+	regs->ip = ip;
+	kp_preempt_add(NMI_CONTEXT);
+	if (((handler_fn *)h->break_fn)(h, regs)) {
+		/* the handlers that were running do not come back */
+		kp_preempt_add(c->kind == KP_INT3 ? -NMI_CONTEXT : -1);
+		return finish(c, (struct kp_site *)c->current_kprobe, regs, c->kind, NMI_CONTEXT);
+	}
+	kp_preempt_add(-NMI_CONTEXT);
+	c->declined = ip - 1;
+	return ip - 1;
+}
+
+/*
+ * A fault; mail[0]: struct kp_handler * of a handler, or mail[1]: struct kp_site * of a
+ * copied instruction; mail[2]: the ip to show, mail[3]: where it happened.
+ */
+u64 kp_fault(struct pt_regs *regs)
+{
+	struct kp_cpu *c = kp_this_cpu();
+	struct kp_handler *h = (struct kp_handler *)c->mail[0];
+	u64 one = (u64)h, trapnr = c->mail_ret, again = c->mail[3];
+
+	if (!h)
+		h = (struct kp_handler *)((struct kp_site *)c->mail[1])->first;
+	regs->ip = c->mail[2];
+	c->in_fault = 1;
+	for (; h; h = one ? 0 : (struct kp_handler *)h->next) {
+		if (!h->fault_fn || (h->flags & HANDLER_DISABLED && !one))
+			continue;
+		if (((fault_fn *)h->fault_fn)(h, regs, trapnr)) {
+			c->in_fault = 0;
+			return regs->ip;
+		}
+	}
+	c->in_fault = 0;
+	c->declined = again;
+	return again;
+}
+
+/* ---- jprobes */
+
+/*
+ * pre_handler of a jprobe: run its entry function as if it had been called. Word by word,
+ * for an emulator takes a while for "rep movs".
+ */
+__attribute__((__optimize__("no-tree-loop-distribute-patterns")))
+long kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
+{
+	struct kp_jprobe *j = (struct kp_jprobe *)kp_this_cpu()->jprobe;
+	u64 room = KP_THREAD_SIZE - (regs->sp & (KP_THREAD_SIZE - 1));
+	u64 *to = (u64 *)&j->regs, *from = (u64 *)regs, i;
+
+	_Pragma("GCC unroll 21")
+	for (i = 0; i < PT_SIZE / 8; i++)
+		to[i] = from[i];
+	j->size = room < KP_MAX_STACK_SIZE ? room : KP_MAX_STACK_SIZE;
+	to = j->stack;
+	from = (u64 *)regs->sp;
+	if (j->size == KP_MAX_STACK_SIZE) {
+		_Pragma("GCC unroll 8")
+		for (i = 0; i < KP_MAX_STACK_SIZE / 8; i++)
+			to[i] = from[i];
+	} else {
+		for (i = 0; i < j->size / 8; i++)
+			to[i] = from[i];
+	}
+	regs->flags &= ~FLAGS_IF;
+	regs->ip = h->data;
+	return 1;
+}
+
+struct kp_resume { u64 cont; struct kp_jprobe *jprobe; };
+
+/*
+ * jprobe_return() has been called: undo what the entry function did, go on with the probed
+ * function. Its flags and where to go on are left below its stack pointer. The jprobe is
+ * the last of the handlers. cont 0: there is no entry function.
+ */
+struct kp_resume kp_longjmp(void)
+{
+	struct kp_cpu *c = kp_this_cpu();
+	struct kp_resume r = { 0, (struct kp_jprobe *)c->jprobe };
+	u64 i, *sp = (u64 *)r.jprobe->regs.sp;
+
+	if (!c->current_kprobe || !r.jprobe->size)
+		return r;
+	for (i = 0; i < r.jprobe->size / 8; i++)
+		sp[i] = r.jprobe->stack[i];
+	r.jprobe->size = 0;
+	kp_preempt_add(NMI_CONTEXT - 1);
+	r.cont = finish(c, (struct kp_site *)c->current_kprobe, &r.jprobe->regs, c->kind, NMI_CONTEXT);
+	sp[-1] = r.cont;
+	sp[-2] = r.jprobe->regs.flags;
+	return r;
+}
+
+/* break_handler of a jprobe: jprobe_return() does not come here, and no other is ours. */
+long kp_longjmp_break(struct kp_handler *h, struct pt_regs *regs)
+{
+	return 0;
+}
+
+/* ---- handlers that are not guest code, or a module's */
+
+long kp_py_handler(struct kp_handler *h, struct pt_regs *regs)
+{
+	struct kp_cpu *c = kp_this_cpu();
+
+	c->mail[0] = (u64)h;
+	c->mail[1] = (u64)regs;
+	kp_hypercall(HC_PY_HANDLER);
+	return c->mail_ret;
+}
+
+void kp_py_post(struct kp_handler *h, struct pt_regs *regs)
+{
+	struct kp_cpu *c = kp_this_cpu();
+
+	c->mail[0] = (u64)h;
+	c->mail[1] = (u64)regs;
+	kp_hypercall(HC_PY_POST);
+}
+
+long kp_py_entry(struct kp_rethook_node *node, struct pt_regs *regs)
+{
+	struct kp_cpu *c = kp_this_cpu();
+
+	c->mail[0] = (u64)node;
+	c->mail[1] = (u64)regs;
+	c->mail[2] = node->rethook;
+	kp_hypercall(HC_PY_ENTRY);
+	return c->mail_ret;
+}
+
+long kp_py_return(struct kp_rethook_node *node, struct pt_regs *regs)
+{
+	struct kp_cpu *c = kp_this_cpu();
+
+	c->mail[0] = (u64)node;
+	c->mail[1] = (u64)regs;
+	c->mail[2] = node->rethook;
+	kp_hypercall(HC_PY_RETURN);
+	return 0;
+}
+
+long kp_module_pre(struct kp_handler *h, struct pt_regs *regs)
+{
+	return ((int (*)(u64, struct pt_regs *))h->user_pre)(h->kp, regs);
+}
+
+void kp_module_post(struct kp_handler *h, struct pt_regs *regs)
+{
+	((void (*)(u64, struct pt_regs *, u64))h->user_post)(h->kp, regs, 0);
+}
+
+long kp_module_break(struct kp_handler *h, struct pt_regs *regs)
+{
+	return ((int (*)(u64, struct pt_regs *))h->user_break)(h->kp, regs);
+}
+
+long kp_module_fault(struct kp_handler *h, struct pt_regs *regs, u64 trapnr)
+{
+	return ((int (*)(u64, struct pt_regs *, int))h->user_fault)(h->kp, regs, trapnr);
+}
+
+long kp_module_entry(struct kp_rethook_node *node, struct pt_regs *regs)
+{
+	struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
+
+	return ((int (*)(struct kp_rethook_node *, struct pt_regs *))rh->user_entry)(node, regs);
+}
+
+long kp_module_return(struct kp_rethook_node *node, struct pt_regs *regs)
+{
+	struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
+
+	return ((int (*)(struct kp_rethook_node *, struct pt_regs *))rh->user_ret)(node, regs);
+}
+
+/* ---- return probes */
+
+static void recycle(struct kp_rethook_node *node)
+{
+	struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
+
+	node->next = rh->free;
+	rh->free = (u64)node;
+	rh->inuse--;
+}
+
+/* pre_handler at the entry of a function with a return probe. */
+long kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
+{
+	struct kp_rethook *rh = (struct kp_rethook *)h->data;
+	struct kp_rethook_node *node = (struct kp_rethook_node *)rh->free;
+	u64 *list;
+
+	if (rh->flags & RETHOOK_DISABLED || !node) {
+		rh->nmissed++;
+		if (rh->kp)
+			++*(u32 *)(rh->kp + KRETPROBE_NMISSED);
+		return 0;
+	}
+	rh->free = node->next;
+	rh->inuse++;
+	node->task = kp_current();
+	node->func = regs->ip - 1;
+	node->ret_addr = 0;
+	if (rh->entry_fn && ((node_fn *)rh->entry_fn)(node, regs)) {
+		recycle(node);
+		return 0;
+	}
+	node->frame = regs->sp;
+	node->ret_addr = *(u64 *)regs->sp;
+	*(u64 *)regs->sp = (u64)kp_ret_trampoline;
+	rh->site = kp_this_cpu()->current_kprobe;
+	list = kp_task_rethooks(node->task);
+	node->next = *list;
+	*list = (u64)node;
+	return 0;
+}
+
+/*
+ * The nodes of one call stand together on the task's list, newest first: all but the
+ * last of them have the trampoline for a return address.
+ */
+u64 kp_trampoline_handler(struct pt_regs *regs)
+{
+	u64 *list = kp_task_rethooks(kp_current());
+	struct kp_rethook_node *last, *node, *next;
+	struct kp_cpu *c = kp_this_cpu();
+	u64 frame = (u64)(regs + 1), ret;
+
+	for (last = (struct kp_rethook_node *)*list; last; last = (struct kp_rethook_node *)last->next)
+		if (last->ret_addr != (u64)kp_ret_trampoline)
+			break;
+	if (!last) {
+		c->orphan_returns++;
+		c->mail[0] = (u64)regs;
+		kp_hypercall(HC_ORPHAN);
+		return c->mail_ret;
+	}
+	ret = last->ret_addr;
+	regs->ip = ret;
+	kp_preempt_add(1);
+	for (node = (struct kp_rethook_node *)*list;; node = (struct kp_rethook_node *)node->next) {
+		struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
+
+		if (node->frame != frame)
+			break;
+		if (rh->ret_fn && !(rh->flags & RETHOOK_DISABLED)) {
+			c->current_kprobe = rh->site;
+			c->status = KP_HIT_ACTIVE;
+			((node_fn *)rh->ret_fn)(node, regs);
+			reset_current(c);
+		}
+		if (node == last)
+			break;
+	}
+	*(u64 *)frame = ret;
+	node = (struct kp_rethook_node *)*list;
+	*list = last->next;
+	for (;; node = next) {
+		next = (struct kp_rethook_node *)node->next;
+		recycle(node);
+		if (node == last)
+			break;
+	}
+	kp_preempt_add(-1);
+	return ret;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The engine's own code inside any guest: what engine/runtime.py writes and reads.
+ * Nothing here knows the kernel it runs in, but for struct kp_config.
+ */
+#ifndef _KP_RUNTIME_H
+#define _KP_RUNTIME_H
+
+/* Hypercalls; the argument is the CPU, the rest is in struct kp_cpu. None stops the run. */
+#define HC_PY_HANDLER 0x20 /* mail: handler, regs; result in mail_ret */
+#define HC_PY_POST 0x21    /* mail: handler, regs */
+#define HC_PY_ENTRY 0x22   /* mail: node, regs, rethook; result in mail_ret */
+#define HC_PY_RETURN 0x23  /* mail: node, regs, rethook */
+#define HC_ORPHAN 0x24     /* mail: regs; a function returned to the trampoline, nobody knows where to */
+#define HC_TRIGGER 0x31    /* mail: trigger's id; mail_ret: a stack trace is wanted */
+#define HC_STACK 0x32      /* mail: ip, sp, bp; mail_ret: addresses written to stack of struct kp_cpu */
+
+/* x86-64's struct pt_regs: 21 words from low to high addresses. */
+#define PT_R11 48 /* below it those that a C function preserves */
+#define PT_ORIG_AX 120
+#define PT_IP 128
+#define PT_CS 136
+#define PT_FLAGS 144
+#define PT_SP 152
+#define PT_SS 160
+#define PT_SIZE 168
+#define KP_CS 0x10
+#define KP_SS 0x18
+
+/* How a site was entered. */
+#define KP_INT3 0
+#define KP_FTRACE 1
+#define KP_OPT 2 /* by jump: a changed ip and the return value are ignored */
+
+#ifndef __ASSEMBLER__
+typedef unsigned long u64;
+typedef long s64;
+typedef unsigned int u32;
+typedef unsigned short u16;
+typedef unsigned char u8;
+
+struct pt_regs {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	u64 orig_ax, ip, cs, flags, sp, ss;
+};
+
+/* Where the kernel keeps what a record needs: written once by the engine at start. */
+struct kp_config {
+	u32 gs_current;    /* %gs offset of the current task pointer */
+	u32 gs_cpu;        /* %gs offset of the CPU number (32 bits) */
+	u32 gs_preempt;    /* %gs offset of the preempt count (32 bits, Linux's layout) */
+	u32 gs_resched;    /* %gs offset of a 32-bit word that is non-zero for need-resched; ~0: none */
+	u32 task_pid;      /* offsets in the task structure */
+	u32 task_comm;
+	u32 task_rethooks; /* a word of the task for its list of return-probe nodes */
+	u32 clock_step;    /* ns that the clock advances with each record */
+	u64 clock;         /* address of the clock word, ns since boot */
+	u64 cpus;          /* struct kp_cpu[] */
+	u64 cmdlines;      /* struct kp_cmdline[cmdline_mask + 1] */
+	u32 cmdline_mask;
+	u32 pad;
+};
+
+/* One address in kprobe_table, 64 bytes. */
+#define SITE_SINGLESTEP 1UL /* the slot ends in a trap: current_kprobe stays set until then */
+struct kp_site {
+	u64 addr;
+	u64 cont;  /* where to go on when the handlers are done: slot, displaced code, nop + 5 */
+	u64 flags;
+	u64 first; /* struct kp_handler *, newest first */
+	u64 hits;  /* entered, missed ones too */
+	u64 lite;  /* of its one handler, where the short way is taken: kp_event or kp_rethook */
+	u64 id;    /* the engine's */
+	u64 pad;
+};
+
+/* One registered struct kprobe, 128 bytes. */
+#define HANDLER_DISABLED 1UL
+struct kp_handler {
+	u64 next;      /* next at this address, 0 ends */
+	u64 fn;        /* long fn(struct kp_handler *, struct pt_regs *); 0: no pre_handler */
+	u64 flags;
+	u64 nmissed;
+	u64 pad0;
+	u64 data;      /* struct kp_event *, struct kp_rethook * ... */
+	u64 kp;        /* a module's struct kprobe, 0 if none */
+	u64 id;        /* the engine's index */
+	u64 post_fn;   /* void fn(struct kp_handler *, struct pt_regs *); 0: none */
+	u64 user_pre;  /* kp_module_pre calls it as fn(struct kprobe *, regs) */
+	u64 user_post; /* and kp_module_post this as fn(struct kprobe *, regs, flags) */
+	u64 break_fn;  /* long fn(struct kp_handler *, struct pt_regs *); 0: none */
+	u64 user_break;
+	u64 fault_fn;  /* long fn(struct kp_handler *, struct pt_regs *, u64 trapnr); 0: none */
+	u64 user_fault;
+	u64 pad;
+};
+
+/* A kprobe event as its handler needs it, 64 bytes. */
+#define EVENT_RECORD 1UL /* write a record (the event is enabled for trace) */
+#define EVENT_RETURN 2UL /* record is {func, ret_ip}, else {ip} */
+#define EVENT_SYSCALL 4UL /* written with preemption disabled once more than the caller knows */
+struct kp_event {
+	u64 flags;
+	u64 type;   /* common_type */
+	u64 nhit;
+	u64 size;   /* bytes of the record's fixed part, common header included */
+	u64 prog;   /* fetch instructions, 0: none */
+	u64 filter; /* filter program, 0: none */
+	u64 files;  /* struct kp_file *, where EVENT_RECORD does not say all; it is not set then */
+	u64 pad;
+};
+
+/*
+ * A set of numbers, none of them 0: open addressing, mask + 1 places, some of them free.
+ */
+struct kp_hash {
+	u64 mask;
+	u64 key[];
+};
+#define KP_HASH(key) (((key) * 0x9e3779b97f4a7c15UL) >> 32)
+
+/* A command at an event, 64 bytes. */
+#define TRIGGER_POST 1UL /* to be obeyed when the record is written */
+struct kp_trigger {
+	u64 next;
+	u64 filter;
+	u64 flags;
+	u64 id; /* the engine's */
+	u64 pad[4];
+};
+
+/* An event in one trace array, 64 bytes. Kernel: struct trace_event_file */
+#define FILE_RECORD 1UL        /* enabled, and not soft-disabled */
+#define FILE_TRIGGER_COND 2UL  /* a trigger needs the record */
+struct kp_file {
+	u64 next;     /* the event in the next array */
+	u64 flags;
+	u64 array;    /* struct kp_array * */
+	u64 filter;
+	u64 triggers; /* struct kp_trigger *, newest first */
+	u64 pad[3];
+};
+
+/* A trace array, 256 bytes: its rings and what its function tracer does. */
+#define ARRAY_STACKTRACE 1UL      /* a stack trace behind each record of an event */
+#define ARRAY_FUNC_STACKTRACE 2UL /* and of a function */
+struct kp_array {
+	u64 ring[8];      /* struct kp_ring * of each CPU */
+	u64 flags;
+	u64 pids;         /* struct kp_hash * of pid + 1: events of those only; 0: of all */
+	u64 no_pids;      /* events of all but those */
+	u64 fn_next;      /* the next array with a function tracer */
+	u64 fn_hash;      /* functions that it traces; 0: all that are patched */
+	u64 fn_pids;
+	u64 fn_no_pids;
+	u64 pad[17];
+};
+
+/* A return probe, 128 bytes; its nodes hang on the free list. */
+#define RETHOOK_DISABLED 1UL /* unregistered: no handler is called any more */
+struct kp_rethook_node;
+struct kp_rethook {
+	u64 free;     /* struct kp_rethook_node *, linked by next */
+	u64 entry_fn; /* long fn(node, regs); non-zero: this call is not probed; 0: none */
+	u64 ret_fn;   /* long fn(node, regs); 0: none */
+	u64 nmissed;  /* no free node */
+	u64 data;     /* struct kp_event * ... */
+	u64 flags;
+	u64 kp;       /* a module's struct kretprobe, 0 if none */
+	u64 id;
+	u64 inuse;    /* nodes that are not on the free list */
+	u64 site;     /* struct kp_site * of the last hit: current_kprobe of the handler */
+	u64 user_entry; /* kp_module_entry and kp_module_return call these as fn(node, regs) */
+	u64 user_ret;
+	u64 pad[4];
+};
+struct kp_rethook_node {
+	u64 next;     /* in the task's list, or in the free list */
+	u64 rethook;
+	u64 ret_addr; /* 0 until the return address has been taken */
+	u64 frame;    /* stack address that held the return address */
+	u64 task;
+	u64 func;     /* address probed */
+	u64 rp;       /* a module's struct kretprobe, 0 if none */
+	u64 data[];   /* data_size bytes */
+};
+
+/*
+ * Per CPU: what a jprobe's entry function must leave as it was. The kernel's stacks are
+ * aligned to their size, so that no more is saved than there is.
+ */
+#define KP_MAX_STACK_SIZE 64
+#define KP_THREAD_SIZE 0x4000UL
+struct kp_jprobe {
+	struct pt_regs regs;
+	u64 size;    /* of what is in stack; 0: no entry function is running */
+	u64 stack[KP_MAX_STACK_SIZE / 8];
+};
+
+/* Offsets in a module's struct kprobe and kretprobe. */
+#define KPROBE_NMISSED 32
+#define KRETPROBE_NMISSED 124
+
+/* Per CPU, 256 bytes. */
+#define KP_IDLE 0UL
+#define KP_HIT_ACTIVE 1UL /* Linux's names and values */
+#define KP_HIT_SS 2UL
+#define KP_REENTER 4UL
+#define KP_HIT_SSDONE 8UL
+struct kp_cpu {
+	u64 current_kprobe; /* struct kp_site *, 0: none */
+	u64 status;
+	u64 prev_kprobe;    /* saved while REENTER */
+	u64 prev_status;
+	u64 mail[4];        /* arguments of a hypercall; mail[2]: ip for kp_post_entry */
+	u64 mail_ret;
+	u64 ring;           /* struct kp_ring * */
+	u64 orphan_returns; /* trampoline reached with no node */
+	u64 instance;       /* struct kp_handler * whose handler runs. Kernel: kprobe_instance */
+	u64 kind;           /* how current_kprobe was entered: KP_INT3 ... */
+	u64 jprobe;         /* struct kp_jprobe * */
+	u64 declined;       /* an address that traps once more, for no handler wanted it */
+	u64 in_fault;       /* a fault_handler is running */
+	u64 stack;          /* room for KP_STACK_MAX addresses of a stack trace */
+	u64 pad[15];
+};
+#define KP_STACK_MAX 128
+
+/*
+ * Ring buffer of one CPU, in Linux's binary format. A page: u64 time stamp, u64 commit
+ * (bytes used), 4080 bytes of entries. An entry: u32 (type_len : 5, time_delta : 27),
+ * then for type_len 1..28 that many words of data; for 0 a u32 length that counts itself,
+ * then data; 29 padding; 30 time extend (u32: delta >> 27).
+ * Data: u16 type, u8 flags, u8 preempt_count, s32 pid, then the event's fields.
+ * What does not fit on a page starts the next one; there is no padding entry.
+ */
+#define KP_PAGE_SIZE 4096
+#define KP_PAGE_DATA 4080
+struct kp_page {
+	u64 time_stamp;
+	u64 commit;
+	u8 data[KP_PAGE_DATA];
+};
+#define RING_SLOW_CLOCK 2UL
+struct kp_ring {
+	u64 pages;     /* nr_pages * 4096 bytes */
+	u64 nr_pages;
+	u64 head;      /* oldest page with unread entries */
+	u64 read;      /* offset into the head page's data of the first unread entry */
+	u64 tail;      /* page being written */
+	u64 last_ts;   /* of the newest entry */
+	u64 entries;   /* ever written */
+	u64 overrun;   /* entries lost with an overwritten page, unread */
+	u64 consumed;  /* entries read by trace_pipe */
+	u64 bytes;     /* unread */
+	u64 on;        /* records are written: tracing_on; RING_SLOW_CLOCK with another clock */
+	u64 overwrite; /* 1: oldest lost, 0: newest lost (dropped counts) */
+	u64 dropped;
+	u64 scratch;   /* KP_PAGE_SIZE bytes where a record is made that may not be wanted */
+	u64 counter;   /* with RING_SLOW_CLOCK: address of a word counted up with each record, or */
+	u64 quantum;   /* if not 0, what the usual clock's time is divided by */
+	u32 page_entries[]; /* unread entries on each page */
+};
+
+/* comm of the last hit of each pid at index pid & cmdline_mask. Kernel: saved_cmdlines. */
+struct kp_cmdline {
+	u64 pid;
+	u64 comm[2];
+};
+
+/* ---- record.c: for handlers that write records of their own */
+void *kp_ring_place(struct kp_ring *r, u64 size);
+void *kp_ring_reserve(struct kp_cpu *c, u64 size);
+void *kp_record_begin(struct kp_event *e, struct pt_regs *regs);
+
+extern struct kp_config kp_config;
+extern char kp_ret_trampoline[];
+long kp_event_handler(struct kp_handler *h, struct pt_regs *regs);
+long kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs);
+
+/*
+ * What kp_config says is written into the instructions that need it: there are so many
+ * of them at each hit. An entry of kp_fixups is the distance to the operand and the field
+ * in struct kp_config, marked; the table ends at the first word that is not.
+ */
+#define KP_FIXUP_MARK 0x6b700000
+#define KP_FIXUP(size, operand)                       \
+	"\n771:\t.pushsection .kp_fixups, \"a\"\n\t.long\t771b - " #size " - ., " \
+	"0x6b700000 + %c" #operand "\n\t.popsection"
+#define KP_FIELD(field) __builtin_offsetof(struct kp_config, field)
+
+/* a 32-bit word of the per-CPU area */
+#define kp_gs32(field)                                                                     \
+	({                                                                                 \
+		u64 v_;                                                                    \
+		asm volatile("movl %%gs:0, %k0" KP_FIXUP(4, 1) : "=r"(v_) : "i"(KP_FIELD(field))); \
+		v_;                                                                        \
+	})
+/* a field of 32 bits; one of 64 bits that is an address in the top 2 GiB; any other */
+#define kp_const32(field)                                                              \
+	({                                                                             \
+		u64 v_;                                                                \
+		asm("movl $0x12345678, %k0" KP_FIXUP(4, 1) : "=r"(v_) : "i"(KP_FIELD(field))); \
+		v_;                                                                    \
+	})
+#define kp_top(field)                                                                  \
+	({                                                                             \
+		u64 v_;                                                                \
+		asm("movq $0x12345678, %0" KP_FIXUP(4, 1) : "=r"(v_) : "i"(KP_FIELD(field))); \
+		v_;                                                                    \
+	})
+#define kp_const64(field)                                                                \
+	({                                                                               \
+		u64 v_;                                                                  \
+		asm volatile("movabsq $0x123456789abcdef0, %0" KP_FIXUP(8, 1) : "=r"(v_) : "i"(KP_FIELD(field))); \
+		v_;                                                                      \
+	})
+
+static inline u64 kp_current(void)
+{
+	u64 v;
+
+	asm volatile("movq %%gs:0, %0" KP_FIXUP(4, 1) : "=r"(v) : "i"(KP_FIELD(gs_current)));
+	return v;
+}
+
+static inline struct kp_cpu *kp_this_cpu(void)
+{
+	return (struct kp_cpu *)kp_top(cpus) + kp_gs32(gs_cpu);
+}
+
+static inline void kp_preempt_add(u32 n)
+{
+	asm volatile("addl %0, %%gs:0" KP_FIXUP(4, 1)
+		     : : "r"(n), "i"(KP_FIELD(gs_preempt)) : "memory", "cc");
+}
+
+/* The word of a task for its list of nodes. */
+static inline u64 *kp_task_rethooks(u64 task)
+{
+	return (u64 *)(task + kp_const32(task_rethooks));
+}
+
+/* out %eax, $reason: the CPU's number says whose mail it is. */
+#define kp_hypercall(reason) \
+	asm volatile("outl %%eax, %0" : : "N"(reason), "a"(kp_gs32(gs_cpu)) : "memory")
+#endif
+#endif

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Records that do not simply go into the first trace array's ring: events of several
+ * arrays or with triggers, events of the kernel's own trace points, function tracing.
+ */
+#include "fetch.h"
+#include "record.h"
+
+#define TRACE_FN 1 /* Kernel: enum trace_type */
+#define TRACE_STACK 4
+
+struct kp_array *kp_fn_arrays; /* that have a function tracer, linked by fn_next */
+u64 kp_fn_hits;                /* struct kp_fn_table * of the function profiler; 0: it is off */
+
+static int hashed(u64 hash, u64 key)
+{
+	const struct kp_hash *h = (const struct kp_hash *)hash;
+	u64 i = KP_HASH(key) & h->mask;
+
+	for (; h->key[i]; i = (i + 1) & h->mask)
+		if (h->key[i] == key)
+			return 1;
+	return 0;
+}
+
+/* Kernel: trace_ignore_this_task() */
+static int pid_ignored(u64 pids, u64 no_pids, u32 pid)
+{
+	return (pids && !hashed(pids, pid + 1UL)) || (no_pids && hashed(no_pids, pid + 1UL));
+}
+
+static u64 eflags(void)
+{
+	u64 v;
+
+	asm volatile("pushfq; popq %0" : "=r"(v));
+	return v;
+}
+
+/* Kernel: ftrace_trace_stack() */
+static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *start)
+{
+	struct kp_cpu *c = kp_this_cpu();
+	u64 *record, i, n;
+
+	c->mail[0] = start->ip;
+	c->mail[1] = start->sp;
+	c->mail[2] = start->bp;
+	kp_hypercall(HC_STACK);
+	n = c->mail_ret;
+	record = kp_ring_place(r, 16 + 8 * n);
+	if (!record)
+		return;
+	record[0] = (head & ~0xffffUL) | TRACE_STACK;
+	record[1] = n;
+	for (i = 0; i < n; i++)
+		record[2 + i] = ((u64 *)c->stack)[i];
+}
+
+static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record, const struct kp_start *start)
+{
+	struct kp_cpu *c = kp_this_cpu();
+	struct kp_ring *r;
+
+	c->mail[0] = t->id;
+	kp_hypercall(HC_TRIGGER);
+	r = (struct kp_ring *)((struct kp_array *)f->array)->ring[kp_gs32(gs_cpu)];
+	if (c->mail_ret && r->on)
+		trace_stack(r, *(const u64 *)record, start);
+}
+
+/* Those of the wanted kind; whether there are others to be called. Kernel: event_triggers_call() */
+static int call_triggers(struct kp_file *f, const u8 *record, u64 post, const struct kp_start *start)
+{
+	struct kp_trigger *t;
+	int others = 0;
+
+	for (t = (struct kp_trigger *)f->triggers; t; t = (struct kp_trigger *)t->next) {
+		if (record && t->filter && !kp_filter_match((const struct kp_pred *)t->filter, record))
+			continue;
+		if ((t->flags & TRIGGER_POST) == post)
+			trigger(f, t, record, start);
+		else
+			others = 1;
+	}
+	return others;
+}
+
+/* One array's part. Kernel: trace_event_buffer_commit() */
+static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start)
+{
+	struct kp_array *a = (struct kp_array *)f->array;
+	struct kp_ring *r;
+	int post = 0;
+	u32 *p;
+	u64 i;
+
+	if (f->flags & FILE_TRIGGER_COND)
+		post = call_triggers(f, (u8 *)record, 0, start);
+	else if (f->triggers)
+		call_triggers(f, 0, 0, start);
+	r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)]; /* a trigger may have swapped them */
+	if (f->flags & FILE_RECORD && r->on &&
+	    !(f->filter && !kp_filter_match((const struct kp_pred *)f->filter, (u8 *)record)) &&
+	    !((a->pids | a->no_pids) && pid_ignored(a->pids, a->no_pids, record[1]))) {
+		p = kp_ring_place(r, size);
+		if (p) {
+			for (i = 0; i < (size + 3) / 4; i++)
+				p[i] = record[i];
+			kp_save_cmdline(kp_current(), record[1]);
+			if (a->flags & ARRAY_STACKTRACE)
+				trace_stack(r, *(u64 *)record, start);
+		}
+	}
+	if (post)
+		call_triggers(f, (u8 *)record, TRIGGER_POST, start);
+}
+
+/* A record made aside, head and all, for every array that wants it. */
+void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start)
+{
+	struct kp_file *f;
+
+	for (f = (struct kp_file *)e->files; f; f = (struct kp_file *)f->next)
+		record_file(f, (u32 *)record, size, start);
+}
+
+/*
+ * A trace point of the kernel has filled in the fields of a record of size bytes, its head
+ * left out. sp, ip and bp are the caller's. Kernel: trace_event_buffer_commit()
+ */
+void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, u64 bp)
+{
+	struct kp_start start = { ip, sp, bp };
+	struct kp_cpu *c = kp_this_cpu();
+	u64 task = kp_current(), i, *p = record;
+	u32 pid = *(u32 *)(task + kp_const32(task_pid));
+	u32 pc = kp_preempt_count() + 1 + !!(e->flags & EVENT_SYSCALL);
+
+	record[0] = ENTRY_HEAD(e->type, kp_context(pc, eflags()), pid);
+	if (e->files) {
+		kp_record_files(e, record, size, &start);
+		return;
+	}
+	if (!(e->flags & EVENT_RECORD) ||
+	    (e->filter && !kp_filter_match((const struct kp_pred *)e->filter, (u8 *)record)))
+		return;
+	p = kp_ring_reserve(c, size);
+	if (!p)
+		return;
+	for (i = 0; i < (size + 3) / 4; i++)
+		((u32 *)p)[i] = ((u32 *)record)[i];
+	kp_save_cmdline(task, pid);
+}
+
+/* ---- functions */
+
+/* How often a function was called, in a table of the size of a kp_hash's keys. */
+struct kp_fn_table {
+	u64 mask;
+	struct { u64 ip, hits; } fn[];
+};
+
+static void profile(struct kp_fn_table *t, u64 ip)
+{
+	u64 i = KP_HASH(ip) & t->mask;
+
+	for (; t->fn[i].ip; i = (i + 1) & t->mask)
+		if (t->fn[i].ip == ip) {
+			t->fn[i].hits++;
+			return;
+		}
+}
+
+/* A function begins at ip; bp is its caller's, as is sp behind it. Kernel: function_trace_call() */
+void kp_function_trace(u64 ip, u64 parent, u64 sp, u64 bp)
+{
+	u64 task = kp_current(), cpu = kp_gs32(gs_cpu);
+	u32 pid = *(u32 *)(task + kp_const32(task_pid));
+	struct kp_array *a;
+	u64 *p;
+
+	if (kp_fn_hits)
+		profile((struct kp_fn_table *)kp_fn_hits, ip);
+	for (a = kp_fn_arrays; a; a = (struct kp_array *)a->fn_next) {
+		if (a->fn_hash && !hashed(a->fn_hash, ip))
+			continue;
+		if ((a->fn_pids | a->fn_no_pids) && pid_ignored(a->fn_pids, a->fn_no_pids, pid))
+			continue;
+		if (!((struct kp_ring *)a->ring[cpu])->on)
+			continue;
+		p = kp_ring_place((struct kp_ring *)a->ring[cpu], 24);
+		if (!p)
+			continue;
+		p[0] = ENTRY_HEAD(TRACE_FN, kp_context(kp_preempt_count() + 1, eflags()), pid);
+		p[1] = ip;
+		p[2] = parent;
+		kp_save_cmdline(task, pid);
+		if (a->flags & ARRAY_FUNC_STACKTRACE) {
+			struct kp_start start = { ip, sp, bp };
+
+			trace_stack((struct kp_ring *)a->ring[cpu], p[0], &start);
+		}
+	}
+}

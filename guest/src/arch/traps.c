@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Exceptions. Python's trap table comes first (kprobes, and the fix-ups of user copies);
+ * what it does not want it delivers here.
+ */
+#include <kpfs/control.h>
+#include <linux/entry.h>
+#include <linux/interrupt.h>
+#include <linux/kernel.h>
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/notifier.h>
+#include <linux/sched.h>
+#include <linux/signal.h>
+
+#define X86_TRAP_DE 0
+#define X86_TRAP_DB 1
+#define X86_TRAP_BP 3
+#define X86_TRAP_UD 6
+#define X86_TRAP_GP 13
+#define X86_TRAP_PF 14
+
+struct exception_table_entry { s32 insn, fixup; };
+extern struct exception_table_entry __start___ex_table[], __stop___ex_table[];
+static ATOMIC_NOTIFIER_HEAD(die_chain);
+static int die_counter;
+
+static inline unsigned long ex_to_insn(const struct exception_table_entry *x)
+{
+	return (unsigned long)&x->insn + x->insn;
+}
+
+static inline unsigned long ex_fixup_addr(const struct exception_table_entry *x)
+{
+	return (unsigned long)&x->fixup + x->fixup;
+}
+
+const struct exception_table_entry *search_extable(const struct exception_table_entry *base,
+						   size_t num, unsigned long value)
+{
+	for (; num; num--, base++)
+		if (ex_to_insn(base) == value)
+			return base;
+	return NULL;
+}
+
+const struct exception_table_entry *search_exception_tables(unsigned long addr)
+{
+	const struct exception_table_entry *e =
+		search_extable(__start___ex_table, __stop___ex_table - __start___ex_table, addr);
+
+	return e ?: search_module_extables(addr);
+}
+
+int fixup_exception(struct pt_regs *regs, int trapnr, unsigned long error_code, unsigned long addr)
+{
+	const struct exception_table_entry *e = search_exception_tables(regs->ip);
+
+	if (!e)
+		return 0;
+	regs->ip = ex_fixup_addr(e);
+	return 1;
+}
+
+int register_die_notifier(struct notifier_block *nb)
+{
+	return atomic_notifier_chain_register(&die_chain, nb);
+}
+
+int unregister_die_notifier(struct notifier_block *nb)
+{
+	return atomic_notifier_chain_unregister(&die_chain, nb);
+}
+
+int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err, int trap, int sig)
+{
+	struct die_args args = {
+		.regs = regs, .str = str, .err = err, .trapnr = trap, .signr = sig,
+	};
+
+	return atomic_notifier_call_chain(&die_chain, val, &args);
+}
+NOKPROBE_SYMBOL(notify_die);
+
+/* Say what happened, kill the task, go on. */
+static noinline void oops_end(int signr)
+{
+	/* what a breakpoint adds to the count is not taken off by a handler that dies */
+	if (kpfs_control(CTL_OOPS, 0, 0) && in_nmi())
+		preempt_count_sub(NMI_OFFSET + HARDIRQ_OFFSET);
+	preempt_enable_no_resched();
+	make_task_dead(signr);
+}
+
+void die(const char *str, struct pt_regs *regs, long err)
+{
+	preempt_disable();
+	notify_die(DIE_OOPS, str, regs, err, current->thread.trap_nr, SIGSEGV);
+	pr_alert("%s: %04lx [#%d]\n", str, err & 0xffff, ++die_counter);
+	show_regs(regs);
+	oops_end(SIGSEGV);
+}
+
+static noinline void show_fault_oops(struct pt_regs *regs, unsigned long error_code, unsigned long address)
+{
+	if (address < PAGE_SIZE)
+		pr_alert("BUG: kernel NULL pointer dereference, address: %016lx\n", address);
+	else
+		pr_alert("BUG: unable to handle page fault for address: %016lx\n", address);
+	pr_alert("#PF: %s %s in kernel mode\n", "supervisor",
+		 error_code & 16 ? "instruction fetch" : error_code & 2 ? "write access" : "read access");
+	pr_alert("#PF: error_code(0x%04lx) - %s\n", error_code,
+		 error_code & 1 ? "permissions violation" : "not-present page");
+}
+
+static noinline void page_fault_oops(struct pt_regs *regs, unsigned long error_code, unsigned long address)
+{
+	show_fault_oops(regs, error_code, address);
+	current->thread.cr2 = address;
+	die("Oops", regs, error_code);
+}
+
+static noinline void kernelmode_fixup_or_oops(struct pt_regs *regs, unsigned long error_code,
+					      unsigned long address)
+{
+	if (fixup_exception(regs, X86_TRAP_PF, error_code, address))
+		return;
+	page_fault_oops(regs, error_code, address);
+}
+
+static void bad_area_nosemaphore(struct pt_regs *regs, unsigned long error_code, unsigned long address)
+{
+	kernelmode_fixup_or_oops(regs, error_code, address);
+}
+NOKPROBE_SYMBOL(bad_area_nosemaphore);
+
+static void do_kern_addr_fault(struct pt_regs *regs, unsigned long hw_error_code, unsigned long address)
+{
+	bad_area_nosemaphore(regs, hw_error_code, address);
+}
+NOKPROBE_SYMBOL(do_kern_addr_fault);
+
+static void do_user_addr_fault(struct pt_regs *regs, unsigned long error_code, unsigned long address)
+{
+	bad_area_nosemaphore(regs, error_code, address);
+}
+NOKPROBE_SYMBOL(do_user_addr_fault);
+
+static __always_inline unsigned long read_cr2(void)
+{
+	unsigned long v;
+
+	__asm__ __volatile__("mov %%cr2, %0" : "=r"(v));
+	return v;
+}
+
+__visible noinstr void exc_page_fault(struct pt_regs *regs, unsigned long error_code)
+{
+	unsigned long address = read_cr2();
+
+	irqentry_enter(regs);
+	current->thread.trap_nr = X86_TRAP_PF;
+	if (regs->flags & X86_EFLAGS_IF)
+		local_irq_enable();
+	if ((long)address < 0)
+		do_kern_addr_fault(regs, error_code, address);
+	else
+		do_user_addr_fault(regs, error_code, address);
+	local_irq_disable();
+	irqentry_exit(regs);
+}
+
+static void do_trap(struct pt_regs *regs, int trapnr, const char *str, long error_code)
+{
+	current->thread.trap_nr = trapnr;
+	current->thread.error_code = error_code;
+	if (fixup_exception(regs, trapnr, error_code, 0))
+		return;
+	die(str, regs, error_code);
+}
+NOKPROBE_SYMBOL(do_trap);
+
+__visible noinstr void exc_divide_error(struct pt_regs *regs)
+{
+	irqentry_enter(regs);
+	do_trap(regs, X86_TRAP_DE, "divide error", 0);
+	irqentry_exit(regs);
+}
+
+__visible noinstr void exc_general_protection(struct pt_regs *regs, long error_code)
+{
+	irqentry_enter(regs);
+	if (notify_die(DIE_GPF, "general protection fault", regs, error_code, X86_TRAP_GP, SIGSEGV) !=
+	    NOTIFY_STOP)
+		do_trap(regs, X86_TRAP_GP, "general protection fault", error_code);
+	irqentry_exit(regs);
+}
+
+static noinstr bool handle_bug(struct pt_regs *regs)
+{
+	if (report_bug(regs->ip, regs) != BUG_TRAP_TYPE_WARN)
+		return false;
+	regs->ip += 2;
+	return true;
+}
+
+__visible noinstr void exc_invalid_op(struct pt_regs *regs)
+{
+	if (handle_bug(regs))
+		return;
+	irqentry_enter(regs);
+	do_trap(regs, X86_TRAP_UD, "invalid opcode", 0);
+	irqentry_exit(regs);
+}
+
+/* A breakpoint that kprobes did not want. */
+static void __kprobes do_int3(struct pt_regs *regs)
+{
+	if (notify_die(DIE_INT3, "int3", regs, 0, X86_TRAP_BP, 5) == NOTIFY_STOP)
+		return;
+	do_trap(regs, X86_TRAP_BP, "int3", 0);
+}
+
+__visible noinstr void exc_int3(struct pt_regs *regs)
+{
+	irqentry_enter(regs);
+	do_int3(regs);
+	irqentry_exit(regs);
+}
+
+static noinstr void notify_debug(struct pt_regs *regs)
+{
+	if (notify_die(DIE_DEBUG, "debug", regs, 0, X86_TRAP_DB, 5) == NOTIFY_STOP)
+		return;
+	regs->flags &= ~X86_EFLAGS_TF;
+}
+
+__visible noinstr void exc_debug(struct pt_regs *regs)
+{
+	irqentry_enter(regs);
+	notify_debug(regs);
+	irqentry_exit(regs);
+}
+
+/* As of old the debug trap on the normal stack. */
+__visible noinstr void noist_exc_debug(struct pt_regs *regs)
+{
+	exc_debug(regs);
+}

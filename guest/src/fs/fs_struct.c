@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A task's root and working directory. */
+#include <linux/fs.h>
+#include <linux/kernel.h>
+#include <linux/mm.h>
+#include <linux/string.h>
+#include <linux/syscalls.h>
+#include <linux/uaccess.h>
+
+struct fs_struct init_fs = { .users = 1, .umask = 0022 };
+
+void set_fs_pwd(struct fs_struct *fs, const struct path *path)
+{
+	struct path old_pwd = fs->pwd;
+
+	path_get(path);
+	fs->pwd = *path;
+	path_put(&old_pwd);
+}
+
+void free_fs_struct(struct fs_struct *fs)
+{
+	path_put(&fs->root);
+	path_put(&fs->pwd);
+	kfree(fs);
+}
+
+void exit_fs(struct task_struct *tsk)
+{
+	struct fs_struct *fs = tsk->fs;
+
+	tsk->fs = NULL;
+	if (fs && fs != &init_fs && --fs->users == 0)
+		free_fs_struct(fs);
+}
+
+struct fs_struct *copy_fs_struct(struct fs_struct *old)
+{
+	struct fs_struct *fs = kzalloc(sizeof(*fs), GFP_KERNEL);
+
+	if (!fs)
+		return NULL;
+	fs->users = 1;
+	fs->umask = old->umask;
+	fs->root = old->root;
+	fs->pwd = old->pwd;
+	path_get(&fs->root);
+	path_get(&fs->pwd);
+	return fs;
+}
+
+int current_umask(void)
+{
+	return current->fs->umask;
+}
+
+SYSCALL_DEFINE1(umask, int, mask)
+{
+	return xchg(&current->fs->umask, mask & 0777);
+}
+
+SYSCALL_DEFINE1(chdir, const char __user *, filename)
+{
+	struct path path;
+	int error = user_path_at_empty(AT_FDCWD, filename, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &path);
+
+	if (error)
+		return error;
+	error = inode_permission(d_inode(path.dentry), MAY_EXEC);
+	if (!error)
+		set_fs_pwd(current->fs, &path);
+	path_put(&path);
+	return error;
+}
+
+SYSCALL_DEFINE2(getcwd, char __user *, buf, unsigned long, size)
+{
+	char *page = (char *)__get_free_page(GFP_KERNEL), *p;
+	long error = -ERANGE;
+	unsigned long len;
+
+	if (!page)
+		return -ENOMEM;
+	p = d_path(&current->fs->pwd, page, PATH_MAX);
+	if (IS_ERR(p)) {
+		error = PTR_ERR(p);
+		goto out;
+	}
+	len = page + PATH_MAX - p;
+	if (len <= size)
+		error = copy_to_user(buf, p, len) ? -EFAULT : (long)len;
+out:
+	free_page((unsigned long)page);
+	return error;
+}

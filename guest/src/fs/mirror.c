@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * System calls that a process of the host makes outside the mount, made here too by the
+ * task that stands for it. The files are on the host: each path is made up for the time of
+ * its use, below a root of its own, and an open file has no contents. Python says what the
+ * host's call finds, so that ours ends as that will. kpfs/mirror.py is the caller.
+ */
+#include <linux/err.h>
+#include <linux/fdtable.h>
+#include <linux/host.h>
+#include <linux/kernel.h>
+#include <linux/mm.h>
+#include <linux/namei.h>
+#include <linux/pid.h>
+#include <linux/string.h>
+
+#define MIRROR_NAMES 2
+#define MIRROR_MAX_FD 4096
+#define MIRROR_NR_EXECVE 59
+#define MIRROR_NR_EXIT 60
+#define MIRROR_NR_KILL 62
+#define MIRROR_NR_EXIT_GROUP 231
+#define MIRROR_NR_EXECVEAT 322
+
+/* What Python asks. The same in kpfs/mirror_guest.py. */
+struct mirror_call {
+	unsigned long nr, args[6];
+	unsigned long count;  /* bytes that a read or write moves */
+	unsigned long cwd;    /* address of the working directory's path; 0: no path is relative to it */
+	unsigned long paths;  /* the call has a path */
+	int fd[MIRROR_NAMES]; /* descriptors that it uses, -1: none, and what they are */
+	unsigned int fd_mode[MIRROR_NAMES];
+	int spare_fd;         /* one more that it replaces or closes, -1: none */
+	int new_fd[2];        /* those that it will make, below MIRROR_MAX_FD, -1: none */
+	/* the files that its paths name: components, if all of them are walked, and the mode, 0: there is none */
+	struct { unsigned int components, mode; } name[MIRROR_NAMES];
+};
+
+static struct {
+	struct task_struct *task; /* whose call this is */
+	struct mirror_call call;
+	unsigned int name;
+	struct path root, pwd;           /* its own, in the meantime */
+	struct file *kept[MIRROR_NAMES + 1]; /* files of its own in place of which there is one of ours */
+	unsigned long hidden[MIRROR_MAX_FD / 64]; /* numbers that are not to be given to a new file */
+} mirror;
+
+static struct vfsmount *mirror_mnt;
+static const struct inode_operations mirror_dir_inode_operations, mirror_file_inode_operations;
+
+static ssize_t mirror_advance(struct kiocb *iocb, size_t count)
+{
+	if (mirror.task != current)
+		return 0;
+	count = min(count, mirror.call.count);
+	mirror.call.count -= count;
+	iocb->ki_pos += count;
+	return count;
+}
+
+static ssize_t mirror_read_iter(struct kiocb *iocb, struct iov_iter *to)
+{
+	if (!to->kbase)
+		return mirror_advance(iocb, to->count);
+	memset(to->kbase, 0, to->count); /* a program that is executed */
+	return to->count;
+}
+
+static ssize_t mirror_write_iter(struct kiocb *iocb, struct iov_iter *from)
+{
+	return mirror_advance(iocb, from->count);
+}
+
+static const struct file_operations mirror_file_operations = {
+	.read_iter = mirror_read_iter,
+	.write_iter = mirror_write_iter,
+	.fsync = noop_fsync,
+	.llseek = generic_file_llseek,
+};
+
+static struct inode *mirror_get_inode(struct super_block *sb, umode_t mode)
+{
+	struct inode *inode = new_inode(sb);
+
+	if (!inode)
+		return NULL;
+	inode->i_ino = get_next_ino();
+	inode_init_owner(inode, NULL, mode);
+	inode->i_op = S_ISDIR(mode) ? &mirror_dir_inode_operations : &mirror_file_inode_operations;
+	inode->i_fop = S_ISDIR(mode) ? &simple_dir_operations : &mirror_file_operations;
+	return inode;
+}
+
+static int mirror_instantiate(struct dentry *dentry, umode_t mode)
+{
+	struct inode *inode = mirror_get_inode(dentry->d_sb, mode);
+
+	if (!inode)
+		return -ENOSPC;
+	d_instantiate(dentry, inode);
+	return 0;
+}
+
+/*
+ * The mode of the next component of the call's paths. Where a directory is wanted it takes
+ * counting to tell the last one.
+ */
+static umode_t mirror_next_mode(unsigned int flags)
+{
+	bool last = !(flags & LOOKUP_DIRECTORY) || (flags & (LOOKUP_EXCL | LOOKUP_OPEN));
+
+	if (mirror.name == MIRROR_NAMES)
+		return S_IFDIR | 0755;
+	if (mirror.call.name[mirror.name].components)
+		last |= !--mirror.call.name[mirror.name].components;
+	return last ? mirror.call.name[mirror.name++].mode : S_IFDIR | 0755;
+}
+
+static struct dentry *mirror_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags)
+{
+	umode_t mode = mirror.task == current ? mirror_next_mode(flags) : 0;
+
+	if (dentry->d_name.len > NAME_MAX)
+		return ERR_PTR(-ENAMETOOLONG);
+	if (mode && mirror_instantiate(dentry, mode))
+		return ERR_PTR(-ENOMEM);
+	return NULL;
+}
+
+/* What is made is not entered anywhere: it goes with its last user. */
+static int mirror_create(struct inode *dir, struct dentry *dentry, umode_t mode, bool excl)
+{
+	return mirror.task == current ? mirror_instantiate(dentry, mode) : -EPERM;
+}
+
+static int mirror_mkdir(struct inode *dir, struct dentry *dentry, umode_t mode)
+{
+	return mirror_create(dir, dentry, mode | S_IFDIR, false);
+}
+
+static int mirror_symlink(struct inode *dir, struct dentry *dentry, const char *symname)
+{
+	return mirror_create(dir, dentry, S_IFLNK | 0777, false);
+}
+
+static int mirror_link(struct dentry *old_dentry, struct inode *dir, struct dentry *dentry)
+{
+	ihold(d_inode(old_dentry));
+	d_instantiate(dentry, d_inode(old_dentry));
+	return 0;
+}
+
+static int mirror_unlink(struct inode *dir, struct dentry *dentry)
+{
+	return 0;
+}
+
+static int mirror_rename(struct inode *old_dir, struct dentry *old_dentry, struct inode *new_dir,
+			 struct dentry *new_dentry)
+{
+	return 0;
+}
+
+static int mirror_setattr(struct dentry *dentry, struct iattr *attr)
+{
+	return 0;
+}
+
+static const char *mirror_get_link(struct dentry *dentry, struct inode *inode)
+{
+	return ".";
+}
+
+static const struct inode_operations mirror_file_inode_operations = {
+	.setattr = mirror_setattr,
+	.get_link = mirror_get_link,
+};
+
+static const struct inode_operations mirror_dir_inode_operations = {
+	.lookup = mirror_lookup,
+	.create = mirror_create,
+	.link = mirror_link,
+	.unlink = mirror_unlink,
+	.symlink = mirror_symlink,
+	.mkdir = mirror_mkdir,
+	.rmdir = mirror_unlink,
+	.rename = mirror_rename,
+	.setattr = mirror_setattr,
+};
+
+/* An entry of a directory that is held, with the caller's reference. */
+static struct dentry *mirror_entry(struct dentry *parent, const char *name, size_t len, umode_t mode)
+{
+	struct qstr qname = { .name = name, .len = len, .hash = full_name_hash(NULL, name, len) };
+	struct dentry *dentry = d_alloc(parent, &qname);
+
+	if (dentry && mirror_instantiate(dentry, mode)) {
+		dput(dentry);
+		dentry = NULL;
+	}
+	return dentry;
+}
+
+static void mirror_enter_root(const char *cwd)
+{
+	struct fs_struct *fs = current->fs;
+	struct dentry *dir = dget(mirror_mnt->mnt_root), *next;
+
+	while (cwd && *(cwd += strspn(cwd, "/"))) {
+		size_t len = strcspn(cwd, "/");
+
+		next = mirror_entry(dir, cwd, len, S_IFDIR | 0755);
+		if (!next)
+			break;
+		dput(dir); /* next holds it */
+		dir = next;
+		cwd += len;
+	}
+	mirror.root = fs->root;
+	mirror.pwd = fs->pwd;
+	fs->root = (struct path){ mirror_mnt, dget(mirror_mnt->mnt_root) };
+	fs->pwd = (struct path){ mirror_mnt, dir };
+}
+
+static void mirror_leave_root(void)
+{
+	struct fs_struct *fs = current->fs;
+
+	path_put(&fs->root);
+	path_put(&fs->pwd);
+	fs->root = mirror.root;
+	fs->pwd = mirror.pwd;
+}
+
+/* Whether a file was opened by a mirrored call; others are the mount's. */
+static bool mirror_opened(const struct file *file)
+{
+	return file->f_path.mnt == mirror_mnt || S_ISFIFO(file->f_inode->i_mode);
+}
+
+static struct file *mirror_file(umode_t mode)
+{
+	struct path path = { mirror_mnt, mirror_entry(mirror_mnt->mnt_root, "fd", 2, mode) };
+	struct file *file;
+
+	if (!path.dentry)
+		return NULL;
+	file = alloc_file(&path, O_RDWR, S_ISDIR(mode) ? &simple_dir_operations : &mirror_file_operations);
+	if (IS_ERR(file)) {
+		path_put(&path);
+		return NULL;
+	}
+	file->f_mode |= FMODE_LSEEK;
+	return file;
+}
+
+/* Whether an open file will do for the call: it does not sleep, and is what it should be. */
+static bool mirror_suits(const struct file *file, umode_t mode)
+{
+	unsigned int wanted = (mode & 0400 ? FMODE_READ : 0) | (mode & 0200 ? FMODE_WRITE : 0);
+
+	if (file->f_path.mnt != mirror_mnt)
+		return false;
+	return (file->f_mode & wanted) == wanted && (!S_ISDIR(mode) || S_ISDIR(file->f_inode->i_mode));
+}
+
+/* Let the call find a file of ours at fd: what is there is kept, nothing is filled in. */
+static void mirror_provide(int fd, umode_t mode, struct file **kept)
+{
+	struct fdtable *fdt = &current->files->fdt;
+	struct file *file;
+
+	*kept = NULL;
+	if (fd < 0 || (fd < (int)fdt->max_fds && fdt->fd[fd] && mirror_suits(fdt->fd[fd], mode)))
+		return;
+	file = mirror_file(mode);
+	if (!file)
+		return;
+	if (fd < (int)fdt->max_fds && fdt->fd[fd]) {
+		*kept = fdt->fd[fd];
+		fdt->fd[fd] = file;
+	} else if (alloc_fd(fd, 0) == fd) {
+		fd_install(fd, file);
+	} else {
+		fput(file);
+	}
+}
+
+/* Put back what was kept. */
+static void mirror_restore(int fd, struct file *kept)
+{
+	struct fdtable *fdt = &current->files->fdt;
+	struct file *ours;
+
+	if (!kept)
+		return;
+	ours = xchg(&fdt->fd[fd], kept);
+	__set_bit(fd, fdt->open_fds);
+	if (ours)
+		fput(ours);
+}
+
+/* The number that the call closes or replaces: what the mount has there must stay. */
+static void mirror_spare(int fd)
+{
+	struct fdtable *fdt = &current->files->fdt;
+	struct file *file;
+
+	if (fd < 0)
+		return;
+	if (fd < (int)fdt->max_fds && fdt->fd[fd] && mirror_opened(fdt->fd[fd]))
+		return;
+	mirror_provide(fd, S_IFREG, &file);
+	mirror.kept[MIRROR_NAMES] = file;
+}
+
+/* Let the next descriptors be those of the host, whatever was left open here. */
+static void mirror_steer(const int *new_fd)
+{
+	struct fdtable *fdt = &current->files->fdt;
+	int fd, last = max(new_fd[0], new_fd[1]);
+
+	for (fd = 0; fd <= last && fd < (int)fdt->max_fds; fd++) {
+		bool wanted = fd == new_fd[0] || fd == new_fd[1];
+
+		if (wanted && fdt->fd[fd] && mirror_opened(fdt->fd[fd]))
+			close_fd(fd);
+		if (!wanted && !test_bit(fd, fdt->open_fds)) {
+			__set_bit(fd, mirror.hidden);
+			__set_bit(fd, fdt->open_fds);
+		}
+	}
+}
+
+static void mirror_unsteer(const int *new_fd)
+{
+	struct files_struct *files = current->files;
+	int fd, last = max(new_fd[0], new_fd[1]);
+
+	for (fd = last; fd >= 0; fd--) {
+		if (!test_bit(fd, mirror.hidden))
+			continue;
+		__clear_bit(fd, mirror.hidden);
+		__clear_bit(fd, files->fdt.open_fds);
+		files->next_fd = min_t(unsigned int, files->next_fd, fd);
+	}
+}
+
+/* What the mount has open survives a mirrored exec: the mount will close it. */
+static void mirror_spare_all(void)
+{
+	struct fdtable *fdt = &current->files->fdt;
+	unsigned int fd;
+
+	for (fd = 0; fd < fdt->max_fds; fd++)
+		if (test_bit(fd, fdt->close_on_exec) && fdt->fd[fd] && !mirror_opened(fdt->fd[fd]))
+			__clear_bit(fd, fdt->close_on_exec);
+}
+
+/* What a signal does to a process is the host's affair. */
+static noinline long mirror_kill(struct kpfs_request *req)
+{
+	struct task_struct *task;
+	long ret;
+
+	if ((int)req->args[0] == current->pid || (int)req->args[0] == current->tgid)
+		return 0; /* it would not come back */
+	ret = entry_SYSCALL_64(req);
+	task = find_task_by_vpid((int)req->args[0]);
+	if (!ret && task)
+		__clear_bit((int)req->args[1], &task->pending);
+	return ret;
+}
+
+static noinline long mirror_run(void)
+{
+	const struct mirror_call *call = &mirror.call;
+	struct kpfs_request req = { .kind = REQ_SYSCALL, .nr = call->nr };
+
+	memcpy(req.args, call->args, sizeof(call->args));
+	if (call->nr == MIRROR_NR_KILL)
+		return mirror_kill(&req);
+	return entry_SYSCALL_64(&req);
+}
+
+/* Python calls this as the task. -errno as the system call. */
+long mirror_syscall(const struct mirror_call *call)
+{
+	long ret;
+	int i;
+
+	mirror.call = *call;
+	mirror.name = 0;
+	if (call->nr == MIRROR_NR_EXIT || call->nr == MIRROR_NR_EXIT_GROUP)
+		return mirror_run();
+	if (call->nr == MIRROR_NR_EXECVE || call->nr == MIRROR_NR_EXECVEAT)
+		mirror_spare_all();
+	for (i = 0; i < MIRROR_NAMES; i++)
+		mirror_provide(call->fd[i], call->fd_mode[i], &mirror.kept[i]);
+	mirror.kept[MIRROR_NAMES] = NULL;
+	mirror_spare(call->spare_fd);
+	mirror_steer(mirror.call.new_fd);
+	if (call->paths)
+		mirror_enter_root((const char *)call->cwd);
+	mirror.task = current;
+	ret = mirror_run();
+	mirror.task = NULL;
+	if (call->paths)
+		mirror_leave_root();
+	mirror_unsteer(mirror.call.new_fd);
+	mirror_restore(mirror.call.spare_fd, mirror.kept[MIRROR_NAMES]);
+	for (i = MIRROR_NAMES - 1; i >= 0; i--)
+		mirror_restore(mirror.call.fd[i], mirror.kept[i]);
+	return ret;
+}
+
+static int mirror_fill_super(struct super_block *sb)
+{
+	sb->s_root = d_make_root(mirror_get_inode(sb, S_IFDIR | 0755));
+	return sb->s_root ? 0 : -ENOMEM;
+}
+
+static struct file_system_type mirror_fs_type = { .name = "mirror", .fill_super = mirror_fill_super };
+
+#include <linux/init.h>
+static int __init init_mirror_fs(void)
+{
+	mirror_mnt = vfs_kern_mount(&mirror_fs_type);
+	return PTR_ERR_OR_ZERO(mirror_mnt);
+}
+fs_initcall(init_mirror_fs);

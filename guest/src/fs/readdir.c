@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Reading directories. */
+#include <linux/fdtable.h>
+#include <linux/fs.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/syscalls.h>
+#include <linux/uaccess.h>
+
+struct linux_dirent64 { u64 d_ino; s64 d_off; u16 d_reclen; u8 d_type; char d_name[]; };
+struct getdents_callback64 {
+	struct dir_context ctx;
+	char __user *current_dir;
+	int prev_reclen, count, error;
+};
+
+int iterate_dir(struct file *file, struct dir_context *ctx)
+{
+	struct inode *inode = file_inode(file);
+	int res;
+
+	if (!file->f_op->iterate_shared)
+		return -ENOTDIR;
+	inode_lock(inode);
+	ctx->pos = file->f_pos;
+	res = file->f_op->iterate_shared(file, ctx);
+	file->f_pos = ctx->pos;
+	inode_unlock(inode);
+	touch_atime(&file->f_path);
+	return res;
+}
+
+static int verify_dirent_name(const char *name, int len)
+{
+	if (len <= 0 || len >= PATH_MAX || memchr(name, '/', len))
+		return -EIO;
+	return 0;
+}
+
+static bool filldir64(struct dir_context *ctx, const char *name, int namlen, loff_t offset, u64 ino,
+		      unsigned int d_type)
+{
+	struct getdents_callback64 *buf = container_of(ctx, struct getdents_callback64, ctx);
+	int reclen = ALIGN(offsetof(struct linux_dirent64, d_name) + namlen + 1, 8);
+	union { struct linux_dirent64 d; char room[offsetof(struct linux_dirent64, d_name) + NAME_MAX + 9]; } u;
+
+	buf->error = verify_dirent_name(name, namlen);
+	if (buf->error || namlen > NAME_MAX)
+		return false;
+	buf->error = -EINVAL;
+	if (reclen > buf->count)
+		return false;
+	memset(&u, 0, reclen);
+	u.d = (struct linux_dirent64){ .d_ino = ino, .d_off = offset + 1, .d_reclen = reclen, .d_type = d_type };
+	memcpy(u.d.d_name, name, namlen);
+	buf->error = -EFAULT;
+	if (copy_to_user(buf->current_dir, &u, reclen))
+		return false;
+	buf->error = 0;
+	buf->current_dir += reclen;
+	buf->count -= reclen;
+	buf->prev_reclen = reclen;
+	return true;
+}
+
+SYSCALL_DEFINE3(getdents64, unsigned int, fd, char __user *, dirent, unsigned int, count)
+{
+	struct getdents_callback64 buf = {
+		.ctx.actor = filldir64, .current_dir = dirent, .count = min(count, (unsigned int)INT_MAX),
+	};
+	struct file *f = fget(fd);
+	int error;
+
+	if (!f)
+		return -EBADF;
+	error = iterate_dir(f, &buf.ctx);
+	if (error >= 0)
+		error = buf.error;
+	if (buf.prev_reclen)
+		error = min(count, (unsigned int)INT_MAX) - buf.count;
+	fput(f);
+	return error;
+}

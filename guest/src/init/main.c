@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Boot. */
+#include <linux/fs.h>
+#include <linux/fdtable.h>
+#include <linux/host.h>
+#include <linux/hrtimer.h>
+#include <linux/init.h>
+#include <linux/interrupt.h>
+#include <linux/kernel.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/pid.h>
+#include <linux/rcupdate.h>
+#include <linux/string.h>
+#include <linux/tick.h>
+#include <linux/timer.h>
+#include <linux/utsname.h>
+#include <linux/workqueue.h>
+#include <net/sock.h>
+#include "../kernel/time/timekeeping.h"
+#include "workload.h"
+
+void setup_per_cpu_areas(unsigned long nr_cpus);
+void smp_prepare_cpus(void);
+void fork_init(void);
+extern char init_stack[];
+extern struct fs_struct init_fs;
+static bool quiet;
+
+struct task_struct init_task = {
+	.__state = TASK_RUNNING,
+	.flags = PF_IDLE,
+	.stack = init_stack,
+	.usage = REFCOUNT_INIT(2),
+	.tasks = LIST_HEAD_INIT(init_task.tasks),
+	.comm = "swapper/0",
+	.real_parent = &init_task,
+	.parent = &init_task,
+	.group_leader = &init_task,
+	.files = &init_files,
+	.fs = &init_fs,
+};
+
+int do_one_initcall(initcall_t fn)
+{
+	int count = preempt_count(), ret = fn();
+
+	WARN(preempt_count() != count, "initcall %pS returned with preemption imbalance\n", (void *)fn);
+	return ret;
+}
+
+static void __init do_initcalls(void)
+{
+	extern initcall_t __initcall_start[], __initcall_end[];
+	initcall_t *fn;
+
+	for (fn = __initcall_start; fn < __initcall_end; fn++)
+		if (do_one_initcall(*fn))
+			pr_warn("initcall %ps failed\n", (void *)*fn);
+}
+
+/* Pid 1: what user space would be, and whom Python asks to run things. */
+static int kernel_init(void *unused)
+{
+	inet_init();
+	do_initcalls();
+	set_task_comm(current, "init");
+	if (!quiet)
+		run_init_workload();
+	return kpfs_host_task(NULL);
+}
+
+static noinline void __init rest_init(void)
+{
+	struct kernel_clone_args args = {
+		.fn = kernel_init, .exit_signal = SIGCHLD, .set_tid = 1,
+	};
+
+	kernel_clone(&args);
+	kthreadd_task_pid = kernel_thread(kthreadd, NULL, 0);
+	schedule_preempt_disabled();
+	cpu_startup_entry();
+}
+
+asmlinkage __visible void __init start_kernel(const struct kpfs_boot_params *params)
+{
+	setup_per_cpu_areas(params->nr_cpus);
+	timekeeping_init(params);
+	_printk(KERN_NOTICE "%s", linux_banner);
+	mem_init(params->free_start, params->free_end);
+	kmem_cache_init();
+	sched_init();
+	hrtimers_init();
+	softirq_init();
+	init_timers();
+	rcu_init();
+	pid_idr_init();
+	fork_init();
+	vfs_caches_init();
+	workqueue_init_early();
+	kpfs_host_init(params);
+	quiet = params->quiet;
+	smp_prepare_cpus();
+	tick_setup_sched_timer();
+	local_irq_enable();
+	rest_init();
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Requests of the host. A task that stands for a process of the host sleeps until Python
+ * has put a request in it, serves it and says so. A file of the mount asks Python back.
+ */
+#include <kpfs/hypercall.h>
+#include <linux/host.h>
+#include <linux/kernel.h>
+#include <linux/mm.h>
+
+extern struct kpfs_log kpfs_log;
+
+static struct kpfs_wakeups *wakeups;
+
+void __init kpfs_host_init(const struct kpfs_boot_params *params)
+{
+	wakeups = (struct kpfs_wakeups *)params->wakeups;
+}
+
+typedef long (*host_call_t)(long, long, long, long, long, long);
+
+static noinline long kpfs_call(const struct kpfs_request *req)
+{
+	host_call_t fn = (host_call_t)req->args[0];
+
+	return fn(req->args[1], req->args[2], req->args[3], req->args[4], req->args[5], req->args[6]);
+}
+
+static noinline void kpfs_serve(struct kpfs_request *req)
+{
+	long ret;
+
+	switch (req->kind) {
+	case REQ_SYSCALL:
+	case REQ_MIRROR:
+		ret = entry_SYSCALL_64(req);
+		break;
+	case REQ_CALL:
+		ret = kpfs_call(req);
+		break;
+	default:
+		ret = -EINVAL;
+	}
+	req->ret = ret;
+	WRITE_ONCE(req->kind, REQ_NONE);
+}
+
+/*
+ * Pid 1 has made an oops in what Python had it call: that call fails, and pid 1 lives on
+ * with an empty stack.
+ */
+void __noreturn kpfs_host_restart(void)
+{
+	struct task_struct *tsk = current;
+	unsigned long top = (unsigned long)task_pt_regs(tsk) & ~15UL;
+
+	if (tsk->req.kind == REQ_NONE)
+		panic("Attempted to kill init!");
+	tsk->nested.kind = REQ_NONE;
+	tsk->req.ret = -EFAULT;
+	tsk->req.kind = REQ_NONE;
+	set_preempt_count_zero();
+	local_irq_enable();
+	hypercall(HC_DONE, tsk->pid);
+	__asm__ __volatile__("mov %0, %%rsp\n\txor %%edi, %%edi\n\tcall kpfs_host_task" : : "r"(top) : "memory");
+	unreachable();
+}
+
+int kpfs_host_task(void *unused)
+{
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (READ_ONCE(current->req.kind) == REQ_NONE) {
+			schedule();
+			continue;
+		}
+		__set_current_state(TASK_RUNNING);
+		kpfs_serve(&current->req);
+		hypercall(HC_DONE, current->pid);
+	}
+	return 0;
+}
+
+/*
+ * Ask Python what *op says. It may first want requests of its own served, in this very
+ * system call; these may come back here, so what is asked stands in the task only
+ * while it is asked.
+ */
+long kpfs_host_op(struct kpfs_host_op *op)
+{
+	struct task_struct *tsk = current;
+
+	for (;;) {
+		tsk->host_op = *op;
+		set_current_state(TASK_INTERRUPTIBLE); /* a wake-up from here on is not lost */
+		hypercall(HC_HOST_OP, tsk->pid);
+		*op = tsk->host_op;
+		if (tsk->nested.kind != REQ_NONE) {
+			__set_current_state(TASK_RUNNING);
+			kpfs_serve(&tsk->nested);
+			continue;
+		}
+		if (!op->wait || signal_pending(tsk))
+			break;
+		op->wait = 0;
+		schedule();
+	}
+	__set_current_state(TASK_RUNNING);
+	return op->wait ? -EINTR : op->ret;
+}
+
+/* From the reschedule interrupt. */
+void kpfs_wake_requested(void)
+{
+	unsigned long i, nr = wakeups->nr;
+
+	wakeups->nr = 0;
+	for (i = 0; i < nr; i++)
+		wake_up_process((struct task_struct *)wakeups->task[i]);
+}
+
+#define INFO(field) __builtin_offsetof(struct task_struct, field)
+const struct kpfs_guest_info kpfs_guest_info = {
+	.magic = 0x6f666e697366706bUL,
+	.task_pid = INFO(pid), .task_tgid = INFO(tgid), .task_uid = INFO(cred[0].uid),
+	.task_comm = INFO(comm), .task_req = INFO(req), .task_user_base = INFO(user_base),
+	.task_cpu = INFO(cpu), .task_state = INFO(__state), .task_next = INFO(tasks.next),
+	.task_rethooks = INFO(rethooks), .task_parent = INFO(real_parent), .task_stack = INFO(stack),
+	.task_size = sizeof(struct task_struct), .thread_size = THREAD_SIZE,
+	.task_nested = INFO(nested), .task_host_op = INFO(host_op), .task_flags = INFO(flags),
+	.task_thread_sp = INFO(thread.sp),
+	.percpu_base = (unsigned long)__per_cpu_start, .percpu_size = (unsigned long)__per_cpu_size,
+	.log = (unsigned long)&kpfs_log, .init_task = (unsigned long)&init_task,
+};
+/* For the assembly of the context switch. */
+const unsigned int task_thread_sp = INFO(thread.sp);

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The programming interface of kprobes. The engine that does the work is outside the
+ * guest; what it needs of a module's structures it reads and writes where they lie.
+ */
+#include <kpfs/control.h>
+#include <linux/kernel.h>
+#include <linux/kprobes.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+
+#define AT(type, field, at) static_assert(offsetof(struct type, field) == (at), "see engine/guest_api.py")
+AT(kprobe, nmissed, 32);
+AT(kprobe, addr, 40);
+AT(kprobe, symbol_name, 48);
+AT(kprobe, offset, 56);
+AT(kprobe, pre_handler, 64);
+AT(kprobe, post_handler, 72);
+AT(kprobe, fault_handler, 80);
+AT(kprobe, break_handler, 88);
+AT(kprobe, opcode, 96);
+AT(kprobe, flags, 100);
+AT(kretprobe, handler, 104);
+AT(kretprobe, entry_handler, 112);
+AT(kretprobe, maxactive, 120);
+AT(kretprobe, nmissed, 124);
+AT(kretprobe, data_size, 128);
+AT(kretprobe_instance, ret_addr, 16); /* struct kp_rethook_node */
+AT(kretprobe_instance, task, 32);
+AT(kretprobe_instance, rp, 48);
+AT(kretprobe_instance, data, 56);
+AT(jprobe, entry, 104);
+
+/* As with a mutex, one may sleep first. */
+static noinline int kprobes_call(unsigned long nr, void *array, int num)
+{
+	might_sleep();
+	if (num <= 0)
+		return -EINVAL;
+	return kpfs_control(nr, (unsigned long)array, num);
+}
+
+int register_kprobe(struct kprobe *p)
+{
+	return kprobes_call(CTL_KPROBES + CTL_REGISTER, &p, 1);
+}
+
+int register_kprobes(struct kprobe **kps, int num)
+{
+	return kprobes_call(CTL_KPROBES + CTL_REGISTER, kps, num);
+}
+
+void unregister_kprobe(struct kprobe *p)
+{
+	kprobes_call(CTL_KPROBES + CTL_UNREGISTER, &p, 1);
+}
+
+void unregister_kprobes(struct kprobe **kps, int num)
+{
+	kprobes_call(CTL_KPROBES + CTL_UNREGISTER, kps, num);
+}
+
+int enable_kprobe(struct kprobe *kp)
+{
+	return kprobes_call(CTL_KPROBES + CTL_ENABLE, &kp, 1);
+}
+
+int disable_kprobe(struct kprobe *kp)
+{
+	return kprobes_call(CTL_KPROBES + CTL_DISABLE, &kp, 1);
+}
+
+int register_kretprobe(struct kretprobe *rp)
+{
+	return kprobes_call(CTL_KRETPROBES + CTL_REGISTER, &rp, 1);
+}
+
+int register_kretprobes(struct kretprobe **rps, int num)
+{
+	return kprobes_call(CTL_KRETPROBES + CTL_REGISTER, rps, num);
+}
+
+void unregister_kretprobe(struct kretprobe *rp)
+{
+	kprobes_call(CTL_KRETPROBES + CTL_UNREGISTER, &rp, 1);
+}
+
+void unregister_kretprobes(struct kretprobe **rps, int num)
+{
+	kprobes_call(CTL_KRETPROBES + CTL_UNREGISTER, rps, num);
+}
+
+int register_jprobe(struct jprobe *p)
+{
+	return kprobes_call(CTL_JPROBES + CTL_REGISTER, &p, 1);
+}
+
+int register_jprobes(struct jprobe **jps, int num)
+{
+	return kprobes_call(CTL_JPROBES + CTL_REGISTER, jps, num);
+}
+
+void unregister_jprobe(struct jprobe *p)
+{
+	kprobes_call(CTL_JPROBES + CTL_UNREGISTER, &p, 1);
+}
+
+void unregister_jprobes(struct jprobe **jps, int num)
+{
+	kprobes_call(CTL_JPROBES + CTL_UNREGISTER, jps, num);
+}
+
+struct kprobe *get_kprobe(void *addr)
+{
+	return (struct kprobe *)kpfs_control(CTL_GET_KPROBE, (unsigned long)addr, 0);
+}
+NOKPROBE_SYMBOL(get_kprobe);
+
+struct kprobe *kprobe_running(void)
+{
+	return (struct kprobe *)kpfs_control(CTL_KPROBE_RUNNING, 0, 0);
+}
+NOKPROBE_SYMBOL(kprobe_running);
+
+/*
+ * A task is dead in functions that it will not return from: its instances go back to the
+ * free lists. Words of struct kp_rethook_node and kp_rethook: see runtime/runtime.h.
+ */
+void kprobe_flush_task(struct task_struct *tk)
+{
+	enum { NODE_NEXT = 0, NODE_RETHOOK = 1, RETHOOK_FREE = 0, RETHOOK_INUSE = 8 };
+	unsigned long *node = (unsigned long *)tk->rethooks, *next, *rethook;
+
+	for (tk->rethooks = 0; node; node = next) {
+		next = (unsigned long *)node[NODE_NEXT];
+		rethook = (unsigned long *)node[NODE_RETHOOK];
+		node[NODE_NEXT] = rethook[RETHOOK_FREE];
+		rethook[RETHOOK_FREE] = (unsigned long)node;
+		rethook[RETHOOK_INUSE]--;
+	}
+}
+NOKPROBE_SYMBOL(kprobe_flush_task);
+
+/* The end of a jprobe's entry function: the trap brings the probed function's state back. */
+__kprobes void jprobe_return(void)
+{
+	__asm__ __volatile__("int3\n.globl jprobe_return_end\njprobe_return_end: nop" : : : "memory");
+}

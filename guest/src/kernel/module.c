@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Loadable modules. What has to do with the file (checks, places, relocations) and with
+ * pages Python does (guest/modules.py); the rest of a module's life is here.
+ */
+#include <kpfs/control.h>
+#include <linux/kernel.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/syscalls.h>
+#include <linux/uaccess.h>
+
+#define AT(field, at) static_assert(offsetof(struct module, field) == (at), "see guest/modules.py")
+AT(name, 24);
+AT(init, 80);
+AT(exit, 88);
+AT(kp, 96);
+AT(core_layout, 112);
+AT(init_layout, 136);
+AT(extable, 160);
+AT(bug_table, 176);
+AT(symtab, 192);
+AT(refcnt, 208);
+AT(nr_users, 216);
+AT(taints, 232);
+
+#define O_NONBLOCK 04000
+#define O_TRUNC 01000
+
+struct exception_table_entry { s32 insn, fixup; };
+const struct exception_table_entry *search_extable(const struct exception_table_entry *base,
+						   size_t num, unsigned long value);
+
+const char vermagic[] = VERMAGIC_STRING;
+static LIST_HEAD(modules); /* newest first */
+static DEFINE_MUTEX(module_mutex);
+static BLOCKING_NOTIFIER_HEAD(module_notify_list);
+
+int register_module_notifier(struct notifier_block *nb)
+{
+	return blocking_notifier_chain_register(&module_notify_list, nb);
+}
+
+int unregister_module_notifier(struct notifier_block *nb)
+{
+	return blocking_notifier_chain_unregister(&module_notify_list, nb);
+}
+
+struct module *find_module(const char *name)
+{
+	struct module *mod;
+
+	list_for_each_entry(mod, &modules, list)
+		if (!strcmp(mod->name, name))
+			return mod;
+	return NULL;
+}
+
+/* ---- use counts */
+int module_refcount(struct module *mod)
+{
+	return READ_ONCE(mod->refcnt) - 1;
+}
+
+void __module_get(struct module *mod)
+{
+	if (mod)
+		__sync_fetch_and_add(&mod->refcnt, 1);
+}
+
+bool try_module_get(struct module *mod)
+{
+	if (mod && (!module_is_live(mod) || READ_ONCE(mod->refcnt) == 0))
+		return false;
+	__module_get(mod);
+	return true;
+}
+
+void module_put(struct module *mod)
+{
+	if (mod)
+		WARN_ON(__sync_sub_and_fetch(&mod->refcnt, 1) < 0);
+}
+
+/* ---- whose address is it */
+static bool within_layout(unsigned long addr, const struct module_layout *l)
+{
+	return addr - l->base < l->size;
+}
+
+bool within_module(unsigned long addr, const struct module *mod)
+{
+	return within_layout(addr, &mod->core_layout) || within_layout(addr, &mod->init_layout);
+}
+
+struct module *__module_address(unsigned long addr)
+{
+	struct module *mod;
+
+	list_for_each_entry(mod, &modules, list)
+		if (within_module(addr, mod))
+			return mod;
+	return NULL;
+}
+
+struct module *__module_text_address(unsigned long addr)
+{
+	struct module *mod = __module_address(addr);
+
+	if (!mod || addr - mod->core_layout.base < mod->core_layout.text_size ||
+	    addr - mod->init_layout.base < mod->init_layout.text_size)
+		return mod;
+	return NULL;
+}
+
+bool is_module_address(unsigned long addr)
+{
+	return __module_address(addr) != NULL;
+}
+
+bool is_module_text_address(unsigned long addr)
+{
+	return __module_text_address(addr) != NULL;
+}
+
+const struct exception_table_entry *search_module_extables(unsigned long addr)
+{
+	struct module *mod = __module_address(addr);
+
+	return mod ? search_extable(mod->extable, mod->num_exentries, addr) : NULL;
+}
+
+struct bug_entry *module_find_bug(unsigned long bugaddr)
+{
+	struct module *mod = __module_address(bugaddr);
+	unsigned long i;
+
+	for (i = 0; mod && i < mod->num_bugs; i++) {
+		struct bug_entry *bug = &mod->bug_table[i];
+
+		if ((unsigned long)&bug->bug_addr_disp + bug->bug_addr_disp == bugaddr)
+			return bug;
+	}
+	return NULL;
+}
+
+/* The last symbol at or before addr; the first of several at one address. */
+const char *module_address_lookup(unsigned long addr, unsigned long *size, unsigned long *offset,
+				  char **modname, char *namebuf)
+{
+	struct module *mod = __module_address(addr);
+	const struct module_symbol *sym, *best = NULL;
+	unsigned long i;
+
+	for (i = 0; mod && i < mod->num_symtab; i++) {
+		sym = &mod->symtab[i];
+		if (addr - sym->addr < sym->size && (!best || sym->addr > best->addr))
+			best = sym;
+	}
+	if (!best)
+		return NULL;
+	*size = best->size;
+	*offset = addr - best->addr;
+	if (modname)
+		*modname = mod->name;
+	strscpy(namebuf, best->name, KSYM_NAME_LEN);
+	return namebuf;
+}
+
+/* ---- loading */
+static noinline void free_module(struct module *mod)
+{
+	destroy_params(mod->kp, mod->num_kp);
+	mutex_lock(&module_mutex);
+	list_del(&mod->list);
+	mutex_unlock(&module_mutex);
+	kfree(mod->args);
+	kpfs_control(CTL_MODULE_FREE, (unsigned long)mod, 0);
+}
+
+static noinline void module_notify(struct module *mod, enum module_state state)
+{
+	kpfs_control(CTL_MODULE_STATE, (unsigned long)mod, state);
+	blocking_notifier_call_chain(&module_notify_list, state, mod);
+}
+
+static noinline int do_init_module(struct module *mod)
+{
+	int ret = 0;
+
+	if (mod->init)
+		ret = do_one_initcall(mod->init);
+	if (ret < 0) {
+		mod->state = MODULE_STATE_GOING;
+		module_put(mod);
+		module_notify(mod, MODULE_STATE_GOING);
+		free_module(mod);
+		return ret;
+	}
+	if (ret > 0) {
+		pr_warn("%s: '%s'->init suspiciously returned %d, it should follow 0/-E convention\n"
+			"%s: loading module anyway...\n", "do_init_module", mod->name, ret, "do_init_module");
+		dump_stack();
+	}
+	mod->state = MODULE_STATE_LIVE;
+	module_notify(mod, MODULE_STATE_LIVE);
+	kpfs_control(CTL_MODULE_FREE_INIT, (unsigned long)mod, 0);
+	module_put(mod);
+	return 0;
+}
+
+static int unknown_module_param_cb(char *param, char *val, const char *modname, void *arg)
+{
+	pr_warn("%s: unknown parameter '%s' ignored\n", modname, param);
+	return 0;
+}
+
+static noinline int prepare_coming_module(struct module *mod)
+{
+	mod->state = MODULE_STATE_COMING;
+	module_notify(mod, MODULE_STATE_COMING);
+	return 0;
+}
+
+static noinline int load_module(void __user *umod, unsigned long len, const char __user *uargs)
+{
+	struct module *mod;
+	char *after;
+	long err;
+
+	mod = (struct module *)kpfs_control(CTL_MODULE_LOAD, (unsigned long)umod, len);
+	if (IS_ERR(mod))
+		return PTR_ERR(mod);
+	mutex_lock(&module_mutex);
+	list_add(&mod->list, &modules);
+	mutex_unlock(&module_mutex);
+	mod->refcnt = 2;
+	mod->args = strndup_user(uargs, PAGE_SIZE);
+	if (IS_ERR(mod->args)) {
+		err = PTR_ERR(mod->args);
+		mod->args = NULL;
+		free_module(mod);
+		return err;
+	}
+	prepare_coming_module(mod);
+	after = parse_args(mod->name, mod->args, mod->kp, mod->num_kp, unknown_module_param_cb, mod);
+	if (IS_ERR(after)) {
+		mod->state = MODULE_STATE_GOING;
+		module_notify(mod, MODULE_STATE_GOING);
+		free_module(mod);
+		return PTR_ERR(after);
+	}
+	if (after)
+		pr_warn("%s: parameters '%s' after `--' ignored\n", mod->name, after);
+	return do_init_module(mod);
+}
+
+static int may_init_module(void)
+{
+	return current->cred->euid.val ? -EPERM : 0;
+}
+
+/* Not from user memory if Python has the file already: see Modules.pending. */
+SYSCALL_DEFINE3(init_module, void __user *, umod, unsigned long, len, const char __user *, uargs)
+{
+	int err = may_init_module();
+
+	return err ?: load_module(umod, len, uargs);
+}
+
+/* ---- unloading */
+static noinline int try_stop_module(struct module *mod)
+{
+	if (module_refcount(mod) != 0)
+		return -EWOULDBLOCK;
+	mod->refcnt = 0;
+	mod->state = MODULE_STATE_GOING;
+	return 0;
+}
+
+SYSCALL_DEFINE2(delete_module, const char __user *, name_user, unsigned int, flags)
+{
+	char name[MODULE_NAME_LEN];
+	struct module *mod;
+	int ret = may_init_module();
+
+	if (ret)
+		return ret;
+	if (strncpy_from_user(name, name_user, MODULE_NAME_LEN - 1) < 0)
+		return -EFAULT;
+	name[MODULE_NAME_LEN - 1] = 0;
+	mod = find_module(name);
+	if (!mod)
+		return -ENOENT;
+	if (mod->nr_users)
+		return -EWOULDBLOCK;
+	if (mod->state != MODULE_STATE_LIVE || (mod->init && !mod->exit))
+		return -EBUSY;
+	ret = try_stop_module(mod);
+	if (ret)
+		return ret;
+	if (mod->exit)
+		mod->exit();
+	module_notify(mod, MODULE_STATE_GOING);
+	free_module(mod);
+	return 0;
+}

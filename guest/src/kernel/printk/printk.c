@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The log: a ring of records that Python reads (struct kpfs_log in kpfs/abi.h). */
+#include <kpfs/hypercall.h>
+#include <linux/kernel.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+
+#define LOG_BUF_LEN 0x10000
+#define LOG_LINE_MAX 1000
+static char __log_buf[LOG_BUF_LEN] __aligned(8);
+struct kpfs_log kpfs_log = { .buf = (unsigned long)__log_buf, .size = LOG_BUF_LEN };
+static DEFINE_RAW_SPINLOCK(logbuf_lock);
+static char printk_text[LOG_LINE_MAX + 24];
+int console_loglevel = 7;
+
+static inline struct kpfs_log_record *log_from_idx(unsigned long idx)
+{
+	return (struct kpfs_log_record *)(__log_buf + idx);
+}
+
+static noinline unsigned long log_next(unsigned long idx)
+{
+	struct kpfs_log_record *r = log_from_idx(idx);
+
+	if (!r->len)
+		return log_from_idx(0)->len;
+	return idx + r->len;
+}
+
+/* Room for len bytes and for the record of length 0 that says "go on at 0". */
+static noinline bool logbuf_has_space(unsigned long len)
+{
+	unsigned long next = kpfs_log.next_idx, first = kpfs_log.first_idx, room;
+
+	if (kpfs_log.first_seq == kpfs_log.next_seq) {
+		return true;
+	}
+	if (next > first)
+		room = max(LOG_BUF_LEN - next, first);
+	else
+		room = first - next;
+	return room >= len + sizeof(struct kpfs_log_record);
+}
+
+static noinline void log_make_free_space(unsigned long len)
+{
+	while (!logbuf_has_space(len)) {
+		kpfs_log.first_idx = log_next(kpfs_log.first_idx);
+		kpfs_log.first_seq++;
+	}
+	if (kpfs_log.first_seq == kpfs_log.next_seq && kpfs_log.next_seq)
+		kpfs_log.first_idx = kpfs_log.next_idx;
+}
+
+static noinline int log_store(int facility, int level, const char *text, unsigned int text_len)
+{
+	unsigned long len = ALIGN(sizeof(struct kpfs_log_record) + text_len, 8);
+	struct kpfs_log_record *r;
+
+	log_make_free_space(len);
+	if (kpfs_log.next_idx + len + sizeof(*r) > LOG_BUF_LEN) {
+		log_from_idx(kpfs_log.next_idx)->len = 0;
+		if (kpfs_log.first_seq == kpfs_log.next_seq)
+			kpfs_log.first_idx = 0;
+		kpfs_log.next_idx = 0;
+	}
+	r = log_from_idx(kpfs_log.next_idx);
+	r->ts_nsec = local_clock();
+	r->seq = kpfs_log.next_seq;
+	r->len = len;
+	r->text_len = text_len;
+	r->facility = facility;
+	r->level = level;
+	memcpy(r->text, text, text_len);
+	kpfs_log.next_idx += len;
+	kpfs_log.next_seq++;
+	return text_len;
+}
+
+/* The level of a message: "\0016text"; how long the prefix is. */
+static noinline unsigned int printk_parse_prefix(const char *text, int *level)
+{
+	if (text[0] != KERN_SOH[0] || !text[1])
+		return 0;
+	if (text[1] >= '0' && text[1] <= '7' && *level < 0)
+		*level = text[1] - '0';
+	return 2;
+}
+
+static noinline unsigned int printk_sprint(char *text, const char *fmt, va_list args)
+{
+	unsigned int len = vscnprintf(text, sizeof(printk_text), fmt, args);
+
+	return len;
+}
+
+/* One record for each line. */
+int vprintk_store(int facility, int level, const char *fmt, va_list args)
+{
+	unsigned int len = printk_sprint(printk_text, fmt, args), total = len;
+	char *text = printk_text, *end, *line;
+
+	len -= printk_parse_prefix(text, &level);
+	text += total - len;
+	if (level < 0)
+		level = DEFAULT_MESSAGE_LOGLEVEL;
+	for (end = text + len; text < end; text = line + 1) {
+		line = memchr(text, '\n', end - text);
+		if (!line)
+			line = end;
+		log_store(facility, level, text, line - text);
+	}
+	return total;
+}
+
+int vprintk_emit(int facility, int level, const char *fmt, va_list args)
+{
+	unsigned long flags;
+	int printed;
+
+	raw_spin_lock_irqsave(&logbuf_lock, flags);
+	printed = vprintk_store(facility, level, fmt, args);
+	raw_spin_unlock_irqrestore(&logbuf_lock, flags);
+	hypercall(HC_PRINTK, 0);
+	return printed;
+}
+
+int vprintk_default(const char *fmt, va_list args)
+{
+	return vprintk_emit(0, -1, fmt, args);
+}
+
+int vprintk(const char *fmt, va_list args)
+{
+	return vprintk_default(fmt, args);
+}
+
+int _printk(const char *fmt, ...)
+{
+	va_list args;
+	int r;
+
+	va_start(args, fmt);
+	r = vprintk(fmt, args);
+	va_end(args);
+	return r;
+}
+
+/* For Python: a line as it is. */
+int kpfs_printk(int level, const char *text)
+{
+	char prefix[] = { KERN_SOH[0], '0' + (level & 7), 0 };
+
+	return _printk("%s%s", prefix, text);
+}

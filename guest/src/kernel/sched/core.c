@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The scheduler's core. A task stays on the CPU that fork gave it. */
+#include <kpfs/hypercall.h>
+#include <linux/jump_label.h>
+#include <linux/kernel.h>
+#include <linux/kprobes.h>
+#include <linux/string.h>
+#include <trace/events/sched.h>
+#include "sched.h"
+
+DEFINE_PER_CPU_ALIGNED(struct rq, runqueues);
+DEFINE_STATIC_CALL(cond_resched, __cond_resched);
+#define __sched __section(".sched.text")
+
+/* The poll word's slow side: let Python run the next CPU. */
+noinline void kpfs_yield(void)
+{
+	hypercall(HC_YIELD, 0);
+}
+
+void update_rq_clock(struct rq *rq)
+{
+	rq->clock = sched_clock();
+}
+
+static inline void rq_lock_irqsave(struct rq *rq, unsigned long *flags)
+{
+	raw_spin_lock_irqsave(&rq->__lock, *flags);
+}
+
+void resched_curr(struct rq *rq)
+{
+	per_cpu(pcpu_hot, rq->cpu).need_resched = 1;
+}
+
+static void enqueue_task(struct rq *rq, struct task_struct *p, int flags)
+{
+	update_rq_clock(rq);
+	p->sched_class->enqueue_task(rq, p, flags);
+}
+
+static void dequeue_task(struct rq *rq, struct task_struct *p, int flags)
+{
+	update_rq_clock(rq);
+	p->sched_class->dequeue_task(rq, p, flags);
+}
+
+DEFINE_STATIC_KEY_FALSE(sched_schedstats);
+
+static noinline void __update_stats(struct rq *rq, struct task_struct *p)
+{
+	rq->nr_wakeups++;
+	if (task_cpu(p) != (unsigned int)smp_processor_id())
+		rq->nr_remote_wakeups++;
+}
+
+void activate_task(struct rq *rq, struct task_struct *p, int flags)
+{
+	enqueue_task(rq, p, flags);
+	p->on_rq = 1;
+}
+
+void deactivate_task(struct rq *rq, struct task_struct *p, int flags)
+{
+	p->on_rq = 0;
+	dequeue_task(rq, p, flags);
+}
+
+static void check_preempt_curr(struct rq *rq, struct task_struct *p, int flags)
+{
+	rq->curr->sched_class->check_preempt_curr(rq, p, flags);
+}
+
+static void ttwu_do_wakeup(struct rq *rq, struct task_struct *p, int wake_flags)
+{
+	check_preempt_curr(rq, p, wake_flags);
+	WRITE_ONCE(p->__state, TASK_RUNNING);
+	trace_sched_wakeup(p);
+}
+
+static void ttwu_do_activate(struct rq *rq, struct task_struct *p, int wake_flags)
+{
+	if (static_branch_unlikely(&sched_schedstats))
+		__update_stats(rq, p);
+	activate_task(rq, p, ENQUEUE_WAKEUP);
+	ttwu_do_wakeup(rq, p, wake_flags);
+}
+
+/* Still on its queue, that is, awake or about to sleep: only its state changes. */
+static int ttwu_runnable(struct rq *rq, struct task_struct *p, int wake_flags)
+{
+	if (!p->on_rq)
+		return 0;
+	update_rq_clock(rq);
+	ttwu_do_wakeup(rq, p, wake_flags);
+	return 1;
+}
+
+int try_to_wake_up(struct task_struct *p, unsigned int state, int wake_flags)
+{
+	struct rq *rq = task_rq(p);
+	unsigned long flags;
+	int success = 0;
+
+	rq_lock_irqsave(rq, &flags);
+	if (READ_ONCE(p->__state) & state) {
+		trace_sched_waking(p);
+		if (!ttwu_runnable(rq, p, wake_flags))
+			ttwu_do_activate(rq, p, wake_flags);
+		success = 1;
+	}
+	raw_spin_unlock_irqrestore(&rq->__lock, flags);
+	return success;
+}
+
+int wake_up_process(struct task_struct *p)
+{
+	return try_to_wake_up(p, TASK_NORMAL, 0);
+}
+
+int wake_up_state(struct task_struct *p, unsigned int state)
+{
+	return try_to_wake_up(p, state, 0);
+}
+
+static int select_task_rq_fork(void)
+{
+	static unsigned int next;
+
+	return next++ % nr_cpu_ids;
+}
+
+int sched_fork(unsigned long clone_flags, struct task_struct *p)
+{
+	memset(&p->se, 0, sizeof(p->se));
+	p->__state = TASK_NEW;
+	p->prio = p->static_prio = 120;
+	p->sched_class = &fair_sched_class;
+	p->on_rq = p->on_cpu = 0;
+	p->cpu = select_task_rq_fork();
+	return 0;
+}
+
+void wake_up_new_task(struct task_struct *p)
+{
+	struct rq *rq = task_rq(p);
+	unsigned long flags;
+
+	rq_lock_irqsave(rq, &flags);
+	WRITE_ONCE(p->__state, TASK_RUNNING);
+	update_rq_clock(rq);
+	p->sched_class->task_fork(p);
+	activate_task(rq, p, ENQUEUE_INITIAL);
+	trace_sched_wakeup_new(p);
+	check_preempt_curr(rq, p, ENQUEUE_INITIAL);
+	raw_spin_unlock_irqrestore(&rq->__lock, flags);
+}
+
+static inline void prepare_task_switch(struct rq *rq, struct task_struct *prev,
+				       struct task_struct *next)
+{
+	next->on_cpu = 1;
+	rq->nr_switches++;
+}
+
+static void put_task_stack(struct task_struct *prev)
+{
+	put_task_struct(prev);
+}
+
+static noinline struct rq *finish_task_switch(struct task_struct *prev)
+{
+	struct rq *rq = this_rq();
+	unsigned int prev_state = READ_ONCE(prev->__state);
+
+	WRITE_ONCE(prev->on_cpu, 0);
+	raw_spin_unlock_irq(&rq->__lock);
+	if (unlikely(prev_state == TASK_DEAD)) {
+		kprobe_flush_task(prev);
+		put_task_stack(prev);
+	}
+	return rq;
+}
+
+asmlinkage __visible void schedule_tail(struct task_struct *prev)
+{
+	finish_task_switch(prev);
+	preempt_enable();
+}
+
+struct task_struct *__switch_to_asm(struct task_struct *prev, struct task_struct *next);
+
+static noinline struct rq *context_switch(struct rq *rq, struct task_struct *prev,
+					  struct task_struct *next)
+{
+	prepare_task_switch(rq, prev, next);
+	prev = __switch_to_asm(prev, next);
+	barrier();
+	return finish_task_switch(prev);
+}
+
+static void put_prev_task(struct rq *rq, struct task_struct *prev)
+{
+	prev->sched_class->put_prev_task(rq, prev);
+}
+
+static noinline struct task_struct *pick_next_task(struct rq *rq, struct task_struct *prev)
+{
+	struct task_struct *p;
+
+	put_prev_task(rq, prev);
+	p = fair_sched_class.pick_next_task(rq);
+	return p ? p : idle_sched_class.pick_next_task(rq);
+}
+
+static noinline notrace void __sched __schedule(bool preempt)
+{
+	struct rq *rq = this_rq();
+	struct task_struct *prev = rq->curr, *next;
+	unsigned int state;
+
+	local_irq_disable();
+	raw_spin_lock(&rq->__lock);
+	update_rq_clock(rq);
+	state = READ_ONCE(prev->__state);
+	if (!preempt && state) {
+		if ((state & TASK_INTERRUPTIBLE) && unlikely(signal_pending(prev)))
+			WRITE_ONCE(prev->__state, TASK_RUNNING);
+		else
+			deactivate_task(rq, prev, DEQUEUE_SLEEP);
+		prev->nvcsw++;
+	} else {
+		prev->nivcsw++;
+	}
+	next = pick_next_task(rq, prev);
+	set_preempt_need_resched(0);
+	if (likely(prev != next)) {
+		rq->curr = next;
+		trace_sched_switch(preempt, prev, next, state);
+		context_switch(rq, prev, next);
+	} else {
+		raw_spin_unlock_irq(&rq->__lock);
+	}
+}
+
+/* Not to be preempted any more: whoever runs next frees the task. */
+void __noreturn do_task_dead(void)
+{
+	preempt_disable();
+	set_current_state(TASK_DEAD);
+	__schedule(false);
+	BUG();
+}
+
+void __sched schedule(void)
+{
+	poll_credit();
+	do {
+		preempt_disable();
+		__schedule(false);
+		preempt_enable_no_resched();
+	} while (need_resched());
+}
+
+/* The idle task's, with preemption off. */
+void __sched schedule_idle(void)
+{
+	do {
+		__schedule(false);
+	} while (need_resched());
+}
+
+void __sched schedule_preempt_disabled(void)
+{
+	preempt_enable_no_resched();
+	schedule();
+	preempt_disable();
+}
+
+static notrace void __sched preempt_schedule_common(void)
+{
+	do {
+		preempt_disable();
+		__schedule(true);
+		preempt_enable_no_resched();
+	} while (need_resched());
+}
+
+/* From preempt_enable(). */
+notrace void __sched preempt_schedule(void)
+{
+	if (likely(!preemptible()))
+		return;
+	preempt_schedule_common();
+}
+NOKPROBE_SYMBOL(preempt_schedule);
+
+/* On the way out of an interrupt, interrupts off. */
+void __sched preempt_schedule_irq(void)
+{
+	do {
+		preempt_disable();
+		local_irq_enable();
+		__schedule(true);
+		local_irq_disable();
+		preempt_enable_no_resched();
+	} while (need_resched());
+}
+
+int __sched __cond_resched(void)
+{
+	poll_credit();
+	if (preempt_count() == 0 && need_resched()) {
+		preempt_schedule_common();
+		return 1;
+	}
+	return 0;
+}
+
+static void do_sched_yield(void)
+{
+	struct rq *rq = this_rq();
+
+	raw_spin_lock_irq(&rq->__lock);
+	update_rq_clock(rq);
+	current->sched_class->yield_task(rq);
+	raw_spin_unlock_irq(&rq->__lock);
+	schedule();
+}
+
+void yield(void)
+{
+	set_current_state(TASK_RUNNING);
+	do_sched_yield();
+}
+
+/* From the tick, interrupts off. */
+void scheduler_tick(void)
+{
+	struct rq *rq = this_rq();
+
+	raw_spin_lock(&rq->__lock);
+	update_rq_clock(rq);
+	rq->curr->sched_class->task_tick(rq, rq->curr);
+	raw_spin_unlock(&rq->__lock);
+}
+
+struct task_struct *idle_task(int cpu)
+{
+	return cpu_rq(cpu)->idle;
+}
+
+int idle_cpu(int cpu)
+{
+	struct rq *rq = cpu_rq(cpu);
+
+	return rq->curr == rq->idle && !rq->nr_running;
+}
+
+unsigned int nr_running(void)
+{
+	unsigned int cpu, sum = 0;
+
+	for_each_online_cpu(cpu)
+		sum += cpu_rq(cpu)->nr_running;
+	return sum;
+}
+
+unsigned long long nr_context_switches(void)
+{
+	unsigned long long sum = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += cpu_rq(cpu)->nr_switches;
+	return sum;
+}
+
+void set_user_nice(struct task_struct *p, long nice)
+{
+	p->static_prio = p->prio = 120 + nice;
+}
+
+void init_idle(struct task_struct *idle, int cpu)
+{
+	struct rq *rq = cpu_rq(cpu);
+
+	idle->__state = TASK_RUNNING;
+	idle->flags |= PF_IDLE;
+	idle->prio = idle->static_prio = 120;
+	idle->sched_class = &idle_sched_class;
+	idle->cpu = cpu;
+	idle->on_cpu = idle->on_rq = 1;
+	snprintf(idle->comm, sizeof(idle->comm), "swapper/%d", cpu);
+	rq->curr = rq->idle = idle;
+	per_cpu(pcpu_hot, cpu).current_task = (unsigned long)idle;
+	per_cpu(pcpu_hot, cpu).preempt_count = 1;
+}
+
+void __init sched_init(void)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct rq *rq = cpu_rq(cpu);
+
+		raw_spin_lock_init(&rq->__lock);
+		rq->cpu = cpu;
+		init_cfs_rq(&rq->cfs);
+	}
+	init_idle(&init_task, 0);
+}
+
+#include <linux/syscalls.h>
+SYSCALL_DEFINE0(sched_yield)
+{
+	do_sched_yield();
+	return 0;
+}

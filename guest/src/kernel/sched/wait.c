@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Wait queues. */
+#include <linux/wait.h>
+
+void add_wait_queue(wait_queue_head_t *q, wait_queue_entry_t *e)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->lock, flags);
+	list_add(&e->entry, &q->head);
+	spin_unlock_irqrestore(&q->lock, flags);
+}
+
+void remove_wait_queue(wait_queue_head_t *q, wait_queue_entry_t *e)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->lock, flags);
+	list_del(&e->entry);
+	spin_unlock_irqrestore(&q->lock, flags);
+}
+
+void prepare_to_wait(wait_queue_head_t *q, wait_queue_entry_t *e, int state)
+{
+	unsigned long flags;
+
+	e->flags &= ~WQ_FLAG_EXCLUSIVE;
+	spin_lock_irqsave(&q->lock, flags);
+	if (list_empty(&e->entry))
+		list_add(&e->entry, &q->head);
+	set_current_state(state);
+	spin_unlock_irqrestore(&q->lock, flags);
+}
+
+void prepare_to_wait_exclusive(wait_queue_head_t *q, wait_queue_entry_t *e, int state)
+{
+	unsigned long flags;
+
+	e->flags |= WQ_FLAG_EXCLUSIVE;
+	spin_lock_irqsave(&q->lock, flags);
+	if (list_empty(&e->entry))
+		list_add_tail(&e->entry, &q->head);
+	set_current_state(state);
+	spin_unlock_irqrestore(&q->lock, flags);
+}
+
+void finish_wait(wait_queue_head_t *q, wait_queue_entry_t *e)
+{
+	unsigned long flags;
+
+	__set_current_state(TASK_RUNNING);
+	if (list_empty(&e->entry))
+		return;
+	spin_lock_irqsave(&q->lock, flags);
+	list_del_init(&e->entry);
+	spin_unlock_irqrestore(&q->lock, flags);
+}
+
+int try_to_wake_up(struct task_struct *p, unsigned int state, int wake_flags);
+
+int default_wake_function(wait_queue_entry_t *e, unsigned int mode, int flags, void *key)
+{
+	return try_to_wake_up(e->private, mode, flags);
+}
+
+int autoremove_wake_function(wait_queue_entry_t *e, unsigned int mode, int flags, void *key)
+{
+	int ret = default_wake_function(e, mode, flags, key);
+
+	if (ret)
+		list_del_init(&e->entry);
+	return ret;
+}
+
+/* nr exclusive waiters (0: all), every other one. */
+static int __wake_up_common(wait_queue_head_t *q, unsigned int mode, int nr, void *key)
+{
+	wait_queue_entry_t *e, *next;
+
+	list_for_each_entry_safe(e, next, &q->head, entry) {
+		unsigned int flags = e->flags;
+
+		if (e->func(e, mode, 0, key) && (flags & WQ_FLAG_EXCLUSIVE) && !--nr)
+			break;
+	}
+	return nr;
+}
+
+void __wake_up(wait_queue_head_t *q, unsigned int mode, int nr, void *key)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->lock, flags);
+	__wake_up_common(q, mode, nr, key);
+	spin_unlock_irqrestore(&q->lock, flags);
+}

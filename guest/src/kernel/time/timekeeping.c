@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Time: Python keeps a word with the nanoseconds since boot. */
+#include <kpfs/hypercall.h>
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/sched.h>
+#include "timekeeping.h"
+
+static struct timekeeper {
+	const volatile unsigned long *clock;
+	time64_t boot_seconds;
+	u64 last_jiffies_update;
+} tk_core;
+
+u64 jiffies_64 __aligned(64) = INITIAL_JIFFIES;
+
+void __init timekeeping_init(const struct kpfs_boot_params *params)
+{
+	tk_core.clock = (const volatile unsigned long *)params->clock;
+	tk_core.boot_seconds = params->boot_time;
+}
+
+/* Between two turns of a CPU Python does not touch the word unless it is asked to. */
+static inline u64 timekeeping_get_ns(const struct timekeeper *tk)
+{
+	hypercall(HC_CLOCK, 0);
+	return *tk->clock;
+}
+
+ktime_t ktime_get(void)
+{
+	return timekeeping_get_ns(&tk_core);
+}
+
+u64 ktime_get_ns(void)
+{
+	return timekeeping_get_ns(&tk_core);
+}
+
+ktime_t ktime_get_boottime(void)
+{
+	return timekeeping_get_ns(&tk_core);
+}
+
+ktime_t ktime_get_real(void)
+{
+	return timekeeping_get_ns(&tk_core) + tk_core.boot_seconds * NSEC_PER_SEC;
+}
+
+time64_t ktime_get_seconds(void)
+{
+	return ktime_get_ns() / NSEC_PER_SEC;
+}
+
+time64_t ktime_get_real_seconds(void)
+{
+	return tk_core.boot_seconds + ktime_get_ns() / NSEC_PER_SEC;
+}
+
+struct timespec64 ns_to_timespec64(s64 nsec)
+{
+	return (struct timespec64){ nsec / NSEC_PER_SEC, nsec % NSEC_PER_SEC };
+}
+
+void ktime_get_real_ts64(struct timespec64 *ts)
+{
+	*ts = ns_to_timespec64(ktime_get_real());
+}
+
+void ktime_get_ts64(struct timespec64 *ts)
+{
+	*ts = ns_to_timespec64(ktime_get());
+}
+
+notrace u64 sched_clock(void)
+{
+	return tk_core.clock ? *tk_core.clock : 0;
+}
+
+notrace u64 local_clock(void)
+{
+	return sched_clock();
+}
+
+static void do_timer(unsigned long ticks)
+{
+	jiffies_64 += ticks;
+}
+
+/* Bring jiffies up to now. The CPUs take turns, so there is no race for it. */
+void tick_do_update_jiffies64(ktime_t now)
+{
+	u64 ticks;
+
+	if (now < tk_core.last_jiffies_update + TICK_NSEC)
+		return;
+	ticks = (now - tk_core.last_jiffies_update) / TICK_NSEC;
+	tk_core.last_jiffies_update += ticks * TICK_NSEC;
+	do_timer(ticks);
+}
+
+u64 get_jiffies_64(void)
+{
+	return jiffies_64;
+}
+
+/* The time at which jiffies became, or will become, j. */
+ktime_t jiffies_to_ktime(unsigned long j)
+{
+	return tk_core.last_jiffies_update + (long)(j - jiffies) * TICK_NSEC;
+}

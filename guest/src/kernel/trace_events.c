@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The trace points of the kernel, and the records of their events. */
+#include <linux/kernel.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <linux/syscalls.h>
+#include <linux/trace_events.h>
+#include <linux/unistd.h>
+#include <trace/events/sched.h>
+#include <trace/events/syscalls.h>
+
+void (*trace_event_commit)(unsigned long event, void *record, unsigned long size);
+
+/* ---- sched */
+
+DEFINE_TRACE(sched_switch);
+struct trace_event_raw_sched_switch {
+	struct trace_entry ent;
+	char prev_comm[TASK_COMM_LEN];
+	pid_t prev_pid;
+	int prev_prio;
+	long prev_state;
+	char next_comm[TASK_COMM_LEN];
+	pid_t next_pid;
+	int next_prio;
+};
+static const struct trace_event_field trace_event_fields_sched_switch[] = {
+	TRACE_FIELD(sched_switch, prev_comm, "char", "prev_comm[16]", 1),
+	TRACE_FIELD(sched_switch, prev_pid, "pid_t", "prev_pid", 1),
+	TRACE_FIELD(sched_switch, prev_prio, "int", "prev_prio", 1),
+	TRACE_FIELD(sched_switch, prev_state, "long", "prev_state", 1),
+	TRACE_FIELD(sched_switch, next_comm, "char", "next_comm[16]", 1),
+	TRACE_FIELD(sched_switch, next_pid, "pid_t", "next_pid", 1),
+	TRACE_FIELD(sched_switch, next_prio, "int", "next_prio", 1),
+};
+#define REPORTED "(((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | " \
+	"0x00000020 | 0x00000040) + 1) << 1)"
+DEFINE_TRACE_EVENT(sched, sched_switch, sched_switch,
+	"\"prev_comm=%s prev_pid=%d prev_prio=%d prev_state=%s%s ==> next_comm=%s next_pid=%d next_prio=%d\", "
+	"REC->prev_comm, REC->prev_pid, REC->prev_prio, (REC->prev_state & (" REPORTED " - 1)) ? "
+	"__print_flags(REC->prev_state & (" REPORTED " - 1), \"|\", { 0x00000001, \"S\" }, "
+	"{ 0x00000002, \"D\" }, { 0x00000004, \"T\" }, { 0x00000008, \"t\" }, { 0x00000010, \"X\" }, "
+	"{ 0x00000020, \"Z\" }, { 0x00000040, \"P\" }, { 0x00000080, \"I\" }) : \"R\", "
+	"REC->prev_state & " REPORTED " ? \"+\" : \"\", REC->next_comm, REC->next_pid, REC->next_prio");
+
+#define TASK_REPORT_MAX 0x100
+#define TASK_REPORT 0x7f
+
+static __always_inline long switch_state(bool preempt, unsigned int prev_state, struct task_struct *p)
+{
+	unsigned int state = (prev_state | p->exit_state) & TASK_REPORT;
+
+	if (preempt)
+		return TASK_REPORT_MAX;
+	return state ? 1L << (31 - __builtin_clz(state)) : 0;
+}
+
+static noinline notrace void trace_event_raw_event_sched_switch(bool preempt, struct task_struct *prev,
+							struct task_struct *next, unsigned int prev_state)
+{
+	struct trace_event_raw_sched_switch e;
+
+	memcpy(e.prev_comm, prev->comm, TASK_COMM_LEN);
+	e.prev_pid = prev->pid;
+	e.prev_prio = prev->prio;
+	e.prev_state = switch_state(preempt, prev_state, prev);
+	memcpy(e.next_comm, next->comm, TASK_COMM_LEN);
+	e.next_pid = next->pid;
+	e.next_prio = next->prio;
+	trace_event_commit(trace_event_sched_switch, &e, sizeof(e));
+	barrier();
+}
+
+notrace void __traceiter_sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next,
+				      unsigned int prev_state)
+{
+	trace_event_raw_event_sched_switch(preempt, prev, next, prev_state);
+	barrier();
+}
+
+/* Three events that say the same of a task. */
+struct trace_event_raw_sched_wakeup_template {
+	struct trace_entry ent;
+	char comm[TASK_COMM_LEN];
+	pid_t pid;
+	int prio;
+	int target_cpu;
+};
+#define trace_event_fields_sched_waking trace_event_fields_sched_wakeup_template
+#define trace_event_fields_sched_wakeup trace_event_fields_sched_wakeup_template
+#define trace_event_fields_sched_wakeup_new trace_event_fields_sched_wakeup_template
+static const struct trace_event_field trace_event_fields_sched_wakeup_template[] = {
+	TRACE_FIELD(sched_wakeup_template, comm, "char", "comm[16]", 1),
+	TRACE_FIELD(sched_wakeup_template, pid, "pid_t", "pid", 1),
+	TRACE_FIELD(sched_wakeup_template, prio, "int", "prio", 1),
+	TRACE_FIELD(sched_wakeup_template, target_cpu, "int", "target_cpu", 1),
+};
+
+static noinline notrace void trace_event_raw_event_sched_wakeup_template(unsigned long event,
+									 struct task_struct *p)
+{
+	struct trace_event_raw_sched_wakeup_template e;
+
+	memcpy(e.comm, p->comm, TASK_COMM_LEN);
+	e.pid = p->pid;
+	e.prio = p->prio;
+	e.target_cpu = task_cpu(p);
+	trace_event_commit(event, &e, offsetof(struct trace_event_raw_sched_wakeup_template, target_cpu) + 4);
+	barrier();
+}
+
+#define WAKEUP_FMT "\"comm=%s pid=%d prio=%d target_cpu=%03d\", REC->comm, REC->pid, REC->prio, REC->target_cpu"
+#define WAKEUP_EVENT(name) \
+	DEFINE_TRACE(name); \
+	DEFINE_TRACE_EVENT(sched, name, name, WAKEUP_FMT); \
+	notrace void __traceiter_##name(struct task_struct *p) \
+	{ \
+		trace_event_raw_event_sched_wakeup_template(trace_event_##name, p); \
+		barrier(); \
+	}
+WAKEUP_EVENT(sched_waking)
+WAKEUP_EVENT(sched_wakeup)
+WAKEUP_EVENT(sched_wakeup_new)
+
+DEFINE_TRACE(sched_process_fork);
+struct trace_event_raw_sched_process_fork {
+	struct trace_entry ent;
+	char parent_comm[TASK_COMM_LEN];
+	pid_t parent_pid;
+	char child_comm[TASK_COMM_LEN];
+	pid_t child_pid;
+};
+static const struct trace_event_field trace_event_fields_sched_process_fork[] = {
+	TRACE_FIELD(sched_process_fork, parent_comm, "char", "parent_comm[16]", 1),
+	TRACE_FIELD(sched_process_fork, parent_pid, "pid_t", "parent_pid", 1),
+	TRACE_FIELD(sched_process_fork, child_comm, "char", "child_comm[16]", 1),
+	TRACE_FIELD(sched_process_fork, child_pid, "pid_t", "child_pid", 1),
+};
+DEFINE_TRACE_EVENT(sched, sched_process_fork, sched_process_fork,
+	"\"comm=%s pid=%d child_comm=%s child_pid=%d\", "
+	"REC->parent_comm, REC->parent_pid, REC->child_comm, REC->child_pid");
+
+static noinline notrace void trace_event_raw_event_sched_process_fork(struct task_struct *parent,
+								      struct task_struct *child)
+{
+	struct trace_event_raw_sched_process_fork e;
+
+	memcpy(e.parent_comm, parent->comm, TASK_COMM_LEN);
+	e.parent_pid = parent->pid;
+	memcpy(e.child_comm, child->comm, TASK_COMM_LEN);
+	e.child_pid = child->pid;
+	trace_event_commit(trace_event_sched_process_fork, &e, sizeof(e));
+	barrier();
+}
+
+notrace void __traceiter_sched_process_fork(struct task_struct *parent, struct task_struct *child)
+{
+	trace_event_raw_event_sched_process_fork(parent, child);
+	barrier();
+}
+
+DEFINE_TRACE(sched_process_exit);
+struct trace_event_raw_sched_process_exit {
+	struct trace_entry ent;
+	char comm[TASK_COMM_LEN];
+	pid_t pid;
+	int prio;
+};
+static const struct trace_event_field trace_event_fields_sched_process_exit[] = {
+	TRACE_FIELD(sched_process_exit, comm, "char", "comm[16]", 1),
+	TRACE_FIELD(sched_process_exit, pid, "pid_t", "pid", 1),
+	TRACE_FIELD(sched_process_exit, prio, "int", "prio", 1),
+};
+DEFINE_TRACE_EVENT(sched, sched_process_exit, sched_process_exit,
+	"\"comm=%s pid=%d prio=%d\", REC->comm, REC->pid, REC->prio");
+
+static noinline notrace void trace_event_raw_event_sched_process_exit(struct task_struct *p)
+{
+	struct trace_event_raw_sched_process_exit e;
+
+	memcpy(e.comm, p->comm, TASK_COMM_LEN);
+	e.pid = p->pid;
+	e.prio = p->prio;
+	trace_event_commit(trace_event_sched_process_exit, &e, sizeof(e));
+	barrier();
+}
+
+notrace void __traceiter_sched_process_exit(struct task_struct *p)
+{
+	trace_event_raw_event_sched_process_exit(p);
+	barrier();
+}
+
+/* ---- system calls */
+
+/* Of each call: its event, 0 if that is off, and how many arguments it has. */
+struct syscall_event {
+	unsigned long event, nr_args;
+} enter_syscall_events[NR_syscalls], exit_syscall_events[NR_syscalls];
+
+DEFINE_TRACE(sys_enter);
+struct trace_event_raw_sys_enter {
+	struct trace_entry ent;
+	long id;
+	unsigned long args[6];
+};
+static const struct trace_event_field trace_event_fields_sys_enter[] = {
+	TRACE_FIELD(sys_enter, id, "long", "id", 1),
+	TRACE_FIELD(sys_enter, args, "unsigned long", "args[6]", 0),
+};
+DEFINE_TRACE_EVENT(raw_syscalls, sys_enter, sys_enter,
+	"\"NR %ld (%lx, %lx, %lx, %lx, %lx, %lx)\", REC->id, REC->args[0], REC->args[1], REC->args[2], "
+	"REC->args[3], REC->args[4], REC->args[5]");
+
+static void syscall_get_arguments(struct pt_regs *regs, unsigned long *args)
+{
+	args[0] = regs->di;
+	args[1] = regs->si;
+	args[2] = regs->dx;
+	args[3] = regs->r10;
+	args[4] = regs->r8;
+	args[5] = regs->r9;
+}
+
+static noinline notrace void trace_event_raw_event_sys_enter(struct pt_regs *regs, long id)
+{
+	struct trace_event_raw_sys_enter e;
+
+	e.id = id;
+	syscall_get_arguments(regs, e.args);
+	trace_event_commit(trace_event_sys_enter, &e, sizeof(e));
+	barrier();
+}
+
+struct syscall_trace {
+	struct trace_entry ent;
+	int nr;
+	unsigned long args[6];
+};
+
+static noinline notrace void ftrace_syscall_enter(struct pt_regs *regs, long id)
+{
+	struct syscall_trace e;
+	struct syscall_event *event = &enter_syscall_events[id];
+
+	e.nr = id;
+	syscall_get_arguments(regs, e.args);
+	trace_event_commit(event->event, &e, offsetof(struct syscall_trace, args) + 8 * event->nr_args);
+	barrier();
+}
+
+notrace void __traceiter_sys_enter(struct pt_regs *regs, long id)
+{
+	if ((unsigned long)id < NR_syscalls && enter_syscall_events[id].event)
+		ftrace_syscall_enter(regs, id);
+	if (trace_event_sys_enter)
+		trace_event_raw_event_sys_enter(regs, id);
+	barrier();
+}
+
+DEFINE_TRACE(sys_exit);
+struct trace_event_raw_sys_exit {
+	struct trace_entry ent;
+	long id;
+	long ret;
+};
+static const struct trace_event_field trace_event_fields_sys_exit[] = {
+	TRACE_FIELD(sys_exit, id, "long", "id", 1),
+	TRACE_FIELD(sys_exit, ret, "long", "ret", 1),
+};
+DEFINE_TRACE_EVENT(raw_syscalls, sys_exit, sys_exit, "\"NR %ld = %ld\", REC->id, REC->ret");
+
+static noinline notrace void trace_event_raw_event_sys_exit(struct pt_regs *regs, long ret)
+{
+	struct trace_event_raw_sys_exit e;
+
+	e.id = regs->orig_ax;
+	e.ret = ret;
+	trace_event_commit(trace_event_sys_exit, &e, sizeof(e));
+	barrier();
+}
+
+static noinline notrace void ftrace_syscall_exit(struct pt_regs *regs, long ret)
+{
+	struct syscall_trace e;
+
+	e.nr = regs->orig_ax;
+	e.args[0] = ret;
+	trace_event_commit(exit_syscall_events[regs->orig_ax].event, &e, offsetof(struct syscall_trace, args) + 8);
+	barrier();
+}
+
+notrace void __traceiter_sys_exit(struct pt_regs *regs, long ret)
+{
+	if (regs->orig_ax < NR_syscalls && exit_syscall_events[regs->orig_ax].event)
+		ftrace_syscall_exit(regs, ret);
+	if (trace_event_sys_exit)
+		trace_event_raw_event_sys_exit(regs, ret);
+	barrier();
+}

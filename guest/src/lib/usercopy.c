@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Copies from and to user memory. */
+#include <linux/kernel.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+unsigned long __clear_user(void __user *to, unsigned long n);
+
+unsigned long _copy_to_user(void __user *to, const void *from, unsigned long n)
+{
+	might_fault();
+	if (likely(access_ok(to, n)))
+		n = copy_user_generic(to, from, n);
+	return n;
+}
+
+unsigned long _copy_from_user(void *to, const void __user *from, unsigned long n)
+{
+	unsigned long res = n;
+
+	might_fault();
+	if (likely(access_ok(from, n)))
+		res = copy_user_generic(to, from, n);
+	if (unlikely(res))
+		memset(to + (n - res), 0, res);
+	return res;
+}
+
+unsigned long clear_user(void __user *to, unsigned long n)
+{
+	return access_ok(to, n) ? __clear_user(to, n) : n;
+}
+
+/* One byte of user memory; goes to label if it is not there. */
+#define unsafe_get_byte(x, p, label) \
+	__asm__ goto("1: movzbl %1, %0\n" \
+		".pushsection __ex_table,\"a\"\n.balign 4\n.long 1b - .\n.long %l2 - .\n.popsection" \
+		: "=r"(x) : "m"(*(const char *)(p)) : : label)
+
+static noinline long do_strncpy_from_user(char *dst, const char __user *src, unsigned long count)
+{
+	unsigned long n;
+
+	for (n = 0; n < count; n++) {
+		u32 c;
+
+		unsafe_get_byte(c, src + n, efault);
+		dst[n] = c;
+		if (!c)
+			return n;
+	}
+	return count;
+efault:
+	return -EFAULT;
+}
+
+/* The length without NUL, count if there was none, -EFAULT. */
+long strncpy_from_user(char *dst, const char __user *src, long count)
+{
+	might_fault();
+	if (unlikely(count <= 0))
+		return 0;
+	if (!access_ok(src, 1))
+		return -EFAULT;
+	return do_strncpy_from_user(dst, src, min_t(unsigned long, count, TASK_SIZE_MAX - (unsigned long)src));
+}
+
+/* The length with NUL, more than n if there was none, 0 for a fault. */
+long strnlen_user(const char __user *s, long n)
+{
+	long i;
+
+	if (!access_ok(s, 1))
+		return 0;
+	for (i = 0; i < n; i++) {
+		u32 c;
+
+		unsafe_get_byte(c, s + i, efault);
+		if (!c)
+			return i + 1;
+	}
+	return n + 1;
+efault:
+	return 0;
+}
+
+char *strndup_user(const char __user *s, long n)
+{
+	long len = strnlen_user(s, n);
+	char *p;
+
+	if (!len)
+		return ERR_PTR(-EFAULT);
+	if (len > n)
+		return ERR_PTR(-EINVAL);
+	p = memdup_user(s, len);
+	if (!IS_ERR(p))
+		p[len - 1] = 0;
+	return p;
+}
+
+void *memdup_user(const void __user *src, size_t len)
+{
+	void *p = kmalloc(len, GFP_USER);
+
+	if (!p)
+		return ERR_PTR(-ENOMEM);
+	if (copy_from_user(p, src, len)) {
+		kfree(p);
+		return ERR_PTR(-EFAULT);
+	}
+	return p;
+}

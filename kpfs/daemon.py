@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The process that holds the guest and serves the tree."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kpfs.mounts import SetupError
+
+if TYPE_CHECKING:
+    import socket
+
+    from kpfs.kernel import Kernel
+
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+FUSE_DEVICE = "/dev/fuse"
+LOG_LIMIT = 1 << 20  # bytes; a longer log starts anew
+LOG_FORMAT = "%(asctime)s kpfs[%(process)d] %(levelname)s %(name)s: %(message)s"
+
+
+class Settings(NamedTuple):
+    """What the command line says of the guest and of the daemon."""
+
+    cpus: int = 2
+    quiet_guest: bool = False
+    verbose: bool = False
+    log: str = ""  # "": default_log()
+    mirror: bool = False  # a supervisor awaits the listener of a command
+
+
+class Daemon:
+    """A daemon started by start()."""
+
+    def __init__(
+        self, pid: int, ready: int, log: str, channel: socket.socket | None = None
+    ) -> None:
+        self.pid = pid
+        self.channel = channel  # to the supervisor of a command's system calls
+        self.ready = ready  # read end of the pipe that it reports through
+        self.log = log
+        self.reaped = False
+
+    def wait_ready(self) -> None:
+        """Return when the tree answers; SetupError says why it does not."""
+        with os.fdopen(self.ready, "rb") as pipe:
+            answer = pipe.read().decode(errors="replace").strip()
+        if answer != "ready":
+            os.waitpid(self.pid, 0)
+            raise SetupError(answer or f"the daemon died; see {self.log}")
+
+    def has_died(self) -> bool:
+        """Whether it ended of itself; said once."""
+        if self.reaped:
+            return False
+        self.reaped = os.waitpid(self.pid, os.WNOHANG)[0] != 0
+        return self.reaped
+
+    def stop(self) -> None:
+        """End it at once: it has nothing to save."""
+        if not self.reaped:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.reaped = True
+
+
+def default_log() -> str:
+    """Where a daemon without a terminal logs."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(cache, "kpfs", "kpfs.log")
+
+
+def check_fuse() -> None:
+    """SetupError where FUSE cannot work at all."""
+    try:
+        os.close(os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        raise SetupError(
+            f"{FUSE_DEVICE} is missing: load the module (modprobe fuse); "
+            "a container needs --device /dev/fuse"
+        ) from None
+    except OSError as error:
+        raise SetupError(
+            f"{FUSE_DEVICE}: {error.strerror}; have root allow it (chmod 666 /dev/fuse)"
+        ) from None
+
+
+def start(settings: Settings, mountpoint: str, *, die_with_parent: bool) -> Daemon:
+    """Fork a daemon that serves the tree at mountpoint."""
+    ready, report = os.pipe()
+    ours = theirs = None
+    if settings.mirror:
+        import socket
+
+        ours, theirs = socket.socketpair()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(report)
+        if theirs:
+            theirs.close()
+        return Daemon(pid, ready, settings.log or default_log(), ours)
+    status = 1
+    try:
+        os.close(ready)
+        if die_with_parent:
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
+        channel = theirs.detach() if theirs else -1
+        status = _daemon(settings, mountpoint, report, channel)
+    finally:
+        os._exit(status)
+
+
+def _prctl(option: int, argument: int | bytes) -> None:
+    ctypes.CDLL(None).prctl(option, argument, 0, 0, 0)
+
+
+class _Report:
+    """Tells the waiting parent, once, how the start went."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        # libfuse's own words on stderr are wanted in the command's one line
+        self.stderr = os.memfd_create("stderr")
+        os.dup2(self.stderr, 2)
+
+    def send(self, answer: str) -> None:
+        """Answer; from now on stderr goes to the log, as stdout does."""
+        os.dup2(1, 2)
+        os.close(self.stderr)
+        os.write(self.fd, answer.encode())
+        os.close(self.fd)
+        self.fd = -1
+
+    def fail(self, error: Exception) -> None:
+        """Say why there is no tree, if nothing was said yet."""
+        if self.fd < 0:
+            return
+        text = os.pread(self.stderr, 1 << 16, 0).decode(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        known = isinstance(error, SetupError)
+        said = lines[-1] if lines and not known else str(error)
+        self.send(said or type(error).__name__)
+
+
+def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int:
+    """The body of the child; its exit status."""
+    os.setsid()
+    os.chdir("/")
+    _take_stdio(settings)
+    _close_all_but({0, 1, 2, pipe, channel})
+    report = _Report(pipe)
+    try:
+        serve(settings, mountpoint, lambda: report.send("ready"), channel)
+    except SetupError as error:
+        report.fail(error)
+        return 2
+    except Exception as error:
+        import logging
+
+        report.fail(error)
+        logging.getLogger("kpfs").exception("the daemon failed")
+        return 1
+    return 0
+
+
+def _take_stdio(settings: Settings) -> None:
+    """Standard input from nowhere, standard output and error to the log."""
+    for number, fd in ((0, os.open(os.devnull, os.O_RDWR)), (1, _open_log(settings))):
+        os.dup2(fd, number)
+    os.dup2(1, 2)
+
+
+def _open_log(settings: Settings) -> int:
+    path = settings.log or default_log()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        fd = os.open(path, flags, 0o600)
+        if os.fstat(fd).st_size > LOG_LIMIT:
+            os.ftruncate(fd, 0)
+    except OSError as error:
+        if settings.log:
+            raise SetupError(f"{path}: {error.strerror}") from None
+        fd = os.open(os.devnull, os.O_WRONLY)
+    return fd
+
+
+def _close_all_but(kept: set[int]) -> None:
+    """Close what came from the caller, so that no pipe of his stays open."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def serve(
+    settings: Settings, mountpoint: str, ready: Callable[[], None], channel: int = -1
+) -> None:
+    """Build the kernel and serve its tree in this process until it is unmounted.
+
+    channel: a socket through which the listener for a command's system calls will come.
+    """
+    gc.disable()  # 10 ms of a start; nothing is freed before the tree answers
+    _prctl(PR_SET_NAME, b"kpfs")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # libfuse takes only these over
+    library = sys._xoptions.get("kpfs_libfuse")
+    if isinstance(library, str):
+        os.environ["FUSE_LIBRARY_PATH"] = library
+    import logging
+
+    logging.basicConfig(
+        level=logging.DEBUG if settings.verbose else logging.INFO,
+        format=LOG_FORMAT,
+        stream=sys.stderr,
+    )
+    from kpfs import fuse_ops, tree
+    from kpfs.kernel import Kernel
+
+    def answering() -> None:
+        gc.enable()
+        gc.freeze()
+        ready()
+        if channel >= 0:
+            import threading
+
+            threading.Thread(
+                target=_mirror, args=(kernel, channel), name="mirror", daemon=True
+            ).start()
+
+    kernel = Kernel(nr_cpus=settings.cpus, quiet=settings.quiet_guest)
+    try:
+        fuse_ops.mount(
+            kernel,
+            tree.build(kernel),
+            mountpoint,
+            answering,
+            fsname=source_name(os.getpid()),
+            allow_other=os.geteuid() == 0,
+        )
+    except fuse_ops.FuseUnavailable as error:
+        raise SetupError(str(error)) from None
+    finally:
+        kernel.stop()
+
+
+def _mirror(kernel: Kernel, channel: int) -> None:
+    from kpfs import mirror
+
+    mirror.serve(kernel, channel, source_name(os.getpid()))
+
+
+def source_name(pid: int) -> str:
+    """What the mount table calls the source of a tree served by process pid."""
+    return f"kpfs:{pid}"
+
+
+def served_by(source: str) -> int:
+    """The inverse of source_name(); 0 if source is none of ours."""
+    name, _, pid = source.partition(":")
+    return int(pid) if name == "kpfs" and pid.isdigit() else 0

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tracing/: kprobe_events, dynamic_events, kprobe_profile, error_log."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kpfs.files.array import ArrayFile
+from kpfs.kernel import Kernel
+from kpfs.seqfile import SeqFile, whole_lines
+
+if TYPE_CHECKING:
+    from engine.trace.dynevent import DynEventOps
+
+
+def truncates(flags: int) -> bool:
+    """Whether an open() with these flags is for writing and empties the file."""
+    return bool(flags & os.O_TRUNC) and flags & os.O_ACCMODE != os.O_RDONLY
+
+
+class DynamicEvents(SeqFile):
+    """Dynamic events of all kinds.  Kernel: dynamic_events_ops."""
+
+    kernel: Kernel
+    grows = True
+
+    def ops(self) -> DynEventOps | None:
+        """The kind that this file is about, None: all."""
+        return None
+
+    def opened(self, flags: int) -> None:
+        """O_TRUNC deletes the events; EBUSY, and none is, if one is in use."""
+        if truncates(flags):
+            self.kernel.trace.release_all(self.ops())
+
+    def show(self) -> str:
+        return self.kernel.trace.show(self.ops())
+
+    def store(self, data: bytes) -> int:
+        data = whole_lines(data)
+        self.kernel.trace.run_commands(data, self.ops())
+        return len(data)
+
+
+class KprobeEvents(DynamicEvents):
+    """Kprobe events.  Kernel: kprobe_events_ops."""
+
+    def ops(self) -> DynEventOps | None:
+        return self.kernel.kprobe_events
+
+
+class KprobeProfile(SeqFile):
+    """Hits and misses of each kprobe event.  Kernel: probes_profile_seq_show()."""
+
+    kernel: Kernel
+    grows = True
+
+    def show(self) -> str:
+        return self.kernel.kprobe_events.profile()
+
+
+class ErrorLog(ArrayFile, SeqFile):
+    """The last parse errors; writes are taken and ignored.
+
+    Kernel: tracing_err_log_fops
+    """
+
+    kernel: Kernel
+
+    def opened(self, flags: int) -> None:
+        super().opened(flags)
+        if truncates(flags):
+            self.tr.err_log.clear()
+
+    def show(self) -> str:
+        return self.tr.err_log.text()
+
+    def store(self, data: bytes) -> None:
+        """Ignored."""

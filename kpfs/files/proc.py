@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kallsyms, and kmsg."""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TYPE_CHECKING
+
+from engine.errors import KernelError
+from kpfs.kernel import Kernel
+from kpfs.node import File, Handle
+from kpfs.seqfile import SeqFile
+
+if TYPE_CHECKING:
+    from guest.klog import LogRecord
+
+LOG_LINE_MAX = 1024 - 32
+DEFAULT_LEVEL = 4  # KERN_WARNING
+_PREFIX = re.compile(rb"<([0-9]+)>")
+_UNPRINTABLE = re.compile(rb"[^ -~]|\\")
+
+
+class Kallsyms(SeqFile):
+    """All symbols of the guest.  Kernel: s_show() in kernel/kallsyms.c."""
+
+    kernel: Kernel
+    blksize = 1024
+
+    def show(self) -> str:
+        return "".join(
+            [
+                f"{s.addr:016x} {s.type} {s.name}"
+                + (f"\t[{s.module}]\n" if s.module else "\n")
+                for s in self.kernel.guest.symbols()
+            ]
+        )
+
+
+class KmsgHandle(Handle):
+    """One reader of the kernel log; each read gives one record.
+
+    Kernel: devkmsg_read()
+    """
+
+    def __init__(self, file: File, flags: int, pid: int) -> None:
+        super().__init__(file, flags, pid)
+        self.seq = 0
+        self.pending: list[LogRecord] = []  # newest first
+
+    def fill(self) -> None:
+        if not self.pending:
+            kernel: Kernel = self.file.kernel
+            self.pending = kernel.guest.kernel_log(self.seq)[::-1]
+
+    def ready(self) -> bool:
+        self.fill()
+        return bool(self.pending)
+
+    def read(self, size: int, offset: int) -> bytes:
+        self.fill()
+        if not self.pending:
+            raise KernelError(errno.EAGAIN, "no more records")
+        record = self.pending[-1]
+        text = _UNPRINTABLE.sub(lambda c: b"\\x%02x" % c[0][0], bytes(record.text))
+        priority = record.facility << 3 | record.level
+        line = b"%d,%d,%d,-;%s\n" % (
+            priority,
+            record.seq,
+            record.ts_nsec // 1000,
+            text,
+        )
+        self.pending.pop()
+        self.seq = record.seq + 1
+        if len(line) > size:
+            raise KernelError(errno.EINVAL, "the record does not fit")
+        return line
+
+
+class Kmsg(File):
+    """The kernel log, and a way to write into it.  Kernel: kmsg_fops."""
+
+    kernel: Kernel
+    nonseekable = True
+
+    def store(self, data: bytes) -> None:
+        """``<N>TEXT``: one line of level N modulo 8."""
+        if len(data) > LOG_LINE_MAX:
+            raise KernelError(errno.EINVAL, "the line is too long")
+        text = data.split(b"\0", 1)[0]
+        level = DEFAULT_LEVEL
+        prefix = _PREFIX.match(text)
+        if prefix:
+            level = int(prefix[1]) & 7
+            text = text[prefix.end() :]
+        self.kernel.guest.printk(level, text.decode("utf-8", "replace"))
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return KmsgHandle(self, flags, pid)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tracing/: tracers, the functions and tasks that they trace, saved names of tasks."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from engine.errors import KernelError
+from kpfs.files.array import ArrayFile
+from kpfs.files.dynevents import truncates
+from kpfs.kernel import Kernel
+from kpfs.kstrto import kstrtoul
+from kpfs.node import Handle
+from kpfs.seqfile import SeqFile, SeqHandle, ValueFile
+
+if TYPE_CHECKING:
+    from engine.ktypes import KAddr
+    from engine.trace.pids import PidSet
+
+TRACER_NAME_MAX = 100
+FILTER_BUF_SIZE = 1024
+BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
+ALL_ENABLED = "#### all functions enabled ####\n"
+NONE_DISABLED = "#### no functions disabled ####\n"
+CMDLINES_MAX = 32768
+
+
+class CurrentTracer(ArrayFile, ValueFile):
+    """The tracer.  Kernel: set_tracer_fops."""
+
+    def show(self) -> str:
+        return f"{self.tr.current_tracer}\n"
+
+    def store(self, data: bytes) -> None:
+        name = data[:TRACER_NAME_MAX].split(b"\0", 1)[0].strip(BLANKS)
+        self.tr.set_tracer(name.decode("latin-1"))
+
+
+class AvailableTracers(SeqFile):
+    """Kernel: show_traces_fops"""
+
+    def show(self) -> str:
+        from engine.trace.array import TRACERS
+
+        return " ".join(TRACERS) + "\n"
+
+
+class AvailableFunctions(SeqFile):
+    """Functions that can be traced.  Kernel: ftrace_avail_fops."""
+
+    kernel: Kernel
+
+    def show(self) -> str:
+        return "".join(f.text() for f in self.kernel.trace.traced_functions.all())
+
+
+class FunctionFilter(ArrayFile, SeqFile):
+    """set_ftrace_filter.  What is written takes effect when the file is closed.
+
+    Kernel: ftrace_filter_fops
+    """
+
+    kernel: Kernel
+    empty = ALL_ENABLED
+    write_moves: int | None = None
+
+    def get(self) -> set[KAddr]:
+        return self.tr.function.filter
+
+    def set(self, chosen: set[KAddr]) -> None:
+        self.tr.function.filter = chosen
+        self.tr.function.update()
+
+    def show(self) -> str:
+        chosen = self.get()
+        if not chosen:
+            return self.empty
+        return self.kernel.trace.traced_functions.text(chosen)
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return FilterHandle(self, flags, pid, truncates(flags))
+
+
+class FunctionNotrace(FunctionFilter):
+    """set_ftrace_notrace.  Kernel: ftrace_notrace_fops"""
+
+    empty = NONE_DISABLED
+
+    def get(self) -> set[KAddr]:
+        return self.tr.function.notrace
+
+    def set(self, chosen: set[KAddr]) -> None:
+        self.tr.function.notrace = chosen
+        self.tr.function.update()
+
+
+class StackTraceFilter(FunctionFilter):
+    """stack_trace_filter: kept for the stack tracer, which is never on.
+
+    Kernel: stack_trace_filter_fops
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self.chosen: set[KAddr] = set()
+
+    def get(self) -> set[KAddr]:
+        return self.chosen
+
+    def set(self, chosen: set[KAddr]) -> None:
+        self.chosen = chosen
+
+
+class FilterHandle(SeqHandle):
+    """An open set_ftrace_filter.  Kernel: struct ftrace_iterator"""
+
+    file: FunctionFilter
+
+    def __init__(self, file: FunctionFilter, flags: int, pid: int, new: bool) -> None:
+        super().__init__(file, flags, pid)
+        self.chosen = set() if new else set(file.get())
+        self.changed = new
+
+    def write(self, data: bytes, offset: int) -> int:
+        """Take the first word; the bytes consumed.  Kernel: ftrace_regex_write()"""
+        from engine.trace.function import filter_word
+        from engine.trace.kstr import trace_get_user
+
+        self.tell(offset, self.append)
+        if not data:
+            return 0
+        word, used = trace_get_user(data, FILTER_BUF_SIZE)
+        if word:
+            filter_word(self.file.kernel.trace.traced_functions, self.chosen, word)
+            self.changed = True
+        return used
+
+    def release(self) -> None:
+        """Kernel: ftrace_regex_release()"""
+        if self.changed:
+            self.file.set(self.chosen)
+        super().release()
+
+
+class PidFile(ArrayFile, SeqFile):
+    """A list of tasks."""
+
+    empty = ""
+    write_moves: int | None = None
+
+    def pids(self) -> PidSet:
+        raise NotImplementedError
+
+    def write(self, data: bytes | None) -> int:
+        raise NotImplementedError
+
+    def opened(self, flags: int) -> None:
+        super().opened(flags)
+        if truncates(flags):
+            self.write(None)
+
+    def show(self) -> str:
+        return self.pids().text(self.empty)
+
+    def store(self, data: bytes) -> int:
+        return self.write(data)
+
+
+class SetEventPid(PidFile):
+    """The tasks whose events are recorded.  Kernel: ftrace_set_event_pid_fops."""
+
+    def pids(self) -> PidSet:
+        return self.tr.event_pids
+
+    def write(self, data: bytes | None) -> int:
+        return self.tr.set_event_pids(self.pids(), data)
+
+
+class SetEventNotracePid(SetEventPid):
+    """The tasks whose events are not.  Kernel: ftrace_set_event_notrace_pid_fops."""
+
+    def pids(self) -> PidSet:
+        return self.tr.event_no_pids
+
+
+class SetFtracePid(PidFile):
+    """The tasks whose functions are traced.  Kernel: ftrace_pid_fops."""
+
+    empty = "no pid\n"
+
+    def pids(self) -> PidSet:
+        return self.tr.function.pids
+
+    def write(self, data: bytes | None) -> int:
+        return self.tr.function.set_pids(self.pids(), data)
+
+
+class SetFtraceNotracePid(SetFtracePid):
+    """The tasks whose functions are not.  Kernel: ftrace_no_pid_fops."""
+
+    def pids(self) -> PidSet:
+        return self.tr.function.no_pids
+
+
+class SavedCmdlines(SeqFile):
+    """Names of tasks.  Kernel: tracing_saved_cmdlines_fops."""
+
+    kernel: Kernel
+
+    def show(self) -> str:
+        names = self.kernel.trace.runtime.cmdlines()
+        return "".join(f"{pid} {comm}\n" for pid, comm in names)
+
+
+class SavedCmdlinesSize(ValueFile):
+    """How many names have a place; a power of two.
+
+    Kernel: tracing_saved_cmdlines_size_fops
+    """
+
+    kernel: Kernel
+
+    def show(self) -> str:
+        return f"{self.kernel.trace.runtime.nr_cmdlines}\n"
+
+    def store(self, data: bytes) -> None:
+        size = kstrtoul(data, 10)
+        if not 0 < size <= CMDLINES_MAX:
+            raise KernelError(errno.EINVAL, f"{size} names")
+        self.kernel.trace.runtime.resize_cmdlines(size)
+
+
+class PrintkFormats(SeqFile):
+    """Formats of trace_printk(), which nothing in the guest calls.
+
+    Kernel: ftrace_formats_fops
+    """
+
+    def show(self) -> str:
+        return ""

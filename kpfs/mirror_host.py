@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a process of the host has: its memory, descriptors and files, by way of /proc.
+
+All of it is for a process that waits in a system call.  Nothing here takes the kernel's
+lock: a look at a path may lead into the mount, which is served under it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+PAGE_SIZE = 4096
+STRING_CHUNK = 256
+PATH_MAX = 4096
+AT_FDCWD = -100
+_OPEN = os.O_RDONLY | os.O_CLOEXEC
+
+
+class HostFile(NamedTuple):
+    """What a path or descriptor leads to; mode 0: nothing."""
+
+    mode: int
+    in_tree: bool
+
+
+NOTHING = HostFile(0, False)
+
+
+class Tree(NamedTuple):
+    """A place where the mount's files lie, and the st_dev that they have."""
+
+    path: str
+    device: int
+
+
+class Host:
+    """Reads /proc.  ``trees`` are the places at which the mount's files lie."""
+
+    def __init__(self, trees: Iterable[Tree]) -> None:
+        trees = list(trees)
+        self._trees = tuple(os.fsencode(tree.path.rstrip("/") + "/") for tree in trees)
+        self._devices = {tree.device for tree in trees}
+        self._proc = os.stat("/proc").st_dev
+        self._memory: dict[int, int] = {}  # pid -> descriptor of /proc/PID/mem
+
+    # ---- memory
+    def forget(self, pid: int) -> None:
+        """The process has another memory from now on, or none."""
+        fd = self._memory.pop(pid, -1)
+        if fd >= 0:
+            os.close(fd)
+
+    def _pread(self, pid: int, size: int, addr: int) -> bytes:
+        fd = self._memory.get(pid, -1)
+        for attempt in (0, 1):
+            try:
+                if fd < 0:
+                    fd = self._memory[pid] = os.open(f"/proc/{pid}/mem", _OPEN)
+                data = os.pread(fd, size, addr)
+                if data:
+                    return data
+            except (OSError, OverflowError):
+                pass
+            if not attempt:  # what is open may be the memory before an exec
+                self.forget(pid)
+                fd = -1
+        return b""
+
+    def read(self, pid: int, addr: int, size: int) -> bytes:
+        """As much of that as can be read."""
+        data = b""
+        while len(data) < size:
+            start = addr + len(data)
+            part = min(size - len(data), PAGE_SIZE - start % PAGE_SIZE)
+            got = self._pread(pid, part, start)
+            data += got
+            if len(got) < part:
+                break
+        return data
+
+    def string(self, pid: int, addr: int, limit: int = PATH_MAX) -> bytes | None:
+        """A string without its NUL; None where there is no memory or no end."""
+        data = b""
+        while len(data) < limit:
+            start = addr + len(data)
+            size = min(STRING_CHUNK, PAGE_SIZE - start % PAGE_SIZE)
+            got = self._pread(pid, size, start)
+            text, end, _ = got.partition(b"\0")
+            data += text
+            if end:
+                return data
+            if not got:
+                return None
+        return None
+
+    def pointers(self, pid: int, addr: int, limit: int) -> list[int]:
+        """An array of pointers up to its NULL."""
+        found: list[int] = []
+        while len(found) < limit:
+            raw = self.read(pid, addr + 8 * len(found), 128)
+            if len(raw) < 8:
+                break
+            for (word,) in struct.iter_unpack("<Q", raw[: len(raw) & ~7]):
+                if not word:
+                    return found
+                found.append(word)
+        return found[:limit]
+
+    # ---- paths
+    def in_tree(self, path: bytes) -> bool:
+        """Whether an absolute path is one of the mount's."""
+        if b"/." in path or b"//" in path:
+            path = os.path.normpath(path)
+        return (path + b"/").startswith(self._trees)
+
+    def cwd(self, pid: int) -> bytes:
+        """The working directory."""
+        return _readlink(f"/proc/{pid}/cwd") or b"/"
+
+    def file(self, pid: int, dirfd: int, path: bytes, follow: bool) -> HostFile:
+        """What a path leads to."""
+        if path.startswith(b"/"):
+            place = b"/proc/%d/root%s" % (pid, path)
+        elif dirfd == AT_FDCWD:
+            place = b"/proc/%d/cwd/%s" % (pid, path)
+        else:
+            place = b"/proc/%d/fd/%d/%s" % (pid, dirfd, path)
+        try:
+            st = os.stat(place, follow_symlinks=follow)
+        except (OSError, ValueError):
+            return NOTHING
+        return HostFile(st.st_mode, st.st_dev in self._devices)
+
+    # ---- descriptors
+    def fd_path(self, pid: int, fd: int) -> bytes | None:
+        """What the descriptor is of; None: it is not open."""
+        return _readlink(f"/proc/{pid}/fd/{fd}")
+
+    def free_fds(self, pid: int, count: int) -> list[int]:
+        """The numbers that the next new descriptors will have; [] if unknown."""
+        try:
+            used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+        except OSError:
+            return []
+        free: list[int] = []
+        fd = 0
+        while len(free) < count:
+            if fd not in used:
+                free.append(fd)
+            fd += 1
+        return free
+
+    def bytes_left(self, pid: int, fd: int, count: int, pos: int | None) -> int:
+        """How many of count bytes a read will get, as far as one can tell.
+
+        pos: where it reads; None: at the descriptor's position.
+        """
+        place = f"/proc/{pid}/fd/{fd}"
+        try:
+            st = os.stat(place)
+            if not stat.S_ISREG(st.st_mode):
+                return count
+            if pos is None:
+                pos = _position(pid, fd)
+        except (OSError, ValueError):
+            return count
+        if st.st_dev == self._proc:  # no size; what there is comes at once
+            return 0 if pos else count
+        return min(count, max(0, st.st_size - pos))
+
+    # ---- processes
+    def uid(self, pid: int) -> int:
+        """Effective uid as /proc shows it; 0 if the process is gone."""
+        try:
+            return os.stat(f"/proc/{pid}").st_uid
+        except OSError:
+            return 0
+
+    def creator(self, pid: int) -> int:
+        """The process that made this thread or process; 0 if it is gone."""
+        status = _status(pid)
+        if not status:
+            return 0
+        leader = int(status[b"Tgid"])
+        return leader if leader != pid else int(status[b"PPid"])
+
+    def catches(self, pid: int, number: int) -> bool:
+        """Whether the process has a handler for a signal."""
+        caught = _status(pid).get(b"SigCgt", b"0")
+        return bool(int(caught, 16) >> (number - 1) & 1)
+
+    def sleeps(self, pid: int) -> bool:
+        """Whether it is not running, or not there."""
+        return _status(pid).get(b"State", b"Z")[:1] != b"R"
+
+    def close(self) -> None:
+        """Close what is held open."""
+        for pid in list(self._memory):
+            self.forget(pid)
+
+
+def trees_of(source: str) -> list[Tree]:
+    """The places where file systems of that source are mounted here."""
+    found = []
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
+        for line in f:
+            left, _, right = line.partition(" - ")
+            if right.split()[1] != source:
+                continue
+            words = left.split()
+            major, _, minor = words[2].partition(":")
+            path = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), words[4])
+            found.append(Tree(path, os.makedev(int(major), int(minor))))
+    return found
+
+
+def _readlink(path: str) -> bytes | None:
+    try:
+        return os.readlink(path.encode())
+    except OSError:
+        return None
+
+
+def _position(pid: int, fd: int) -> int:
+    info = os.open(f"/proc/{pid}/fdinfo/{fd}", _OPEN)
+    try:
+        return int(os.read(info, 64).split()[1])  # pos:\tNUMBER
+    finally:
+        os.close(info)
+
+
+def _status(pid: int) -> dict[bytes, bytes]:
+    """The lines of /proc/PID/status; empty if the process is gone."""
+    try:
+        status = os.open(f"/proc/{pid}/status", _OPEN)
+    except OSError:
+        return {}
+    try:
+        lines = os.read(status, 4096).splitlines()
+    except OSError:
+        return {}
+    finally:
+        os.close(status)
+    return {key: value.strip() for key, _, value in (x.partition(b":") for x in lines)}

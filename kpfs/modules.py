@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What guest modules have to do with the engine: their probes, and those in their text.
+
+Nothing of the engine is built before a module asks for it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.guest_api import GuestApi
+    from kpfs.kernel import Kernel
+
+API_CALLS = range(0x40)  # engine.guest_api.CALLS
+
+
+class ModuleSupport:
+    """Serves the kprobes API of modules, tells the engine of their coming and going.
+
+    Context: control, lock held.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        kernel.guest.control.register(API_CALLS, self._serve)
+        kernel.guest.modules.notifiers.append(self._notify)
+        kernel.guest.modules.keep_init_names = self._ftrace_in_use
+
+    @cached_property
+    def api(self) -> GuestApi:
+        from engine.guest_api import GuestApi
+
+        return GuestApi(lambda: self._kernel.state)
+
+    def _serve(self, number: int, first: int, second: int) -> int:
+        return self.api.serve(number, first, second)
+
+    def _notify(self, state: str, module: str) -> None:
+        """Kernel: kprobe_module_nb, trace_kprobe_module_nb"""
+        st, kprobe_events = self._kernel.parts_built()
+        if st is None:
+            return
+        from engine.register import kprobes_module_callback
+        from engine.state import ModuleState
+
+        kprobes_module_callback(st, ModuleState[state], module)
+        if state == "COMING" and kprobe_events is not None:
+            kprobe_events.module_coming(module)
+        if "api" in self.__dict__:
+            self.api.sync_flags()
+
+    def _ftrace_in_use(self) -> bool:
+        """Whether a call stands over any entry nop.  Kernel: ftrace_ops_list"""
+        st, _ = self._kernel.parts_built()
+        if st is None or st.kprobes_all_disarmed:
+            return False
+        from engine.kprobe import kprobe_disabled, kprobe_ftrace
+
+        return any(
+            kprobe_ftrace(p) and not kprobe_disabled(p) for p in st.table_entries()
+        )

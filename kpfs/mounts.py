@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Mounts and namespaces of the host, by the system calls themselves.
+
+Document: mount(2), unshare(2), user_namespaces(7), proc_pid_mountinfo(5).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+from typing import NamedTuple
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
+MS_RELATIME = 1 << 21
+MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+ST_RELATIME = 4096  # the one flag of statvfs(3) whose MS_ value differs
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class SetupError(Exception):
+    """What the user must mend first: one line that says cause and remedy."""
+
+
+class MountEntry(NamedTuple):
+    """A line of /proc/self/mountinfo."""
+
+    target: str
+    fstype: str
+    source: str
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+
+
+def mount(
+    source: str, target: str, fstype: str = "", flags: int = 0, data: str = ""
+) -> None:
+    """mount(2)."""
+    _check(
+        _libc.mount(
+            os.fsencode(source),
+            os.fsencode(target),
+            fstype.encode(),
+            ctypes.c_ulong(flags),
+            data.encode(),
+        ),
+        target,
+    )
+
+
+def umount(target: str, flags: int = 0) -> None:
+    """umount2(2)."""
+    _check(_libc.umount2(os.fsencode(target), flags | UMOUNT_NOFOLLOW), target)
+
+
+def bind(source: str, target: str) -> None:
+    """Make source, a file or a directory with its mounts, appear at target."""
+    mount(source, target, "", MS_BIND | MS_REC)
+
+
+def make_read_only(target: str) -> None:
+    """Refuse writes below target in this mount namespace."""
+    bind(target, target)
+    flags = os.statvfs(target).f_flag
+    # flags that a user namespace may not clear must be said again
+    kept = flags & (MS_NOSUID | MS_NODEV | MS_NOEXEC | 1024 | 2048)
+    if flags & ST_RELATIME:
+        kept |= MS_RELATIME
+    mount("", target, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+
+
+def unshare(flags: int) -> None:
+    """unshare(2); CLONE_NEWUSER wants a process of one thread."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def mount_at(path: str) -> MountEntry | None:
+    """The mount that covers the directory path, None if it is no mount point."""
+    target = os.path.realpath(path)
+    found = None
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
+        for line in f:
+            left, _, right = line.partition(" - ")
+            if _unescape(left.split()[4]) == target:
+                fstype, source = right.split()[:2]
+                found = MountEntry(target, fstype, _unescape(source))
+    return found
+
+
+def _unescape(word: str) -> str:
+    """Undo the octal escapes of mountinfo (space, tab, newline, backslash)."""
+    return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), word)
+
+
+def is_dead(path: str) -> bool:
+    """Whether a FUSE mount lies at path whose daemon is gone."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+    return False
+
+
+def provide_directory(path: str) -> None:
+    """Make path exist where its file system (sysfs, procfs) does not let one create it.
+
+    Its parent is covered by a tmpfs into which all that was there is bound.
+    """
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    below = os.open(parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        old = f"/proc/self/fd/{below}"
+        with os.scandir(old) as entries:
+            names = [(e.name, e.is_dir(follow_symlinks=False)) for e in entries]
+        mount("tmpfs", parent, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
+        for name, is_dir in names:
+            _carry_over(f"{old}/{name}", f"{parent}/{name}", is_dir)
+        os.mkdir(path)
+    finally:
+        os.close(below)
+
+
+def _carry_over(old: str, new: str, is_dir: bool) -> None:
+    if os.path.islink(old):
+        os.symlink(os.readlink(old), new)
+        return
+    if is_dir:
+        os.mkdir(new)
+    else:
+        os.close(os.open(new, os.O_CREAT | os.O_WRONLY, 0o444))
+    bind(old, new)

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs run``: a command that finds the tree at the kernel's real paths.
+
+A user namespace (for root too: there no real tracefs or module can get in the way) and
+a mount namespace hold it all; nothing is left when the last process in them ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kpfs import mounts
+from kpfs.daemon import Daemon, Settings, check_fuse, start
+from kpfs.mounts import SetupError
+
+if TYPE_CHECKING:
+    from kpfs.keeper import Filter
+
+DEBUGFS = "/sys/kernel/debug"
+TREE = f"{DEBUGFS}/kpfs"  # the whole tree; KPFS in the environment of the command
+# the first line of the mount table that looks like tracefs is the one that tools take
+BINDS = (
+    ("tracing", "/sys/kernel/tracing"),
+    ("tracing", f"{DEBUGFS}/tracing"),
+    ("kprobes", f"{DEBUGFS}/kprobes"),
+    ("sys/debug", "/proc/sys/debug"),
+    ("kallsyms", "/proc/kallsyms"),
+    ("modules", "/proc/modules"),
+    ("kmsg", "/dev/kmsg"),
+)
+# signals for the command; those of the terminal reach it without our help
+FORWARDED = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+SI_KERNEL = 0x80
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+
+
+def run(settings: Settings, command: Sequence[str]) -> int:
+    """Run command (a shell if empty) over a new tree: its exit status."""
+    check_fuse()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    privileged = os.geteuid() == 0
+    enter_namespaces()
+    prepare_mount_points(privileged)
+    daemon = start(settings, TREE, die_with_parent=True)
+    daemon.wait_ready()
+    try:
+        bind_tree()
+        shell = os.environ.get("SHELL") or "/bin/sh"
+        return supervise(command or [shell], daemon, _filter(daemon))
+    finally:
+        daemon.stop()
+
+
+def enter_namespaces() -> None:
+    """Move this process into namespaces of its own, as root of them."""
+    uid, gid = os.geteuid(), os.getegid()
+    writer = _MapWriter() if uid == 0 else None
+    try:
+        mounts.unshare(mounts.CLONE_NEWUSER | mounts.CLONE_NEWNS)
+        if writer is None or not writer.write():
+            _write("/proc/self/setgroups", "deny")
+            _write("/proc/self/uid_map", f"0 {uid} 1")
+            _write("/proc/self/gid_map", f"0 {gid} 1")
+        mounts.mount("", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
+    except OSError as error:
+        raise SetupError(_why_no_namespace(error)) from None
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _why_no_namespace(error: OSError) -> str:
+    """Cause and remedy for a refused namespace."""
+    if error.errno == errno.ENOSPC:
+        remedy = "sysctl user.max_user_namespaces is too low"
+    elif os.path.exists("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"):
+        remedy = "try sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    elif os.path.exists("/proc/sys/kernel/unprivileged_userns_clone"):
+        remedy = "try sysctl kernel.unprivileged_userns_clone=1"
+    else:
+        remedy = "a container needs --cap-add SYS_ADMIN"
+    return f"no user and mount namespace ({error.strerror}): {remedy}; or 'kpfs mount'"
+
+
+class _MapWriter:
+    """A process that stays outside and maps all ids of root one to one.
+
+    From inside only one id could be mapped, and files of all others would be nobody's.
+    """
+
+    def __init__(self) -> None:
+        parent = os.getpid()
+        go, self.start = os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(go)
+            return
+        status = 1
+        try:
+            os.close(self.start)
+            if os.read(go, 1):
+                for name in ("uid_map", "gid_map"):
+                    _write(f"/proc/{parent}/{name}", self.identity(name))
+                status = 0
+        finally:
+            os._exit(status)
+
+    @staticmethod
+    def identity(name: str) -> str:
+        """A map of every id that exists here to itself."""
+        with open(f"/proc/self/{name}", encoding="ascii") as f:
+            ranges = [line.split() for line in f]
+        return "".join(f"{first} {first} {count}\n" for first, _, count in ranges)
+
+    def write(self) -> bool:
+        """Let it write the maps; whether it could."""
+        os.write(self.start, b"g")
+        return os.waitpid(self.pid, 0)[1] == 0
+
+    def close(self) -> None:
+        os.close(self.start)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def prepare_mount_points(privileged: bool) -> None:
+    """An empty debugfs with room for the tree, and directories to bind over."""
+    try:
+        if privileged:
+            # the real root could still write the host's switches
+            mounts.make_read_only("/proc/sys")
+        for path in ("/proc/sys/debug", "/sys/kernel/tracing", DEBUGFS):
+            mounts.provide_directory(path)
+        flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
+        mounts.mount("debugfs", DEBUGFS, "tmpfs", flags, "mode=700")
+        for name in ("kpfs", "kprobes", "tracing"):
+            os.mkdir(f"{DEBUGFS}/{name}", 0o700)
+    except OSError as error:
+        raise SetupError(
+            f"{error.filename}: {error.strerror}: /proc and /sys must be mounted"
+        ) from None
+
+
+def bind_tree() -> None:
+    """Show the parts of the tree where the kernel has them."""
+    for name, target in BINDS:
+        # this host may have no such file, and procfs lets nobody make one
+        try:
+            mounts.bind(f"{TREE}/{name}", target)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise SetupError(f"{target}: {error.strerror}") from None
+
+
+def _filter(daemon: Daemon) -> Filter | None:
+    """What reports the command's system calls to the daemon, if it wants to know."""
+    if daemon.channel is None:
+        return None
+    from kpfs.keeper import Filter
+
+    return Filter(daemon.channel, daemon.pid)
+
+
+def supervise(
+    command: Sequence[str], daemon: Daemon, calls: Filter | None = None
+) -> int:
+    """Run command; pass signals on to it; its status as a shell would give it."""
+    watched = {*FORWARDED, signal.SIGCHLD}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    pid = os.fork()
+    if pid == 0:
+        _exec(command, mask, calls)
+    try:
+        if calls:
+            calls.hand_over()
+        return _await(pid, watched, daemon)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _await(pid: int, watched: set[signal.Signals], daemon: Daemon) -> int:
+    while True:
+        info = signal.sigwaitinfo(watched)
+        if info.si_signo != signal.SIGCHLD:
+            if info.si_code != SI_KERNEL:
+                os.kill(pid, info.si_signo)
+            continue
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return _exit_status(status)
+        if daemon.has_died():
+            _say(f"the daemon died; see {daemon.log}")
+
+
+def _exit_status(status: int) -> int:
+    if os.WIFSIGNALED(status):
+        return 128 + os.WTERMSIG(status)
+    return os.WEXITSTATUS(status)
+
+
+def _exec(
+    command: Sequence[str], mask: set[int | signal.Signals], calls: Filter | None
+) -> None:
+    """Become the command, with the signals as we found them."""
+    status = NOT_FOUND
+    try:
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+            signal.signal(number, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        environment = {**os.environ, "KPFS": TREE, **_module_tools()}
+        if calls:
+            calls.install()
+        os.execvpe(command[0], list(command), environment)
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            status = NOT_EXECUTABLE
+        _say(f"{command[0]}: {error.strerror}")
+    finally:
+        os._exit(status)
+
+
+def _module_tools() -> dict[str, str]:
+    """Environment in which insmod and its kin are those of kpfs/bin."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
+    path = os.environ.get("PATH", os.defpath)
+    return {"PATH": f"{folder}:{path}", "KPFS_PYTHON": sys.executable}
+
+
+def _say(text: str) -> None:
+    print(f"kpfs: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel's ways to read and write a file: whole texts, values, sysctls, records."""
+
+from __future__ import annotations
+
+import errno
+
+from engine.errors import KernelError
+from kpfs.kstrto import proc_dointvec_minmax
+from kpfs.node import PROC_SYS, File, Handle, encode
+
+# What FUSE puts into one request; a longer write comes in pieces of this size.
+MAX_WRITE = 131072
+
+
+class SeqFile(File):
+    """A text of lines, as of the time when its reading began."""
+
+    write_moves: int | None = 0
+    grows = False  # who has read all of it gets the records that are added
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return SeqHandle(self, flags, pid)
+
+
+class SeqHandle(Handle):
+    """The text is made at the first read and after a seek, then kept.
+
+    Kernel: seq_read(), seq_lseek()
+    """
+
+    file: SeqFile
+    text: bytes | None = None
+    pos = 0  # what follows in text
+
+    def read(self, size: int, offset: int) -> bytes:
+        offset = self.tell(offset)
+        if self.text is None or offset == 0 or offset != self.pos:
+            self.text = encode(self.file.show())
+        elif self.file.grows and offset == len(self.text):
+            records = self.text.count(b"\n")
+            self.text += b"".join(
+                encode(self.file.show()).splitlines(keepends=True)[records:]
+            )
+        data = self.text[offset : offset + size]
+        self.pos = offset + len(data)
+        return data
+
+    def seek_end(self) -> None:
+        raise KernelError(errno.EINVAL, "seq_file knows no end")
+
+
+class ValueHandle(Handle):
+    """The text is made afresh for each read.  Kernel: simple_read_from_buffer()."""
+
+    def read(self, size: int, offset: int) -> bytes:
+        offset = self.tell(offset)
+        return encode(self.file.show())[offset : offset + size]
+
+
+class ValueFile(File):
+    """A short value; where a write is made does not matter."""
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return ValueHandle(self, flags, pid)
+
+
+class OnceHandle(ValueHandle):
+    """Gives the value to a read from the start, and nothing to a second one."""
+
+    def read(self, size: int, offset: int) -> bytes:
+        return b"" if self.tell(offset) else super().read(size, offset)
+
+
+class SysctlHandle(Handle):
+    """Reads and writes only from the start.  Kernel: proc_dointvec_minmax()."""
+
+    def read(self, size: int, offset: int) -> bytes:
+        offset = self.tell(offset)
+        return b"" if offset else encode(self.file.show())[:size]
+
+    def write(self, data: bytes, offset: int) -> int:
+        if self.tell(offset, self.append):
+            return len(data)  # sysctl_writes_strict: dropped, but not refused
+        taken = self.file.store(data)
+        return len(data) if taken is None else taken
+
+
+class Sysctl(File):
+    """An integer below /proc/sys."""
+
+    fs = PROC_SYS
+    blksize = 1024
+    low = 0
+    high = 1
+
+    def get(self) -> int:
+        raise NotImplementedError
+
+    def set(self, value: int) -> None:
+        raise NotImplementedError
+
+    def show(self) -> str:
+        return f"{self.get()}\n"
+
+    def store(self, data: bytes) -> int:
+        value, used = proc_dointvec_minmax(data, self.low, self.high)
+        self.set(value)
+        return used
+
+    def truncate(self, size: int) -> None:
+        """The size stays 0."""
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return SysctlHandle(self, flags, pid)
+
+
+def whole_lines(data: bytes) -> bytes:
+    """What to take of a write of lines: all of it, if FUSE has not cut it.
+
+    A write longer than MAX_WRITE comes in pieces.  Of a piece that ends within a line
+    its whole lines are taken; the caller then repeats the rest, as after any short
+    write.
+    """
+    if len(data) < MAX_WRITE or b"\n" not in data:
+        return data
+    return data[: data.rindex(b"\n") + 1]

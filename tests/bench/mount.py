@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whole commands: the cold start, operations on a mount, and what it costs idle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.bench.row import Row, medians
+from tests.harness import Kpfs, daemon_of
+
+OPERATIONS = 300  # in one measurement
+IDLE_SECONDS = 5
+LIST = "/sys/kernel/debug/kprobes/list"
+
+
+def cold_start(repeats: int) -> Iterator[Row]:
+    """``kpfs run -- cat LIST``, from nothing to nothing."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = Kpfs(Path(scratch)).command("run", "--", "cat", LIST)
+
+        def run() -> None:
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+        run()
+        (taken,) = medians([run], max(repeats, 7))
+        yield Row("cold_start", taken, "s", 0.35)
+
+
+def read(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    while os.read(fd, 65536):
+        pass
+    os.close(fd)
+
+
+def write(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    os.write(fd, data)
+    os.close(fd)
+
+
+def repeatedly(
+    function: Callable[..., object], *arguments: object
+) -> Callable[[], None]:
+    """So many calls of function, as one."""
+
+    def run() -> None:
+        for _ in range(OPERATIONS):
+            function(*arguments)
+
+    return run
+
+
+def operations(repeats: int) -> Iterator[Row]:
+    """Microseconds of open-read-close, open-write-close and stat on a mount."""
+    with tempfile.TemporaryDirectory() as scratch:
+        kpfs = Kpfs(Path(scratch))
+        enabled = kpfs.mount("--quiet-guest") / "kprobes/enabled"
+        reading, writing, stating = medians(
+            [
+                repeatedly(read, enabled),
+                repeatedly(write, enabled, b"1"),
+                repeatedly(os.stat, enabled),
+            ],
+            repeats,
+        )
+        kpfs.finish()
+    unit = 1e6 / OPERATIONS
+    yield Row("mount_open_read_close", reading * unit, "us")
+    yield Row("mount_open_write_close", writing * unit, "us")
+    yield Row("mount_stat", stating * unit, "us")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(pid: int) -> float:
+    """Resident memory in MB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def idle(_repeats: int) -> Iterator[Row]:
+    """An idle mount, with its background tasks."""
+    with tempfile.TemporaryDirectory() as scratch:
+        kpfs = Kpfs(Path(scratch))
+        daemon = daemon_of(kpfs.mount())
+        time.sleep(1)
+        before = cpu_seconds(daemon)
+        time.sleep(IDLE_SECONDS)
+        used = (cpu_seconds(daemon) - before) / IDLE_SECONDS * 100
+        yield Row("idle_cpu", used, "%", 0.5)
+        yield Row("idle_memory", memory(daemon), "MB", 80)
+        kpfs.finish()
+
+
+GROUPS = {"start": cold_start, "mount": operations, "idle": idle}

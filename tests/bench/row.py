@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a measurement is, and how one is made: medians, and ratios within one run."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One figure.  Names are stable: later runs are compared by them."""
+
+    name: str
+    value: float | None  # None: what is measured is not there
+    unit: str
+    limit: float | None = None  # at most, or at least where ``more`` is better
+    more: bool = False
+    note: str = ""
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the limit is kept; None without one."""
+        if self.limit is None or self.value is None:
+            return None
+        return self.value >= self.limit if self.more else self.value <= self.limit
+
+
+Group = Callable[[int], Iterator[Row]]
+Clock = Callable[[], float]
+Functions = Sequence[Callable[[], object]]
+
+
+def seconds(function: Callable[[], object], clock: Clock = time.perf_counter) -> float:
+    """How long one call takes."""
+    start = clock()
+    function()
+    return clock() - start
+
+
+def medians(
+    functions: Functions,
+    repeats: int,
+    clock: Clock = time.perf_counter,
+) -> list[float]:
+    """Median seconds of functions called in turn: what disturbs, disturbs all."""
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(repeats):
+        for function, taken in zip(functions, times, strict=True):
+            taken.append(seconds(function, clock))
+    return [statistics.median(taken) for taken in times]

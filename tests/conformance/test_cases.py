@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The cases recorded from a real Linux 6.1, each against the same mount."""
+
+import subprocess
+
+import pytest
+
+from tests import harness
+
+HERE = harness.CONFORMANCE
+CASE_TIMEOUT = 60
+
+
+def read_table():
+    """differs.tsv: case -> why it is not expected to pass."""
+    lines = (HERE / "differs.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
+    return dict(rows)
+
+
+DIFFERS = read_table()
+CASES = sorted(path.stem for path in (HERE / "cases").glob("*.sh"))
+
+
+def parameter(case):
+    reason = DIFFERS.get(case[:3])
+    marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+    return pytest.param(case, marks=marks)
+
+
+@pytest.fixture(scope="session")
+def tool(tmp_path_factory):
+    """kio, the helper for single file operations."""
+    path = tmp_path_factory.mktemp("kio") / "kio"
+    try:
+        subprocess.run(["gcc", "-O2", "-w", "-o", path, HERE / "kio.c"], check=True)
+        subprocess.run(["busybox", "true"], check=True)
+    except FileNotFoundError as error:
+        pytest.skip(f"{error.filename} is not installed")
+    return path
+
+
+@pytest.fixture(scope="session")
+def shell(session_mount, tool):
+    """Runs a script as the recording did, and returns what it printed."""
+    environment = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "KPROBES": str(session_mount / "kprobes"),
+        "SYSCTL": str(session_mount / "sys/debug/kprobes-optimization"),
+        "TRACING": str(session_mount / "tracing"),
+        "HIT": f"{HERE / 'hit-by-file'} {session_mount / 'machine/syscall'}",
+        "HITSYM": "__x64_sys_getppid",
+        "KIO": str(tool),
+    }
+
+    def run(script, *arguments):
+        done = subprocess.run(
+            ["busybox", "sh", "-c", script, *map(str, arguments)],
+            env=environment,
+            cwd=tool.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            timeout=CASE_TIMEOUT,
+        )
+        return done.stdout.decode(errors="backslashreplace").splitlines()
+
+    return run
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+@pytest.mark.parametrize("case", [parameter(case) for case in CASES])
+def test_case(case, shell):
+    shell('. "$0"', HERE / "reset.sh")
+    path = HERE / "cases" / case
+    got = shell('. "$0"; . "$1"', HERE / "lib.sh", path.with_suffix(".sh"))
+    expected = path.with_suffix(".out").read_bytes()
+    assert got == expected.decode(errors="backslashreplace").splitlines()
+
+
+def test_the_table_names_cases():
+    numbers = {case[:3] for case in CASES}
+    assert set(DIFFERS) <= numbers
+    assert all(reason.strip() for reason in DIFFERS.values())

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fixtures, markers and the rule that no log goes unannounced; see tests/README.md."""
+
+import logging
+import os
+import re
+import signal
+
+import pytest
+
+from tests import harness
+
+PATIENCE = 180  # s for a test that is not marked slow
+
+# marker: why its tests cannot run here, "" if they can
+REQUIREMENTS = {
+    "fuse": harness.missing_fuse,
+    "user": harness.missing_user,
+    "oracle": harness.missing_oracle,
+    "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
+}
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--require",
+        action="append",
+        default=[],
+        choices=sorted(REQUIREMENTS),
+        metavar="MARKER",
+        help="fail, instead of skip, tests of MARKER that cannot run here",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """End a test that hangs."""
+
+    def hangs(_number, _frame):
+        raise TimeoutError(f"{item.nodeid} took more than {PATIENCE} s")
+
+    previous = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(PATIENCE if item.get_closest_marker("slow") is None else 0)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def pytest_runtest_setup(item):
+    for name, why_not in REQUIREMENTS.items():
+        if item.get_closest_marker(name) is None:
+            continue
+        reason = why_not()
+        if reason and name in item.config.getoption("--require"):
+            pytest.fail(f"{name}: {reason}", pytrace=False)
+        if reason:
+            pytest.skip(f"{name}: {reason}")
+
+
+@pytest.fixture(autouse=True)
+def no_unannounced_log(request, caplog):
+    """Fail a test that logs at WARNING or above; the marker logs(pattern) allows it."""
+    yield
+    allowed = [p for mark in request.node.iter_markers("logs") for p in mark.args]
+    records = [
+        record.getMessage()
+        for when in ("setup", "call")
+        for record in caplog.get_records(when)
+        if record.levelno >= logging.WARNING
+    ]
+    grave = [r for r in records if not any(re.search(p, r) for p in allowed)]
+    assert grave == [], "unannounced log"
+
+
+@pytest.fixture
+def machine():
+    """A machine without a guest."""
+    from tests.fake import FakeMachine
+
+    return FakeMachine()
+
+
+@pytest.fixture
+def kernel():
+    """A kernel with its guest, not mounted; no background tasks."""
+    from kpfs.kernel import Kernel
+
+    kernel = Kernel(nr_cpus=2, quiet=True)
+    yield kernel
+    kernel.stop()
+
+
+@pytest.fixture
+def kpfs(tmp_path):
+    """The command; its mounts go when the test ends."""
+    command = harness.Kpfs(tmp_path)
+    yield command
+    command.finish()
+
+
+@pytest.fixture
+def mount(kpfs):
+    """The directory of a new mount."""
+    return kpfs.mount()
+
+
+@pytest.fixture(scope="session")
+def session_mount(tmp_path_factory):
+    """One mount for all tests that put its state back themselves."""
+    command = harness.Kpfs(tmp_path_factory.mktemp("session"))
+    yield command.mount()
+    command.finish()

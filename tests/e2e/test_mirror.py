@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""System calls of a command under ``kpfs run`` are made in the guest too."""
+
+import re
+
+import pytest
+
+pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+
+START = """
+cd /sys/kernel/tracing
+for e in {events}; do echo "$e" >>kprobe_events; done
+echo 1 >events/kprobes/enable
+"""
+STOP = """
+echo 0 >events/kprobes/enable
+grep -v '^#' trace
+"""
+
+
+def traced(kpfs, events, script, *options):
+    """The lines of the trace of a script, and its pid."""
+    quoted = " ".join(f"'{event}'" for event in events)
+    words = START.format(events=quoted), script, STOP, "echo pid $$"
+    done = kpfs("run", "--quiet-guest", *options, "sh", "-c", "\n".join(words))
+    assert done.stderr == ""
+    *lines, pid = done.stdout.splitlines()
+    return lines, pid.split()[1]
+
+
+def test_a_fork_of_the_shell_is_one_of_the_guest(kpfs):
+    lines, pid = traced(kpfs, ["p:fork kernel_clone"], "( echo forked )")
+    assert lines[0] == "forked"
+    hits = [line for line in lines if "fork: (kernel_clone+0x0" in line]
+    assert hits[0].split()[0] == f"sh-{pid}"
+
+
+def test_the_number_of_a_child_is_that_of_the_host(kpfs):
+    events = ["r:fork kernel_clone child=$retval:s32"]
+    lines, _ = traced(kpfs, events, 'sh -c "echo child \\$\\$"')
+    child = lines[0].split()[1]
+    assert f"child={child}" in "\n".join(lines)
+
+
+def test_names_are_in_kernel_memory(kpfs, tmp_path):
+    events = ["p:link vfs_symlink name=+0(%dx):string wrong=+0(%dx):ustring"]
+    lines, _ = traced(kpfs, events, f"ln -s foo {tmp_path}/bar")
+    (hit,) = [line for line in lines if "vfs_symlink" in line]
+    assert re.search(r'^ *ln-\d+ .*name="foo" wrong=\(fault\)', hit)
+    assert (tmp_path / "bar").is_symlink()
+
+
+def test_paths_are_in_user_memory(kpfs, tmp_path):
+    (tmp_path / "file").write_text("x")
+    events = ["p:open do_sys_openat2 path=+0(%si):ustring kernel=+0(%si):string"]
+    lines, _ = traced(kpfs, events, f"cat {tmp_path}/file >/dev/null")
+    (hit,) = [line for line in lines if f'path="{tmp_path}/file"' in line]
+    assert hit.split()[0].startswith("cat-")
+
+
+def test_results_are_those_of_the_host(kpfs, tmp_path):
+    (tmp_path / "file").write_text("x" * 1234)
+    events = [
+        "r:opened do_sys_openat2 ret=$retval:s64",
+        "r:got vfs_read ret=$retval:s64",
+    ]
+    script = f"cat {tmp_path}/file {tmp_path}/none >/dev/null 2>&1; true"
+    lines, _ = traced(kpfs, events, script)
+    cats = [line for line in lines if line.split()[0].startswith("cat-")]
+    assert any(line.endswith("ret=1234") for line in cats if "got:" in line)
+    assert any(line.endswith("ret=-2") for line in cats if "opened:" in line)
+    assert any(line.endswith("ret=3") for line in cats if "opened:" in line)
+
+
+def test_the_mounts_own_files_are_opened_once(kpfs):
+    events = ["p:open do_sys_openat2 path=+0(%si):ustring"]
+    lines, _ = traced(kpfs, events, "cat kprobe_profile >/dev/null")
+    # by the mount, at the place that Linux has it
+    assert sum("kprobe_profile" in line for line in lines) == 1
+
+
+def test_without_mirroring(kpfs):
+    lines, _ = traced(kpfs, ["p:fork kernel_clone"], "(:); (:)", "--no-mirror")
+    # the guest learns of a process only when it comes to the mount
+    assert sum("kernel_clone" in line for line in lines) <= 1
+
+
+KILL_DAEMON = """
+# the one child of our parent of that name: no other daemon can be meant
+daemon=$(pgrep -P $PPID -x kpfs)
+case $daemon in '' | *[!0-9]*) echo "not one daemon: $daemon"; exit 9 ;; esac
+kill -9 $daemon
+"""
+
+
+def test_the_command_outlives_the_supervisor(kpfs, tmp_path):
+    kpfs.announced.append("daemon")
+    done = kpfs.sh(f"{KILL_DAEMON} ls /dev/null; (echo forked); exit 4")
+    assert (done.returncode, done.stdout) == (4, "/dev/null\nforked\n")
+
+
+def test_what_goes_on_after_the_command(kpfs, tmp_path):
+    """A process in the background keeps its system calls."""
+    fifo = tmp_path / "fifo"
+    script = f"mkfifo {fifo}; (read x <{fifo}; ls / >/dev/null && echo ok >{fifo}) "
+    done = kpfs.sh(f"{script} >/dev/null 2>&1 & sleep 0.3")
+    assert done.returncode == 0
+    with fifo.open("w") as f:
+        f.write("go\n")
+    with fifo.open() as f:
+        assert f.read() == "ok\n"

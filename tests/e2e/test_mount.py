@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs mount`` and ``kpfs umount``."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests import harness
+
+pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+
+
+def test_mount_returns_when_the_tree_answers(kpfs):
+    target = kpfs.mount()
+    assert (target / "kprobes/enabled").read_text() == "1\n"
+    daemon = harness.daemon_of(target)
+    done = kpfs("umount", target)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not harness.is_mounted(target)
+    assert not harness.alive(daemon)
+    assert list(target.iterdir()) == []
+
+
+def test_a_second_mount_is_refused(kpfs, mount):
+    done = kpfs("mount", mount)
+    assert done.returncode == 2
+    assert "mounted already" in done.stderr
+    assert (mount / "kprobes/enabled").read_text() == "1\n"
+
+
+def test_two_mounts_are_two_kernels(kpfs):
+    one, other = kpfs.mount(), kpfs.mount()
+    (one / "kprobes/enabled").write_text("0")
+    assert (one / "kprobes/enabled").read_text() == "0\n"
+    assert (other / "kprobes/enabled").read_text() == "1\n"
+
+
+def test_umount_of_a_mount_in_use(kpfs, mount):
+    with (mount / "kprobes/list").open():
+        done = kpfs("umount", mount)
+        assert done.returncode == 2
+        assert "in use" in done.stderr
+    assert kpfs("umount", mount).returncode == 0
+
+
+def test_umount_of_a_mount_that_a_namespace_has_too(kpfs, mount):
+    with subprocess.Popen(
+        [*kpfs.command("run"), "sh", "-c", "echo up; exec sleep 60"],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as other:
+        assert other.stdout.readline() == b"up\n"
+        daemon = harness.daemon_of(mount)
+        done = kpfs("umount", mount)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert not harness.alive(daemon)
+        os.killpg(other.pid, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_ends_it_cleanly(mount, name):
+    harness.kill(harness.daemon_of(mount), signal.Signals[name])
+    assert not harness.is_mounted(mount)
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_in_the_foreground(kpfs, tmp_path, name):
+    target = tmp_path / "m"
+    target.mkdir()
+    child = subprocess.Popen(
+        kpfs.command("mount", "--foreground", target), stderr=subprocess.PIPE, text=True
+    )
+    with child:
+        deadline = time.monotonic() + 10
+        while not (target / "kprobes").exists():
+            assert time.monotonic() < deadline, child.poll()
+            time.sleep(0.02)
+        assert harness.daemon_of(target) == child.pid
+        child.send_signal(signal.Signals[name])
+        assert child.wait(10) == 0
+        assert "Traceback" not in child.stderr.read()
+    assert not harness.is_mounted(target)
+
+
+def test_a_signal_while_a_reader_is_blocked(mount):
+    with subprocess.Popen(
+        ["cat", mount / "tracing/trace_pipe"], stderr=subprocess.DEVNULL
+    ) as reader:
+        time.sleep(0.3)
+        assert reader.poll() is None
+        harness.kill(harness.daemon_of(mount), signal.SIGTERM)
+        reader.wait(10)
+    assert not harness.is_mounted(mount)
+
+
+def test_what_a_killed_daemon_leaves_is_replaced(kpfs, mount):
+    harness.kill(harness.daemon_of(mount), signal.SIGKILL)
+    assert harness.is_mounted(mount)
+    done = kpfs("mount", mount)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (mount / "kprobes/enabled").read_text() == "1\n"
+    assert kpfs("umount", mount).returncode == 0
+    assert not harness.is_mounted(mount)
+
+
+def test_umount_of_what_a_killed_daemon_left(kpfs, mount):
+    harness.kill(harness.daemon_of(mount), signal.SIGKILL)
+    done = kpfs("umount", mount)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not harness.is_mounted(mount)
+
+
+def test_by_a_relative_path_with_blanks(kpfs, tmp_path):
+    target = tmp_path / "a b\\c"
+    target.mkdir()
+    assert kpfs("mount", "../a b\\c", cwd=target).returncode == 0
+    assert (target / "kprobes/enabled").read_text() == "1\n"
+    assert kpfs("umount", "a b\\c", cwd=tmp_path).returncode == 0
+    assert list(target.iterdir()) == []
+
+
+def test_the_daemon_keeps_nothing_of_its_caller(kpfs, tmp_path):
+    """Else a pipeline or a deleted directory would live as long as the mount."""
+    target, ours = tmp_path / "m", tmp_path / "ours"
+    target.mkdir()
+    ours.mkdir()
+    reading, writing = os.pipe()
+    done = kpfs("mount", target, cwd=ours, pass_fds=[writing])
+    os.close(writing)
+    assert done.returncode == 0
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+    assert os.readlink(f"/proc/{harness.daemon_of(target)}/cwd") == "/"
+    assert kpfs("umount", target).returncode == 0
+
+
+def test_cpus(kpfs):
+    target = kpfs.mount("--cpus", "4")
+    assert "4\n" in (target / "tracing/trace").read_text().split("#P:")[1][:3]

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs run``, as who we are and as an ordinary user."""
+
+import fcntl
+import os
+import pty
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import harness
+
+pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+
+KNOBS = """
+cat /sys/kernel/debug/kprobes/enabled /proc/sys/debug/kprobes-optimization
+grep -c ' vfs_read$' /proc/kallsyms
+ls -d /sys/kernel/tracing/kprobe_events /sys/kernel/debug/tracing/kprobe_events
+ls $KPFS/machine/stats
+dd if=/dev/kmsg bs=8192 count=1 2>/dev/null | grep -c 'Linux version'
+id -u
+"""
+# prints the pid of the daemon of the run that it is in
+DAEMON = (
+    r"sed -n 's,.* /sys/kernel/debug/kpfs .* kpfs:\([0-9]*\) .*,\1,p' "
+    "/proc/self/mountinfo | tail -n 1"
+)
+SHOWN = """\
+1
+1
+1
+/sys/kernel/debug/tracing/kprobe_events
+/sys/kernel/tracing/kprobe_events
+/sys/kernel/debug/kpfs/machine/stats
+1
+0
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("true", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -SEGV $$", 139)],
+)
+def test_the_status_is_that_of_the_command(kpfs, script, status):
+    assert kpfs.sh(script).returncode == status
+
+
+def test_a_command_that_is_not_there(kpfs):
+    done = kpfs("run", "no-such-command")
+    assert (done.returncode, done.stdout) == (127, "")
+    assert done.stderr == "kpfs: no-such-command: No such file or directory\n"
+
+
+def test_files_lie_at_the_real_paths(kpfs):
+    done = kpfs.sh(KNOBS)
+    assert (done.stdout, done.stderr) == (SHOWN, "")
+
+
+def test_a_shell_without_a_command(kpfs):
+    shell = {**os.environ, "SHELL": "/bin/sh"}
+    done = kpfs("run", input="echo up; exit 3", env=shell)
+    assert (done.returncode, done.stdout) == (3, "up\n")
+
+
+def test_the_environment_is_the_callers(kpfs):
+    ours = {"HOME": str(kpfs.scratch), "A": "b c"}
+    path = os.environ["PATH"]
+    done = kpfs("run", "env", env={"PATH": path, **ours})
+    words = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert ours.items() <= words.items()
+    assert words["PATH"].endswith(f":{path}")  # behind our insmod and its kin
+    leaked = ("PYTHON", "KPFS_HOME", "FUSE")
+    assert not [name for name in words if name.startswith(leaked)]
+
+
+def test_input_output_and_directory_are_the_callers(kpfs, tmp_path):
+    done = kpfs("run", "sh", "-c", "cat; pwd >&2", input="in", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("in", f"{tmp_path}\n")
+
+
+def test_nothing_is_left(kpfs):
+    before = Path("/proc/self/mountinfo").read_text()
+    done = kpfs.sh(f"{DAEMON}; grep -c kpfs: /proc/self/mountinfo")
+    daemon, mounts = done.stdout.split()
+    assert int(mounts) > 5
+    assert not harness.alive(int(daemon))
+    assert Path("/proc/self/mountinfo").read_text() == before
+
+
+def test_within_another(kpfs):
+    script = "echo 0 >/sys/kernel/debug/kprobes/enabled; cat $K/enabled"
+    inner = f"{harness.KPFS} run -- cat $K/enabled"
+    done = kpfs.sh(f"K=/sys/kernel/debug/kprobes; {script}; {inner}; cat $K/enabled")
+    assert (done.stdout, done.stderr) == ("0\n1\n0\n", "")
+
+
+def test_the_host_is_out_of_reach(kpfs):
+    """Whoever we are: no switch of the host's kernel can be opened for writing."""
+    script = """
+    for f in /proc/sys/kernel/panic /proc/sys/vm/swappiness; do
+        (: >>$f) 2>/dev/null && echo writable $f
+    done
+    mount -t tracefs none /mnt 2>/dev/null && echo tracefs
+    mount -t debugfs none /mnt 2>/dev/null && echo debugfs
+    """
+    assert kpfs.sh(script).stdout == ""
+
+
+@pytest.mark.skipif(not shutil.which("sysctl", path="/sbin:/usr/sbin"), reason="procps")
+def test_sysctl_of_procps(kpfs):
+    done = kpfs.sh(
+        "PATH=$PATH:/sbin:/usr/sbin; sysctl debug.kprobes-optimization; "
+        "sysctl -w debug.kprobes-optimization=0; sysctl -n debug.kprobes-optimization; "
+        "sysctl -w debug.kprobes-optimization=2; echo $?"
+    )
+    assert done.stdout.splitlines()[:3] == [
+        "debug.kprobes-optimization = 1",
+        "debug.kprobes-optimization = 0",
+        "0",
+    ]
+    assert "Invalid argument" in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("busybox"), reason="busybox is not installed")
+def test_sysctl_of_busybox(kpfs):
+    done = kpfs.sh(
+        "busybox sysctl -w debug.kprobes-optimization=0; "
+        "busybox sysctl -n debug.kprobes-optimization"
+    )
+    assert done.stdout == "debug.kprobes-optimization = 0\n0\n"
+
+
+def start(kpfs, script):
+    child = subprocess.Popen(
+        kpfs.command("run", "--", "sh", "-c", script),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert child.stdout.readline() == "up\n"
+    return child
+
+
+def test_sigterm_reaches_the_command(kpfs):
+    with start(kpfs, "trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done") as c:
+        c.terminate()
+        assert c.wait(10) == 9
+
+
+def test_ctrl_c_ends_the_command_first(kpfs):
+    """All of the terminal get it; the files must answer until CMD has ended."""
+    master, terminal = pty.openpty()
+    script = """
+    trap 'cat /sys/kernel/debug/kprobes/enabled; exit 5' INT
+    echo up; while :; do sleep 0.05; done"""
+    child = subprocess.Popen(
+        kpfs.command("run", "--", "sh", "-c", script),
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    with child:
+        assert child.stdout.readline() == b"up\n"
+        os.write(master, b"\x03")
+        assert child.wait(10) == 5
+        assert child.stdout.read() == b"1\n"
+    os.close(master)
+    os.close(terminal)
+
+
+def test_the_daemon_goes_with_a_killed_kpfs(kpfs):
+    with start(kpfs, f"echo up; {DAEMON}; exec sleep 60") as child:
+        daemon = int(child.stdout.readline())
+        child.kill()
+        child.wait()
+        deadline = time.monotonic() + 10
+        while harness.alive(daemon):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def test_a_daemon_that_dies_is_said(kpfs):
+    done = kpfs.sh(f"kill -9 $({DAEMON}); sleep 0.3; exit 4")
+    assert done.returncode == 4
+    assert "the daemon died" in done.stderr
+
+
+def test_the_tour(kpfs):
+    done = kpfs("run", "--", harness.ROOT / "scripts/tour")
+    assert (done.returncode, done.stderr) == (0, "")
+    seen = ("[DISABLED]", "[FTRACE]", "[OPTIMIZED]", "call 0x", "jmp 0x", "int3")
+    assert [words for words in seen if words not in done.stdout] == []
+    assert done.stdout.count("write error: Invalid argument") == 2
+    assert re.search(
+        r"tail-\d+ +\[00\d\] .{5} .*: inside: \(vfs_read\+0x5/", done.stdout
+    )
+
+
+# In a mount namespace of our own everyone may open /dev/fuse.
+OPEN_DEVICE = """
+mount --make-rprivate /
+mount -t tmpfs none "$1"
+mknod -m 666 "$1/fuse" c 10 229
+mount --bind "$1/fuse" /dev/fuse
+shift
+exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+"""
+
+
+@pytest.fixture(scope="session")
+def ordinary(tmp_path_factory):
+    """Runs a shell script as an ordinary user, who may read the checkout at most.
+
+    In the script $kpfs is the command.
+    """
+    if os.geteuid() != 0:
+        prefix, checkout, top = [], harness.ROOT, tmp_path_factory.mktemp("ordinary")
+        home = Path(os.environ["HOME"])
+    else:
+        top = Path("/var/tmp") / f"kpfs-test-{os.getpid()}"
+        checkout, home, device = top / "checkout", top / "home", top / "device"
+        for path in (checkout, home, device):
+            path.mkdir(parents=True)
+        harness.copy_checkout(checkout)
+        os.chown(home, harness.NOBODY, harness.NOBODY)
+        prefix = ["unshare", "-m", "sh", "-ec", OPEN_DEVICE, "sh", device]
+    path = "/usr/bin:/bin:/usr/sbin:/sbin"
+    settings = {"HOME": str(home), "PATH": path, **harness.pip_settings()}
+    settings["kpfs"] = str(checkout / "scripts/kpfs")
+
+    def run(script):
+        return subprocess.run(
+            [*prefix, "sh", "-c", script],
+            env=settings,
+            cwd=home if prefix else top,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    first = run("$kpfs --version")  # prepares a virtual environment
+    if "kpfs: needs" in first.stderr:
+        pytest.skip(first.stderr.splitlines()[-1])
+    assert first.returncode == 0, first.stderr
+    yield run
+    if prefix:
+        shutil.rmtree(top)
+
+
+@pytest.mark.user
+def test_as_an_ordinary_user(ordinary):
+    done = ordinary(f"$kpfs run -- sh -c {shlex.quote(KNOBS)}")
+    assert (done.stdout, done.stderr, done.returncode) == (SHOWN, "", 0)
+
+
+@pytest.mark.user
+@pytest.mark.skipif(not shutil.which("fusermount"), reason="fusermount (Debian: fuse3)")
+def test_an_ordinary_user_mounts(ordinary):
+    done = ordinary(
+        "mkdir m; $kpfs mount m && cat m/kprobes/enabled && stat -c %U m/kprobes/list; "
+        "$kpfs umount m && rmdir m && id -un"
+    )
+    user = done.stdout.splitlines()[-1]
+    assert (done.stdout, done.stderr) == (f"1\n{user}\n{user}\n", "")

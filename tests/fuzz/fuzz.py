@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Bytes into every writable file of a mount: an errno or success, never a bug.
+
+    python -m tests.fuzz.fuzz MOUNT WRITES [SEED]
+
+A write that is answered EIO, hangs, or is the mount's last ends the run; what was
+written goes to tests/fuzz/corpus/, which is replayed first from then on.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import random
+import signal
+import stat
+import sys
+import time
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus"
+PATIENCE = 20  # s for one operation
+READ_EVERY = 500  # writes between reads of all files
+BUGS = {errno.EIO, errno.ENOTCONN, errno.ECONNABORTED, errno.ETIMEDOUT}
+
+WORDS = """
+p p: r r: r5: r0: r-1: r99999: - -: -:* - e p:e r:e p:g/e p:kprobes/e :e p:1 p:a-b p:/
+vfs_read vfs_read+0 vfs_read+5 vfs_read+4096 vfs_read-1 vfs_write ksys_read kfree
+nosuch _stext _text schedule do_int3 kprobe:x x:y 0 0x0 -1 1 0xffffffff81000000
+0xffffffffffffffff 0xffffffff81000005 18446744073709551616 %return %ax %di $stack
+$stack0 $retval $comm $arg1 @vfs_read @0 +0(%di) +0(+0(%si)):string :u8 :x64 :ustring
+a=%ax b=$retval:s32 \\1 \\"x" # ## ; , = : / . .. * ? ! ~ && || ( ) common_pid==1
+y n Y N on off o t true false 2 10 01 +1 0x1 getpid getppid openat read write fork clone
+exit execve mount reboot /proc/version /etc/passwd nosuchcall traceon stacktrace nop
+function global local events kprobes kprobes:* *:* kprobes:e !kprobes:e
+""".split()
+GLUE = (" ", "", "\n", "\t", "  ", "\r", "\0", ":", "/", "=", ",")
+BOUNDARIES = (0, 1, 2, 31, 63, 64, 65, 127, 255, 256, 4095, 4096, 4097, 8191, 131073)
+
+
+def random_bytes(rng: random.Random) -> bytes:
+    """Something to write: words of the interface, noise, the edge of some size."""
+    kind = rng.random()
+    if kind < 0.6:
+        words = [rng.choice(WORDS) + rng.choice(GLUE) for _ in range(rng.randint(1, 9))]
+        data = "".join(words).encode()
+    elif kind < 0.7:
+        data = rng.randbytes(rng.randint(0, 40))
+    elif kind < 0.75:
+        unit = (rng.choice(WORDS) + rng.choice(GLUE)).encode()
+        size = rng.choice(BOUNDARIES)
+        data = (unit * (size // len(unit) + 1))[:size]
+    else:
+        data = rng.choice((b"0", b"1", b"y", b"n", b"p:e vfs_read", b"r:e vfs_read"))
+    if data and rng.random() < 0.2:
+        place = rng.randrange(len(data))
+        data = data[:place] + rng.randbytes(1) + data[place + 1 :]
+    return data + b"\n" if rng.random() < 0.5 else data
+
+
+def files(top: str, wanted: int) -> list[str]:
+    """Paths below top of files with a permission of wanted; some of each directory."""
+    found = []
+    for directory, names, members in os.walk(top):
+        del names[50:]
+        for name in members[:50]:
+            path = os.path.join(directory, name)
+            try:
+                mode = os.stat(path).st_mode
+            except FileNotFoundError:
+                continue  # an event that has gone
+            if stat.S_ISREG(mode) and mode & wanted:
+                found.append(path)
+    return sorted(found)
+
+
+class BugError(Exception):
+    """An answer that is no answer."""
+
+
+def attempt(path: str, data: bytes, flags: int, offset: int) -> int:
+    """Open, write, close; the errno of it, 0 if all went well."""
+    try:
+        fd = os.open(path, flags)
+        try:
+            if offset:
+                os.lseek(fd, offset, os.SEEK_SET)
+            os.write(fd, data)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        number = error.errno or 0
+        if number in BUGS:
+            raise BugError(errno.errorcode[number]) from error
+        return number
+    return 0
+
+
+def read_all(top: str) -> None:
+    """Read every file to its end, blocking ones as far as they go."""
+    for path in files(top, 0o444):
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                for _ in range(1000):
+                    if not os.read(fd, 65536):
+                        break
+            finally:
+                os.close(fd)
+        except OSError as error:
+            if error.errno in BUGS:
+                raise BugError(
+                    f"{path}: {errno.errorcode[error.errno or 0]}"
+                ) from error
+
+
+def replay(top: str) -> None:
+    """Write what once was a bug."""
+    for path in sorted(CORPUS.glob("*.case")):
+        name, _, data = path.read_bytes().partition(b"\n")
+        target = os.path.join(top, name.decode())
+        signal.alarm(PATIENCE)
+        if os.path.exists(target):
+            attempt(target, data, os.O_WRONLY, 0)
+
+
+def keep(name: str, data: bytes) -> Path:
+    """Add a case to the corpus."""
+    case = name.encode() + b"\n" + data
+    path = CORPUS / f"{hashlib.sha1(case).hexdigest()[:12]}.case"
+    path.write_bytes(case)
+    return path
+
+
+def too_long(_number: int, _frame: object) -> None:
+    raise BugError(f"no answer in {PATIENCE} s")
+
+
+def fuzz(top: str, writes: int, seed: int) -> dict[str, int]:
+    """Make the writes; how often each errno came."""
+    rng = random.Random(seed)
+    signal.signal(signal.SIGALRM, too_long)
+    counts: dict[str, int] = {}
+    replay(top)
+    targets = files(top, 0o222)
+    modes = (
+        os.O_WRONLY,
+        os.O_RDWR,
+        os.O_WRONLY | os.O_APPEND,
+        os.O_WRONLY | os.O_TRUNC,
+    )
+    for i in range(writes):
+        signal.alarm(PATIENCE)
+        if i % READ_EVERY == 0:
+            read_all(top)
+            targets = files(top, 0o222)
+        path, data = rng.choice(targets), random_bytes(rng)
+        offset = rng.choice((0, 0, 0, 0, 1, 4096, 1 << 40))
+        try:
+            number = attempt(path, data, rng.choice(modes), offset)
+        except BugError as bug:
+            name = os.path.relpath(path, top)
+            where = keep(name, data)
+            raise BugError(
+                f"{bug}: {data[:200]!r} into {name} (kept as {where})"
+            ) from None
+        word = errno.errorcode.get(number, "ok")
+        counts[word] = counts.get(word, 0) + 1
+    signal.alarm(0)
+    return counts
+
+
+def main() -> int:
+    top, writes = sys.argv[1], int(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
+    print(f"seed {seed}", flush=True)
+    try:
+        counts = fuzz(top, writes, seed)
+    except BugError as bug:
+        print(f"BUG: {bug}")
+        return 1
+    print(", ".join(f"{n} {word}" for word, n in sorted(counts.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What tests of whole commands share: how to run kpfs, and what it needs here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+KPFS = ROOT / "scripts" / "kpfs"
+CONFORMANCE = ROOT / "tests" / "conformance"
+ORACLE = Path(os.environ.get("KPFS_ORACLE", ROOT / "../shared/oracle/run"))
+GRAVE = re.compile(r"kpfs\[\d+\] (WARNING|ERROR|CRITICAL) ")
+TIMEOUT = 60  # s, for any one command
+NOBODY = 65534
+
+
+def missing_fuse() -> str:
+    """Why the tests that mount cannot run; "" if they can."""
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/fuse: {error.strerror}"
+    if os.geteuid() != 0 and not shutil.which("fusermount"):
+        return "fusermount is not installed (Debian: fuse3)"
+    return ""
+
+
+def missing_user() -> str:
+    """Why the tests as an ordinary user cannot run; "" if they can."""
+    if os.geteuid() != 0:
+        return ""  # these tests are then run as who we are
+    if not shutil.which("setpriv") or not shutil.which("unshare"):
+        return "setpriv and unshare are not installed (Debian: util-linux)"
+    return missing_fuse()
+
+
+def missing_oracle() -> str:
+    """Why a real kernel cannot be asked; "" if it can."""
+    return "" if os.access(ORACLE, os.X_OK) else f"{ORACLE} is not there"
+
+
+class Kpfs:
+    """Runs the command, with a log of its own; unmounts and checks at the end."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.log = scratch / "kpfs.log"
+        self.mounted: list[Path] = []
+        self.announced: list[str] = []
+
+    def command(self, *words: str | Path) -> list[str]:
+        """The command line: words, with our log added."""
+        name, *rest = map(str, words)
+        log = ["--log", str(self.log)] if name in ("mount", "run") else []
+        return [str(KPFS), name, *log, *rest]
+
+    def __call__(
+        self, *words: str | Path, **options: object
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end; stdout and stderr are kept."""
+        options = {"capture_output": True, "text": True, "timeout": TIMEOUT, **options}
+        return subprocess.run(self.command(*words), **options)  # type: ignore[call-overload]
+
+    def mount(self, *options: str) -> Path:
+        """A new mount."""
+        target = self.scratch / f"m{len(self.mounted)}"
+        target.mkdir()
+        done = self("mount", *options, target)
+        assert (done.returncode, done.stderr) == (0, "")
+        self.mounted.append(target)
+        return target
+
+    def sh(self, script: str, **options: object) -> subprocess.CompletedProcess[str]:
+        """``kpfs run -- sh -c script``."""
+        return self("run", "--", "sh", "-c", script, **options)
+
+    def announce(self, pattern: str) -> None:
+        """The log may have warnings that match pattern."""
+        self.announced.append(pattern)
+
+    def grave_lines(self) -> list[str]:
+        """Lines of the log at WARNING or above that nobody announced."""
+        if not self.log.exists():
+            return []
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [
+            line
+            for line in lines
+            if GRAVE.search(line)
+            and not any(re.search(pattern, line) for pattern in self.announced)
+        ]
+
+    def finish(self) -> None:
+        """Unmount what is still mounted, and complain about the log."""
+        for target in self.mounted:
+            if is_mounted(target):
+                self("umount", target)
+        assert self.grave_lines() == [], f"unannounced in {self.log}"
+
+
+def is_mounted(target: Path) -> bool:
+    """Whether the mount table has target."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as table:
+        return any(line.split()[4] == str(target) for line in table)
+
+
+def daemon_of(target: Path) -> int:
+    """The pid of the daemon that serves target."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as table:
+        for line in table:
+            if line.split()[4] == str(target):
+                return int(line.split(" - ")[1].split()[1].removeprefix("kpfs:"))
+    raise AssertionError(f"{target} is not mounted")
+
+
+def alive(pid: int) -> bool:
+    """Whether pid is a process that has not ended; a zombie has."""
+    with contextlib.suppress(OSError):
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
+    return False
+
+
+def kill(pid: int, number: signal.Signals) -> None:
+    """kill(2), and wait until the process has ended."""
+    handle = os.pidfd_open(pid)
+    try:
+        os.kill(pid, number)
+        wait_for(handle, f"process {pid} goes on after {number.name}")
+    finally:
+        os.close(handle)
+
+
+def wait_for(fd: int, complaint: str, seconds: float = 10) -> None:
+    """Wait until fd is readable (a pidfd: until its process has ended)."""
+    import select
+
+    ready = select.poll()
+    ready.register(fd, select.POLLIN)
+    assert ready.poll(seconds * 1000), complaint
+
+
+def copy_checkout(target: Path) -> None:
+    """What a user needs of the project, as in a fresh clone."""
+    skip = shutil.ignore_patterns("__pycache__")
+    for name in ("kpfs", "engine", "guest", "scripts"):
+        shutil.copytree(ROOT / name, target / name, ignore=skip)
+    shutil.copy(ROOT / "pyproject.toml", target)
+
+
+def pip_settings() -> dict[str, str]:
+    """The part of the environment that says where packages come from."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("PIP_") or name.lower().endswith("_proxy")
+    }

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Faults in handlers and in probed instructions. */
+#include <linux/uaccess.h>
+#include "targets.h"
+
+#define NOWHERE 0x10UL
+#define NONCANONICAL 0x8000000000000000UL
+static long value = 41;
+TARGET long load(long *p) { return *p + 1; }
+TARGET long divide(long a, long b) { return a / b; }
+
+static int faults, last_trap, pre_hits;
+static unsigned long fault_ip;
+static struct kprobe *fault_kp;
+static struct kprobe kp, kp2;
+
+static int fixable(struct kprobe *p, struct pt_regs *regs, int trapnr)
+{
+	faults++;
+	last_trap = trapnr;
+	fault_ip = regs->ip;
+	fault_kp = p;
+	return 0;
+}
+
+static int point_elsewhere(struct kprobe *p, struct pt_regs *regs, int trapnr)
+{
+	fixable(p, regs, trapnr);
+	regs->di = (unsigned long)&value;
+	return 1;
+}
+
+/* "mov disp32, %reg" of NOWHERE: eight bytes */
+static int skip_load(struct kprobe *p, struct pt_regs *regs, int trapnr)
+{
+	fixable(p, regs, trapnr);
+	regs->ip += 8;
+	regs->ax = 123;
+	return 1;
+}
+
+static long loaded;
+static int bad_handler(struct kprobe *p, struct pt_regs *regs)
+{
+	pre_hits++;
+	__asm__ __volatile__("movq 0x10, %0" : "=a"(loaded) : : "memory");
+	return 0;
+}
+
+static int pre(struct kprobe *p, struct pt_regs *regs) { pre_hits++; return 0; }
+
+static int suite_init(struct kunit *test)
+{
+	memset(&kp, 0, sizeof(kp));
+	memset(&kp2, 0, sizeof(kp2));
+	kp.symbol_name = kp2.symbol_name = "load";
+	kp.pre_handler = kp2.pre_handler = pre;
+	faults = pre_hits = 0;
+	fault_kp = NULL;
+	return 0;
+}
+
+static void test_in_handler(struct kunit *test)
+{
+	int offset;
+
+	for (offset = 0; offset <= 5; offset += 5) {
+		kp.offset = offset;
+		kp.pre_handler = bad_handler;
+		kp.fault_handler = skip_load;
+		loaded = 0;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_EXPECT_EQ(test, load(&value), 42);
+		unregister_kprobe(&kp);
+		KUNIT_EXPECT_EQ(test, loaded, 123);
+		KP_CLEAR(kp);
+	}
+	KUNIT_EXPECT_EQ(test, faults, 2);
+	KUNIT_EXPECT_EQ(test, last_trap, 14);
+	KUNIT_EXPECT_PTR_EQ(test, fault_kp, &kp);
+}
+
+/* The instruction is run from a copy; the handler sees the probed address. */
+static void test_in_instruction(struct kunit *test)
+{
+	kp.offset = 5;
+	kp.fault_handler = point_elsewhere;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
+	KUNIT_EXPECT_EQ(test, faults, 1);
+	KUNIT_EXPECT_EQ(test, last_trap, 14);
+	KUNIT_EXPECT_EQ(test, fault_ip, (unsigned long)kp.addr);
+	KUNIT_EXPECT_EQ(test, load((long *)NONCANONICAL), 42);
+	KUNIT_EXPECT_EQ(test, faults, 2);
+	KUNIT_EXPECT_EQ(test, last_trap, 13);
+	KUNIT_EXPECT_EQ(test, load(&value), 42);
+	KUNIT_EXPECT_EQ(test, faults, 2);
+	unregister_kprobe(&kp);
+}
+
+/* Of several at one address, the one whose handler it was is asked. */
+static void test_colocated(struct kunit *test)
+{
+	kp.pre_handler = bad_handler;
+	kp.fault_handler = skip_load;
+	kp2.fault_handler = fixable;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KUNIT_EXPECT_EQ(test, load(&value), 42);
+	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	KUNIT_EXPECT_EQ(test, faults, 1);
+	KUNIT_EXPECT_PTR_EQ(test, fault_kp, &kp);
+	unregister_kprobe(&kp);
+	unregister_kprobe(&kp2);
+}
+
+static long copied;
+static int copy_handler(struct kprobe *p, struct pt_regs *regs)
+{
+	char buf[8];
+
+	copied = copy_from_kernel_nofault(buf, (void *)0xffffffffa0000000UL, 8);
+	pre_hits++;
+	return 0;
+}
+
+/* With 0, or without a handler, the exception table is next. */
+static void test_exception_table(struct kunit *test)
+{
+	kp.pre_handler = copy_handler;
+	copied = 0;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, load(&value), 42);
+	KUNIT_EXPECT_EQ(test, copied, -EFAULT);
+	unregister_kprobe(&kp);
+	KP_CLEAR(kp);
+	kp.fault_handler = fixable;
+	copied = 0;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, load(&value), 42);
+	KUNIT_EXPECT_EQ(test, copied, -EFAULT);
+	KUNIT_EXPECT_GT(test, faults, 0);
+	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	unregister_kprobe(&kp);
+	KUNIT_EXPECT_EQ(test, copy_from_kernel_nofault(&copied, (void *)0xffffffffa0000000UL, 8), -EFAULT);
+}
+
+/* A WARN in a handler is no fault. */
+static int warn_handler(struct kprobe *p, struct pt_regs *regs)
+{
+	WARN_ON(1);
+	pre_hits++;
+	return 0;
+}
+
+static void test_warning(struct kunit *test)
+{
+	kp.pre_handler = warn_handler;
+	kp.fault_handler = skip_load;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, load(&value), 42);
+	KUNIT_EXPECT_EQ(test, faults, 0);
+	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	unregister_kprobe(&kp);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(test_in_handler), KUNIT_CASE(test_in_instruction), KUNIT_CASE(test_colocated),
+	KUNIT_CASE(test_exception_table), KUNIT_CASE(test_warning), {}
+};
+static struct kunit_suite suite = { .name = "fault", .init = suite_init, .test_cases = cases };
+kunit_test_suite(suite);
+MODULE_LICENSE("GPL");

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* struct jprobe and its functions; break handlers. */
+#include "targets.h"
+
+struct big { long words[12]; };
+TARGET long six(long a, long b, long c, long d, long e, long f)
+{
+	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f;
+}
+TARGET long nine(long a, long b, long c, long d, long e, long f, long g, long h, long i)
+{
+	return a + b + c + d + e + f + 10 * g + 100 * h + 1000 * i;
+}
+TARGET long other(long x) { return x + 1; }
+
+static long got[9];
+static int hits, pre_hits, post_hits;
+static bool was_preemptible, irqs_were_on;
+static struct kprobe *running;
+
+static long my_six(long a, long b, long c, long d, long e, long f)
+{
+	hits++;
+	was_preemptible |= preemptible();
+	irqs_were_on |= !irqs_disabled();
+	got[0] = a; got[1] = b; got[2] = c; got[3] = d; got[4] = e; got[5] = f;
+	running = kprobe_running();
+	a = b = c = d = e = f = 0;
+	__asm__ __volatile__("xor %%ebx, %%ebx; xor %%r12d, %%r12d; xor %%r15d, %%r15d; xor %%esi, %%esi"
+			     : : : "rbx", "r12", "r15", "rsi", "memory");
+	jprobe_return();
+	return 0;
+}
+
+/* Changes its arguments on the stack, which are the probed function's own. */
+static long my_nine(long a, long b, long c, long d, long e, long f, long g, long h, long i)
+{
+	volatile long *stacked = &g;
+
+	hits++;
+	got[6] = g; got[7] = h; got[8] = i;
+	__asm__("" : "+r"(stacked));
+	stacked[0] = stacked[1] = stacked[2] = -1;
+	jprobe_return();
+	return 0;
+}
+
+static int pre(struct kprobe *p, struct pt_regs *regs) { pre_hits++; return 0; }
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { post_hits++; }
+static struct jprobe jp, jp2;
+static struct kprobe kp;
+
+static int suite_init(struct kunit *test)
+{
+	memset(&jp, 0, sizeof(jp));
+	memset(&jp2, 0, sizeof(jp2));
+	memset(&kp, 0, sizeof(kp));
+	jp.kp.symbol_name = jp2.kp.symbol_name = kp.symbol_name = "six";
+	jp.entry = jp2.entry = my_six;
+	kp.pre_handler = pre;
+	hits = pre_hits = post_hits = 0;
+	memset(got, 0, sizeof(got));
+	was_preemptible = irqs_were_on = false;
+	return 0;
+}
+
+static void test_arguments(struct kunit *test)
+{
+	int i;
+
+	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, hits, 2);
+	for (i = 0; i < 6; i++)
+		KUNIT_EXPECT_EQ(test, got[i], i + 1);
+	KUNIT_EXPECT_FALSE(test, was_preemptible);
+	KUNIT_EXPECT_FALSE(test, irqs_were_on);
+	KUNIT_EXPECT_PTR_EQ(test, running, &jp.kp);
+	KUNIT_EXPECT_TRUE(test, preemptible());
+	unregister_jprobe(&jp);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, hits, 2);
+}
+
+static void test_stack_is_put_back(struct kunit *test)
+{
+	jp.kp.symbol_name = "nine";
+	jp.entry = my_nine;
+	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+	KUNIT_EXPECT_EQ(test, nine(1, 1, 1, 1, 1, 1, 7, 8, 9), 6 + 70 + 800 + 9000);
+	KUNIT_EXPECT_EQ(test, hits, 1);
+	KUNIT_EXPECT_EQ(test, got[6], 7);
+	KUNIT_EXPECT_EQ(test, got[8], 9);
+	unregister_jprobe(&jp);
+}
+
+/* Behind the entry nop: a breakpoint. */
+static void test_breakpoint(struct kunit *test)
+{
+	jp.kp.offset = 5;
+	jp.kp.post_handler = post;
+	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+	KUNIT_EXPECT_EQ(test, *(u8 *)jp.kp.addr, 0xcc);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, hits, 1);
+	KUNIT_EXPECT_EQ(test, post_hits, 1);
+	unregister_jprobe(&jp);
+}
+
+static void test_entry(struct kunit *test)
+{
+	jp.entry = NULL;
+	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -EINVAL);
+	jp.entry = (char *)my_six + 1;
+	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -EINVAL);
+	jp.entry = my_six;
+	jp.kp.symbol_name = "no_such_function";
+	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -ENOENT);
+}
+
+/* One jprobe at an address, any number of others. */
+static void test_colocated(struct kunit *test)
+{
+	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+	KUNIT_EXPECT_EQ(test, register_jprobe(&jp2), -EEXIST);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KP_CLEAR(jp2.kp);
+	KUNIT_EXPECT_EQ(test, register_jprobe(&jp2), -EEXIST);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, hits, 1);
+	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	unregister_jprobe(&jp);
+	KP_CLEAR(jp2.kp);
+	KUNIT_EXPECT_EQ(test, register_jprobe(&jp2), 0);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, hits, 2);
+	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	unregister_kprobe(&kp);
+	unregister_jprobe(&jp2);
+}
+
+static void test_batch_and_switch(struct kunit *test)
+{
+	struct jprobe *jps[] = { &jp, &jp2 };
+
+	KUNIT_EXPECT_EQ(test, register_jprobes(jps, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, register_jprobes(jps, 2), -EEXIST);
+	six(1, 2, 3, 4, 5, 6);
+	KUNIT_EXPECT_EQ(test, hits, 0);
+	KP_CLEAR(jp.kp);
+	KP_CLEAR(jp2.kp);
+	jp2.kp.symbol_name = "nine";
+	jp2.entry = my_nine;
+	KUNIT_ASSERT_EQ(test, register_jprobes(jps, 2), 0);
+	six(1, 2, 3, 4, 5, 6);
+	nine(1, 1, 1, 1, 1, 1, 7, 8, 9);
+	KUNIT_EXPECT_EQ(test, hits, 2);
+	KUNIT_EXPECT_EQ(test, disable_jprobe(&jp), 0);
+	six(1, 2, 3, 4, 5, 6);
+	KUNIT_EXPECT_EQ(test, hits, 2);
+	KUNIT_EXPECT_EQ(test, enable_jprobe(&jp), 0);
+	six(1, 2, 3, 4, 5, 6);
+	KUNIT_EXPECT_EQ(test, hits, 3);
+	unregister_jprobes(jps, 2);
+}
+
+static long call_other(long a, long b, long c, long d, long e, long f)
+{
+	hits++;
+	got[0] = other(1);
+	jprobe_return();
+	return 0;
+}
+
+/* While the entry function runs, its probe is being handled. */
+static void test_missed_inside(struct kunit *test)
+{
+	jp.entry = call_other;
+	kp.symbol_name = "other";
+	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, got[0], 2);
+	KUNIT_EXPECT_EQ(test, pre_hits, 0);
+	KUNIT_EXPECT_EQ(test, kp.nmissed, 1);
+	other(1);
+	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	unregister_jprobe(&jp);
+	unregister_kprobe(&kp);
+}
+
+static int trap(struct kprobe *p, struct pt_regs *regs)
+{
+	__asm__ __volatile__("int3" : : : "memory");
+	pre_hits++;
+	return 0;
+}
+
+static struct pt_regs at_hit;
+static int remember_and_trap(struct kprobe *p, struct pt_regs *regs)
+{
+	at_hit = *regs;
+	return trap(p, regs);
+}
+
+/* A breakpoint in a handler: the break_handler ends it, as jprobe_return() does. */
+static int give_up(struct kprobe *p, struct pt_regs *regs)
+{
+	hits++;
+	*regs = at_hit;
+	return 1;
+}
+
+static void test_break_handler(struct kunit *test)
+{
+	kp.pre_handler = remember_and_trap;
+	kp.break_handler = give_up;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, hits, 1);
+	KUNIT_EXPECT_EQ(test, pre_hits, 0);
+	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -EEXIST);
+	KUNIT_EXPECT_TRUE(test, preemptible());
+	unregister_kprobe(&kp);
+}
+
+static int die_calls, die_order[4];
+static int debugger(struct notifier_block *nb, unsigned long val, void *data)
+{
+	struct die_args *args = data;
+
+	if (val != DIE_INT3)
+		return NOTIFY_DONE;
+	die_order[die_calls++ & 3] = nb->priority;
+	args->regs->ax = 4711;
+	return NOTIFY_STOP;
+}
+static int onlooker(struct notifier_block *nb, unsigned long val, void *data)
+{
+	if (val == DIE_INT3)
+		die_order[die_calls++ & 3] = nb->priority;
+	return NOTIFY_DONE;
+}
+static struct notifier_block dbg = { .notifier_call = debugger, .priority = 1 };
+static struct notifier_block look = { .notifier_call = onlooker, .priority = 2 };
+
+static int decline(struct kprobe *p, struct pt_regs *regs)
+{
+	hits++;
+	return 0;
+}
+
+/* What kprobes do not want goes on to the next notifiers, by priority. */
+static void test_notifier_chain(struct kunit *test)
+{
+	long v = 0;
+
+	KUNIT_ASSERT_EQ(test, register_die_notifier(&dbg), 0);
+	KUNIT_ASSERT_EQ(test, register_die_notifier(&look), 0);
+	die_calls = 0;
+	__asm__ __volatile__("int3" : "+a"(v) : : "memory");
+	KUNIT_EXPECT_EQ(test, v, 4711);
+	KUNIT_EXPECT_EQ(test, die_calls, 2);
+	KUNIT_EXPECT_EQ(test, die_order[0], 2);
+	KUNIT_EXPECT_EQ(test, die_order[1], 1);
+	/* that of a probe is seen by kprobes alone */
+	kp.offset = 5;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	KUNIT_EXPECT_EQ(test, die_calls, 2);
+	unregister_kprobe(&kp);
+	KP_CLEAR(kp);
+	/* one in a handler first by its break_handler, if there is one */
+	kp.pre_handler = trap;
+	kp.break_handler = decline;
+	die_calls = 0;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, hits, 1);
+	KUNIT_EXPECT_EQ(test, die_calls, 2);
+	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	unregister_kprobe(&kp);
+	unregister_die_notifier(&look);
+	unregister_die_notifier(&dbg);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(test_arguments), KUNIT_CASE(test_stack_is_put_back), KUNIT_CASE(test_breakpoint),
+	KUNIT_CASE(test_entry), KUNIT_CASE(test_colocated), KUNIT_CASE(test_batch_and_switch),
+	KUNIT_CASE(test_missed_inside), KUNIT_CASE(test_break_handler),
+	KUNIT_CASE(test_notifier_chain), {}
+};
+static struct kunit_suite suite = { .name = "jprobe", .init = suite_init, .test_cases = cases };
+kunit_test_suite(suite);
+MODULE_LICENSE("GPL");

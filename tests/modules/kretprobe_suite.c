@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* struct kretprobe and its functions. */
+#include "targets.h"
+
+TARGET long inner(long x) { return x + 1; }
+TARGET long outer(long x) { return inner(x) * 10; }
+TARGET long recursive(long n)
+{
+	long sum = n ? recursive(n - 1) : 0;
+
+	barrier(); /* or it becomes a loop */
+	return sum + n;
+}
+
+struct private { long argument; };
+static int entries, returns, order[8], nr_order;
+static long retvals[16];
+static struct kretprobe *seen_rp;
+static struct task_struct *seen_task;
+static void *seen_ret_addr, *caller;
+static bool seen_preemptible;
+static struct kretprobe rp, rp2;
+
+static int entered(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	((struct private *)ri->data)->argument = regs->di;
+	seen_preemptible |= preemptible();
+	entries++;
+	return 0;
+}
+
+static int returned(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	seen_rp = get_kretprobe(ri);
+	seen_task = ri->task;
+	seen_ret_addr = (void *)get_kretprobe_retaddr(ri);
+	seen_preemptible |= preemptible();
+	retvals[returns++ & 15] = regs_return_value(regs);
+	return 0;
+}
+
+static int check_data(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	returned(ri, regs);
+	retvals[8 + (returns & 7)] = ((struct private *)ri->data)->argument;
+	return 0;
+}
+
+static int suite_init(struct kunit *test)
+{
+	memset(&rp, 0, sizeof(rp));
+	memset(&rp2, 0, sizeof(rp2));
+	rp.kp.symbol_name = "inner";
+	rp.handler = returned;
+	rp2.kp.symbol_name = "outer";
+	rp2.handler = returned;
+	entries = returns = nr_order = 0;
+	seen_preemptible = false;
+	return 0;
+}
+
+static void test_return(struct kunit *test)
+{
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, outer(3), 40);
+	KUNIT_EXPECT_EQ(test, returns, 1);
+	KUNIT_EXPECT_EQ(test, retvals[0], 4);
+	KUNIT_EXPECT_PTR_EQ(test, seen_rp, &rp);
+	KUNIT_EXPECT_PTR_EQ(test, seen_task, current);
+	KUNIT_EXPECT_GT(test, (unsigned long)seen_ret_addr, (unsigned long)outer);
+	KUNIT_EXPECT_LT(test, (unsigned long)seen_ret_addr, (unsigned long)outer + 64);
+	KUNIT_EXPECT_FALSE(test, seen_preemptible);
+	KUNIT_EXPECT_PTR_EQ(test, rp.kp.addr, inner);
+	unregister_kretprobe(&rp);
+	KUNIT_EXPECT_EQ(test, outer(3), 40);
+	KUNIT_EXPECT_EQ(test, returns, 1);
+}
+
+static void test_maxactive(struct kunit *test)
+{
+	int cpus = num_online_cpus(), expected = 2 * cpus > 10 ? 2 * cpus : 10;
+
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, rp.maxactive, expected);
+	unregister_kretprobe(&rp);
+	KP_CLEAR(rp.kp);
+	rp.maxactive = -3;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, rp.maxactive, expected);
+	unregister_kretprobe(&rp);
+}
+
+/* Recursion takes an instance for each call; the calls beyond are missed, not lost. */
+static void test_recursion(struct kunit *test)
+{
+	rp.kp.symbol_name = "recursive";
+	rp.maxactive = 3;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, recursive(4), 10);
+	KUNIT_EXPECT_EQ(test, returns, 3);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
+	KUNIT_EXPECT_EQ(test, retvals[0], 3); /* of recursive(2) */
+	KUNIT_EXPECT_EQ(test, retvals[2], 10);
+	KUNIT_EXPECT_EQ(test, recursive(2), 3);
+	KUNIT_EXPECT_EQ(test, returns, 6);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
+	unregister_kretprobe(&rp);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
+}
+
+static void test_data(struct kunit *test)
+{
+	rp.kp.symbol_name = "recursive";
+	rp.entry_handler = entered;
+	rp.handler = check_data;
+	rp.data_size = sizeof(struct private);
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	recursive(2);
+	KUNIT_EXPECT_EQ(test, entries, 3);
+	KUNIT_EXPECT_EQ(test, returns, 3);
+	KUNIT_EXPECT_EQ(test, retvals[8 + 1], 0);
+	KUNIT_EXPECT_EQ(test, retvals[8 + 2], 1);
+	KUNIT_EXPECT_EQ(test, retvals[8 + 3], 2);
+	KUNIT_EXPECT_FALSE(test, seen_preemptible);
+	unregister_kretprobe(&rp);
+	KP_CLEAR(rp.kp);
+	rp.data_size = KRETPROBE_MAX_DATA_SIZE + 1;
+	KUNIT_EXPECT_EQ(test, register_kretprobe(&rp), -E2BIG);
+}
+
+static int refuse_odd(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	entries++;
+	return regs->di & 1;
+}
+
+/* Non-zero: this call is not probed, and takes no instance. */
+static void test_entry_handler_refuses(struct kunit *test)
+{
+	rp.entry_handler = refuse_odd;
+	rp.maxactive = 1;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, inner(1), 2);
+	KUNIT_EXPECT_EQ(test, inner(3), 4);
+	KUNIT_EXPECT_EQ(test, inner(2), 3);
+	KUNIT_EXPECT_EQ(test, entries, 3);
+	KUNIT_EXPECT_EQ(test, returns, 1);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 0);
+	unregister_kretprobe(&rp);
+}
+
+static int note(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	order[nr_order++] = ri->rp == &rp ? 1 : 2;
+	retvals[returns++ & 15] = (long)ri->ret_addr;
+	return 0;
+}
+
+/* Several on one function: each sees the real return address. */
+static void test_colocated(struct kunit *test)
+{
+	rp.handler = rp2.handler = note;
+	rp2.kp.symbol_name = "inner";
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp2), 0);
+	KUNIT_EXPECT_EQ(test, outer(1), 20);
+	KUNIT_EXPECT_EQ(test, nr_order, 2);
+	KUNIT_EXPECT_EQ(test, order[0] + order[1], 3);
+	unregister_kretprobe(&rp);
+	KUNIT_EXPECT_EQ(test, outer(1), 20);
+	KUNIT_EXPECT_EQ(test, nr_order, 3);
+	KUNIT_EXPECT_EQ(test, order[2], 2);
+	unregister_kretprobe(&rp2);
+}
+
+static void test_batch(struct kunit *test)
+{
+	struct kretprobe *rps[] = { &rp, &rp2 };
+
+	KUNIT_EXPECT_EQ(test, register_kretprobes(rps, 0), -EINVAL);
+	KUNIT_ASSERT_EQ(test, register_kretprobes(rps, 2), 0);
+	KUNIT_EXPECT_EQ(test, outer(1), 20);
+	KUNIT_EXPECT_EQ(test, returns, 2);
+	KUNIT_EXPECT_EQ(test, retvals[0], 2);
+	KUNIT_EXPECT_EQ(test, retvals[1], 20);
+	unregister_kretprobes(rps, 2);
+	KP_CLEAR(rp.kp);
+	KP_CLEAR(rp2.kp);
+	rp2.kp.symbol_name = "no_such_function";
+	KUNIT_EXPECT_EQ(test, register_kretprobes(rps, 2), -ENOENT);
+	outer(1);
+	KUNIT_EXPECT_EQ(test, returns, 2);
+}
+
+static void test_switch(struct kunit *test)
+{
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, disable_kretprobe(&rp), 0);
+	inner(1);
+	KUNIT_EXPECT_EQ(test, returns, 0);
+	KUNIT_EXPECT_EQ(test, enable_kretprobe(&rp), 0);
+	inner(1);
+	KUNIT_EXPECT_EQ(test, returns, 1);
+	unregister_kretprobe(&rp);
+}
+
+static void test_where(struct kunit *test)
+{
+	rp.kp.offset = 5;
+	KUNIT_EXPECT_EQ(test, register_kretprobe(&rp), -EINVAL);
+	KP_CLEAR(rp.kp);
+	rp.kp.offset = 0;
+	rp.kp.symbol_name = "__switch_to";
+	KUNIT_EXPECT_EQ(test, register_kretprobe(&rp), -EINVAL);
+	KP_CLEAR(rp.kp);
+	rp.kp.symbol_name = "no_such_function";
+	KUNIT_EXPECT_EQ(test, register_kretprobe(&rp), -ENOENT);
+}
+
+/* The function unregisters the probe: it returns all the same, without the handler. */
+TARGET long unregister_me(struct kretprobe *p) { unregister_kretprobe(p); return 5; }
+
+static void test_unregistered_meanwhile(struct kunit *test)
+{
+	rp.kp.symbol_name = "unregister_me";
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, unregister_me(&rp), 5);
+	KUNIT_EXPECT_EQ(test, returns, 0);
+}
+
+static int change_value(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	regs_set_return_value(regs, 99);
+	return 0;
+}
+
+static void test_changed_value(struct kunit *test)
+{
+	rp.handler = change_value;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, outer(1), 990);
+	unregister_kretprobe(&rp);
+}
+
+static unsigned long stack[16];
+static int nr_stack;
+static int save_stack(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	nr_stack = stack_trace_save_regs(regs, stack, 16, 0);
+	return 0;
+}
+
+/* Both return addresses are those of the callers, not the trampoline's. */
+static void test_stack_trace(struct kunit *test)
+{
+	struct kretprobe *rps[] = { &rp, &rp2 };
+
+	rp.handler = save_stack;
+	KUNIT_ASSERT_EQ(test, register_kretprobes(rps, 2), 0);
+	outer(1);
+	caller = seen_ret_addr; /* outer's */
+	KUNIT_ASSERT_GT(test, nr_stack, 2);
+	KUNIT_EXPECT_GT(test, stack[0], (unsigned long)outer);
+	KUNIT_EXPECT_LT(test, stack[0], (unsigned long)outer + 64);
+	KUNIT_EXPECT_EQ(test, stack[1], (unsigned long)caller);
+	unregister_kretprobes(rps, 2);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(test_return), KUNIT_CASE(test_maxactive), KUNIT_CASE(test_recursion),
+	KUNIT_CASE(test_data), KUNIT_CASE(test_entry_handler_refuses), KUNIT_CASE(test_colocated),
+	KUNIT_CASE(test_batch), KUNIT_CASE(test_switch), KUNIT_CASE(test_where),
+	KUNIT_CASE(test_unregistered_meanwhile), KUNIT_CASE(test_changed_value),
+	KUNIT_CASE(test_stack_trace), {}
+};
+static struct kunit_suite suite = { .name = "kretprobe", .init = suite_init, .test_cases = cases };
+kunit_test_suite(suite);
+MODULE_LICENSE("GPL");

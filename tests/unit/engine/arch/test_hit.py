@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Breakpoints: handlers, slots, single steps, nesting, faults."""
+
+import pytest
+
+from engine.arch.x86.regs import SP, regs_get_kernel_argument, regs_set_return_value
+from engine.kprobe import Kprobe, KprobeFlag
+from engine.kretprobe import Kretprobe, register_kretprobe
+from engine.register import disable_kprobe, enable_kprobe, unregister_kprobe
+from engine.runtime import KpEvent
+from tests.unit.engine.arch.bare import NOP5
+
+pytestmark = pytest.mark.guest
+
+# mov rax,rdi; shl rax,2; add rax,rsi; ret
+#  at 5        at 8       at 12        at 15
+ALU = NOP5 + bytes.fromhex("4889f8 48c1e002 4801f0 c3")
+BOOSTED, STEPPED = 5, 8
+MODES = [BOOSTED, STEPPED]
+# push rdi; call ALU (one function before); pop rdi; ret
+CALLER = NOP5 + bytes.fromhex("57 e8f5feffff 5f c3")
+CALL = 6
+
+
+@pytest.mark.parametrize("offset", MODES)
+def test_handler_sees_registers_and_the_result_is_right(box, offset):
+    b = box({"alu": ALU})
+    at = b.machine.addr("alu", offset)
+    p = b.probe(
+        "alu",
+        offset,
+        pre_handler=lambda p, regs: b.seen.append(
+            (
+                regs.ip,
+                regs.di,
+                regs.sp,
+                regs_get_kernel_argument(regs, 1),
+                regs.flags & 2,
+            )
+        ),
+    )
+    assert b.call("alu", 5, 7) == 27
+    assert b.seen == [(at + 1, 5, b.machine.stack, 7, 2)]
+    assert p.ainsn.site.hits == 1
+    assert b.cpu_state() == (0, 0)
+
+
+@pytest.mark.parametrize("offset", MODES)
+def test_handler_changes_registers(box, offset):
+    b = box({"alu": ALU})
+
+    def handler(p, regs):
+        regs.si = 100
+        regs.ax += 1
+
+    b.probe("alu", offset, pre_handler=handler)
+    assert b.call("alu", 5, 7) == 120 + (4 if offset == STEPPED else 0)
+
+
+@pytest.mark.parametrize("offset", MODES)
+def test_post_handler_sees_the_instruction_done(box, offset):
+    b = box({"alu": ALU})
+    after = {BOOSTED: STEPPED, STEPPED: 12}[offset]
+    b.probe(
+        "alu",
+        offset,
+        pre_handler=lambda p, regs: b.seen.append(("pre", regs.ax)),
+        post_handler=lambda p, regs, flags: b.seen.append(("post", regs.ax, regs.ip)),
+    )
+    assert b.call("alu", 5, 7) == 27
+    before, done = {BOOSTED: (0, 5), STEPPED: (5, 20)}[offset]
+    assert b.seen == [("pre", before), ("post", done, b.machine.addr("alu", after))]
+    assert b.cpu_state() == (0, 0)
+
+
+def test_post_handler_that_comes_and_goes_changes_the_slot(box):
+    b = box({"alu": ALU})
+    p = b.probe("alu", BOOSTED, pre_handler=b.note("a"))
+    slot = p.ainsn.slot
+    assert b.machine.read(slot + 3, 1) == b"\xe9"
+    q = b.probe("alu", BOOSTED, post_handler=b.note("post"))
+    assert b.machine.read(slot + 3, 1) == b"\xcc"
+    assert b.call("alu", 1, 1) == 5
+    unregister_kprobe(b.state, q)
+    assert b.machine.read(slot + 3, 1) == b"\xe9"
+    assert b.call("alu", 1, 1) == 5
+    assert [what for what, _ in b.seen] == ["a", "post", "a"]
+
+
+@pytest.mark.parametrize("offset", [0, *MODES])
+def test_pre_handler_that_returns_1_goes_where_it_says(box, offset):
+    b = box({"alu": ALU})
+
+    def skip_function(p, regs):
+        regs_set_return_value(regs, 99)
+        regs.ip = b.machine.read_u64(regs.sp)
+        regs.sp += 8
+        return 1
+
+    b.probe("alu", offset, pre_handler=skip_function, post_handler=b.note("post"))
+    assert b.call("alu", 5, 7) == 99
+    assert b.machine.read_reg(SP) == b.machine.stack + 8
+    assert b.seen == []
+    assert b.cpu_state() == (0, 0)
+
+
+@pytest.mark.parametrize("offset", [0, *MODES])
+def test_changed_ip_without_a_1_is_ignored(box, offset):
+    b = box({"alu": ALU})
+
+    def handler(p, regs):
+        regs.ip = 0x1234
+
+    b.probe("alu", offset, pre_handler=handler)
+    assert b.call("alu", 5, 7) == 27
+
+
+@pytest.mark.parametrize("offset", [0, *MODES])
+def test_handlers_run_newest_first_and_disabled_ones_not(box, offset):
+    b = box({"alu": ALU})
+    probes = [b.probe("alu", offset, pre_handler=b.note(i)) for i in range(3)]
+    b.call("alu", 1, 1)
+    disable_kprobe(b.state, probes[1])
+    b.call("alu", 1, 1)
+    enable_kprobe(b.state, probes[1])
+    unregister_kprobe(b.state, probes[2])
+    b.call("alu", 1, 1)
+    assert [what for what, _ in b.seen] == [2, 1, 0, 2, 0, 1, 0]
+
+
+@pytest.mark.logs("handler of the probe")
+@pytest.mark.parametrize("offset", [0, *MODES])
+def test_exception_in_a_handler_is_logged_and_the_rest_goes_on(box, offset):
+    b = box({"alu": ALU})
+    b.probe("alu", offset, pre_handler=b.note("old"))
+    b.probe("alu", offset, pre_handler=lambda p, regs: 1 // 0)
+    b.probe("alu", offset, pre_handler=b.note("new"))
+    assert b.call("alu", 5, 7) == 27
+    assert [what for what, _ in b.seen] == ["new", "old"]
+    assert b.cpu_state() == (0, 0)
+
+
+@pytest.mark.parametrize("offset", [0, *MODES])
+@pytest.mark.parametrize("guest_post", [False, True])
+def test_guest_handlers_beside_python_ones(box, offset, guest_post):
+    # a guest pre_handler fn(handler, regs): counts in handler->data, returns 0
+    #   inc qword [rdi+0x28]; xor eax,eax; ret
+    b = box({"alu": ALU, "counter": bytes.fromhex("48ff4728 31c0 c3")})
+    counter = b.machine.addr("counter")
+    p = b.probe("alu", offset, pre_handler=counter, data=40)
+    post = counter if guest_post else b.note("post")
+    q = b.probe("alu", offset, pre_handler=b.note("pre"), post_handler=post, data=0)
+    flags = 0x8D5 | 0x200
+    b.machine.prepare(b.machine.addr("alu"), {14: 5, 13: 7, 18: flags})
+    b.machine.cpu_.run()
+    assert b.machine.read_reg(10) == 27
+    at, after = b.machine.addr("alu", offset), {0: 5, BOOSTED: STEPPED, STEPPED: 12}
+    expected = [("pre", at + 1)]
+    if not guest_post:
+        expected.append(("post", b.machine.addr("alu", after[offset])))
+    assert b.seen == expected
+    assert b.arch.handlers[p.handler].data == 41
+    assert b.arch.handlers[q.handler].data == (1 if guest_post else 0)
+    assert b.cpu_state() == (0, 0)
+    assert b.machine.read(b.machine.data + 20, 4) == bytes(4)  # preempt count
+
+
+@pytest.mark.parametrize("offset", [0, *MODES])
+def test_preempt_count_and_interrupt_flag_in_guest_handlers(box, offset):
+    # handler: mov eax,gs:[20]; mov [rdi+0x28],rax; pushf; pop rax; mov [rdi+0x30],rax;
+    #          xor eax,eax; ret
+    code = "658b042514000000 48894728 9c 58 48894730 31c0 c3"
+    b = box({"alu": ALU, "look": bytes.fromhex(code)})
+    p = b.probe("alu", offset, pre_handler=b.machine.addr("look"))
+    assert b.call("alu", 5, 7) == 27
+    record = b.arch.handlers[p.handler]
+    assert record.data == (0x110000 if offset else 1)
+    assert bool(record.kp & 0x200) == (offset == 0)
+
+
+def nest(b, offset, **fields):
+    """A probe on the caller whose guest handler calls alu, where inner is probed."""
+    # handler: push rdi; mov edi,1; mov esi,1; call alu; pop rdi; xor eax,eax; ret
+    return b.probe("caller", offset, pre_handler=b.machine.addr("nested"), **fields)
+
+
+def nested_box(box):
+    # alu at +0x100, caller at +0x200, nested at +0x300
+    nested = bytes.fromhex("57 bf01000000 be01000000 e8f0fdffff 5f 31c0 c3")
+    return box({"alu": ALU, "caller": CALLER, "nested": nested}, optprobes=False)
+
+
+@pytest.mark.parametrize("inner", [0, *MODES, 15])
+@pytest.mark.parametrize("guest_inner", [False, True])
+def test_probe_hit_in_a_handler_is_missed_but_stepped(box, inner, guest_inner):
+    b = nested_box(box)
+    nest(b, 5)
+    # a second, guest handler at the inner address: the runtime counts the misses
+    p = b.probe("alu", inner, pre_handler=b.note("inner"))
+    if guest_inner:
+        b.probe("alu", inner, pre_handler=b.runtime.symbols["kp_event_handler"])
+        event = b.runtime.make(KpEvent)
+        b.state.kprobe_table[p.addr].list[0].data = event.addr
+        b.arch.sync_site(b.state.kprobe_table[p.addr])
+    assert b.call("caller", 5, 7) == 27
+    assert [what for what, _ in b.seen] == ["inner"]  # by the caller itself
+    assert b.arch.nmissed(p) == 1
+    assert b.cpu_state() == (0, 0)
+
+
+@pytest.mark.parametrize("inner", MODES)
+@pytest.mark.parametrize("offset", [5, CALL])
+def test_inner_post_handler_is_not_called_when_missed(box, inner, offset):
+    b = nested_box(box)
+    nest(b, offset, post_handler=b.note("outer"))
+    p = b.probe("alu", inner, post_handler=b.note("inner"))
+    assert b.call("caller", 5, 7) == 27
+    assert sorted(what for what, _ in b.seen) == ["inner", "outer"]
+    assert b.arch.nmissed(p) == 1
+    assert b.cpu_state() == (0, 0)
+
+
+# mov rax,[rdi]; ret   (5: boostable, unless it has an exception entry)
+LOAD = NOP5 + bytes.fromhex("488b07 c3 b8f2ffffff c3")
+FIXUP = 9
+
+
+@pytest.mark.parametrize("kind", ["boosted", "post", "exception", "guest"])
+def test_fault_of_the_instruction_is_the_probed_ones(box, kind):
+    b = box({"load": LOAD})
+    at = b.machine.addr("load", 5)
+    if kind == "exception":
+        b.machine.exceptions[at] = b.machine.addr("load", FIXUP)
+    event = b.runtime.make(KpEvent)
+    fields = {
+        "boosted": {"pre_handler": b.note("pre")},
+        "exception": {"pre_handler": b.note("pre")},
+        "post": {"post_handler": b.note("post")},
+        "guest": {
+            "pre_handler": b.runtime.symbols["kp_event_handler"],
+            "data": event.addr,
+            "post_handler": b.note("post"),
+        },
+    }[kind]
+    p = b.probe("load", 5, **fields)
+    assert p.ainsn.boostable == (kind != "exception")
+    # the table is consulted for the probed instruction, wherever it ran
+    b.machine.exceptions[at] = b.machine.addr("load", FIXUP)
+    assert b.call("load", 0) == 0xFFFFFFF2
+    assert b.machine.faults == [(14, p.ainsn.slot, 0)]
+    assert b.cpu_state() == (0, 0)
+    b.machine.write_u64(b.machine.data + 0x900, 77)
+    assert b.call("load", b.machine.data + 0x900) == 77
+
+
+def test_fault_handler_of_the_user(box):
+    b = box({"load": LOAD})
+
+    def handler(p, regs, trapnr):
+        b.seen.append((trapnr, regs.ip))
+        regs.di = b.machine.data + 0x900
+        return 1
+
+    b.machine.write_u64(b.machine.data + 0x900, 78)
+    p = b.probe("load", 5, fault_handler=handler)
+    assert b.call("load", 0) == 78
+    assert b.seen == [(14, p.addr)]
+
+
+def test_guest_handler_that_faults_names_its_probe(box):
+    # handler: mov rax,[0]; ret
+    b = box({"alu": ALU, "bad": bytes.fromhex("488b042500000000 c3")})
+    b.probe("alu", 0, pre_handler=b.note("other"))
+
+    def fault_handler(p, regs, trapnr):
+        b.seen.append(("fault", p.data))
+        regs.ip += 8  # behind the load
+        regs.ax = 0
+        return 1
+
+    b.probe(
+        "alu", 0, pre_handler=b.machine.addr("bad"), data=5, fault_handler=fault_handler
+    )
+    assert b.call("alu", 5, 7) == 27
+    assert b.seen == [("fault", 5), ("other", b.machine.addr("alu") + 1)]
+
+
+def test_breakpoint_just_removed_runs_the_instruction(box):
+    b = box({"alu": ALU})
+    p = b.probe("alu", BOOSTED, pre_handler=b.note("pre"))
+    assert b.arch.path.kprobe_int3_handler(p.addr + 1) == p.ainsn.slot
+    unregister_kprobe(b.state, p)
+    assert b.arch.path.kprobe_int3_handler(p.addr + 1) == p.addr
+
+
+def test_foreign_breakpoint_is_not_ours(box):
+    b = box({"alu": ALU, "debug": b"\xcc\xc3"})
+    assert b.arch.path.kprobe_int3_handler(b.machine.addr("debug", 1)) is None
+
+
+def test_slots_and_records_are_used_again_after_a_quiescent_state(box):
+    b = box({"alu": ALU})
+    probes = [b.probe("alu", o, pre_handler=b.note(o)) for o in (0, *MODES)]
+    for p in probes:
+        unregister_kprobe(b.state, p)
+    assert b.text("alu", 16) == ALU
+    assert b.arch.insn_slots.nr_used == 2
+    b.machine.run_later()
+    assert b.arch.insn_slots.nr_used == b.arch.stub_slots.nr_used == 0
+    assert not b.arch.path.slots
+    assert not b.arch.path.traps
+    assert not b.arch.path.hits
+    assert not b.arch.path.handlers
+    again = [b.probe("alu", o, pre_handler=b.note(o)) for o in (0, *MODES)]
+    assert len(again) == 3
+    assert b.call("alu", 5, 7) == 27
+    assert [what for what, _ in b.seen] == [0, *MODES]
+
+
+def test_disabled_probe_has_no_breakpoint(box):
+    b = box({"alu": ALU})
+    p = b.probe("alu", BOOSTED, pre_handler=b.note("x"), flags=KprobeFlag.DISABLED)
+    assert b.text("alu") == ALU[:8]
+    enable_kprobe(b.state, p)
+    assert b.text("alu")[5] == 0xCC
+    b.call("alu", 1, 1)
+    assert len(b.seen) == 1
+
+
+def test_return_probe_and_entry_probe_together(box):
+    b = box({"alu": ALU})
+    register_kretprobe(
+        b.state,
+        Kretprobe(
+            kp=Kprobe(symbol_name="alu"),
+            handler=lambda node, regs: b.seen.append(("ret", regs.ax)),
+        ),
+    )
+    b.probe("alu", BOOSTED, pre_handler=b.note("in"))
+    assert b.call("alu", 5, 7) == 27
+    assert b.seen == [("in", b.machine.addr("alu", 6)), ("ret", 27)]
+
+
+def test_removed_twice_is_removed_once(box):
+    b = box({"alu": ALU})
+    p = b.probe("alu", BOOSTED, pre_handler=b.note("a"))
+    ainsn = p.ainsn
+    unregister_kprobe(b.state, p)
+    b.machine.run_later()
+    q = b.probe("alu", BOOSTED, pre_handler=b.note("b"))
+    stale = Kprobe(addr=q.addr)
+    stale.ainsn = ainsn
+    b.arch.arch_remove_kprobe(stale)
+    b.machine.run_later()
+    assert b.call("alu", 1, 1) == 5
+    assert [what for what, _ in b.seen] == ["b"]

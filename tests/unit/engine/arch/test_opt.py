@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Jumps: detour buffers, what a hit sees, turning them on and off."""
+
+import pytest
+
+from engine.arch.x86.regs import FLAGS, IP, ORIG_AX, SP
+from engine.kprobe import kprobe_optimized
+from engine.kretprobe import Kretprobe, register_kretprobe
+from engine.register import disable_kprobe, unregister_kprobe
+from engine.runtime import EVENT_RECORD, KpEvent
+from engine.trace.ring_buffer import RingBuffer
+from tests.unit.engine.arch.bare import NOP5
+
+pytestmark = pytest.mark.guest
+
+# 5: push rbp; 6: lea rax,[rip+0x10]; 13: add rax,rdi; 16: pop rbp; 17: ret
+BODY = bytes.fromhex("55 488d0510000000 4801f8 5d c3")
+F = NOP5 + BODY
+COVERED = 8  # push, lea
+
+
+def optimized(b, **fields):
+    p = b.probe("f", 5, **fields)
+    assert b.text("f", 6)[5] == 0xCC
+    b.machine.run_later()
+    assert b.text("f", 6)[5] == 0xE9
+    return p
+
+
+def expected(b, di):
+    return (b.machine.addr("f", 13) + 0x10 + di) & 0xFFFFFFFFFFFFFFFF
+
+
+def test_python_handler_through_the_jump(box):
+    b = box({"f": F})
+    seen = []
+    p = optimized(
+        b,
+        pre_handler=lambda p, regs: seen.append(
+            (regs.ip, regs.di, regs.sp, regs.orig_ax, regs.cs, regs.ss)
+        ),
+    )
+    assert b.call("f", 3) == expected(b, 3)
+    ones = (1 << 64) - 1
+    assert seen == [(p.addr + 1, 3, b.machine.stack, ones, 0x10, 0x18)]
+    assert b.cpu_state() == (0, 0)
+
+
+def test_registers_flags_and_stack_are_those_without_a_probe(box):
+    b = box({"f": F, "end": NOP5})
+    values = [0x100 + i for i in range(21)]
+    values[FLAGS], values[SP] = 0x8D5 | 2, b.machine.stack
+    values[IP] = b.machine.addr("f", 5)
+    to = b.machine.addr("f", 13)
+    alone = b.machine.run_to(values, to)
+    p = optimized(b, pre_handler=b.note("hit"))
+    assert b.machine.run_to(values, to) == alone
+    event = b.runtime.make(KpEvent)
+    event.flags, event.size = EVENT_RECORD, 16
+    RingBuffer(b.runtime)
+    unregister_kprobe(b.state, p)
+    b.machine.run_later()
+    assert b.text("f", len(F)) == F
+    handler = b.runtime.symbols["kp_event_handler"]
+    optimized(b, pre_handler=handler, data=event.addr)
+    for _ in range(3):
+        assert b.machine.run_to(values, to) == alone
+    assert event.nhit == 3
+    assert alone[0][ORIG_AX] == (1 << 64) - 1
+
+
+def test_changed_ip_and_result_are_ignored_other_registers_not(box):
+    b = box({"f": F})
+
+    def handler(p, regs):
+        regs.ip = 0x1234
+        regs.di = 10
+        return 1
+
+    optimized(b, pre_handler=handler)
+    assert b.call("f", 3) == expected(b, 10)
+
+
+def test_before_the_jump_it_is_a_boosted_breakpoint(box):
+    b = box({"f": F})
+    p = b.probe("f", 5, pre_handler=b.note("hit"))
+    assert kprobe_optimized(b.state.kprobe_table[p.addr])
+    assert b.call("f", 3) == expected(b, 3)
+    assert len(b.seen) == 1
+
+
+def test_disabling_brings_the_bytes_back(box):
+    b = box({"f": F})
+    p = optimized(b, pre_handler=b.note("hit"))
+    disable_kprobe(b.state, p)
+    b.machine.run_later()
+    assert b.text("f", len(F)) == F
+    assert b.call("f", 3) == expected(b, 3)
+    assert b.seen == []
+
+
+def test_second_probe_joins_and_a_post_handler_ends_it(box):
+    b = box({"f": F})
+    optimized(b, pre_handler=b.note("a"))
+    b.probe("f", 5, pre_handler=b.note("b"))
+    b.call("f", 1)
+    assert [what for what, _ in b.seen] == ["b", "a"]
+    assert b.text("f", 6)[5] == 0xE9
+    q = b.probe("f", 5, post_handler=b.note("post"))
+    assert b.text("f", 6)[5] == 0xCC
+    assert b.call("f", 3) == expected(b, 3)
+    assert [what for what, _ in b.seen][2:] == ["b", "a", "post"]
+    unregister_kprobe(b.state, q)
+    b.machine.run_later()
+    assert b.call("f", 3) == expected(b, 3)
+
+
+def test_one_handler_or_more_changes_the_way_in(box):
+    b = box({"f": F})
+    RingBuffer(b.runtime)
+    event = b.runtime.make(KpEvent)
+    event.flags, event.size = EVENT_RECORD, 16
+    handler = b.runtime.symbols["kp_event_handler"]
+    p = optimized(b, pre_handler=handler, data=event.addr)
+    buffer = b.state.kprobe_table[p.addr].optinsn.buffer
+    short = b.machine.read(buffer, 12)
+    b.call("f", 1)
+    q = b.probe("f", 5, pre_handler=b.note("b"))
+    assert b.machine.read(buffer, 12) != short
+    b.call("f", 1)
+    unregister_kprobe(b.state, q)
+    assert b.machine.read(buffer, 12) == short
+    b.call("f", 1)
+    assert event.nhit == 3
+    assert len(b.seen) == 1
+
+
+def test_neighbour_inside_the_region(box):
+    b = box({"f": F})
+    optimized(b, pre_handler=b.note("a"))
+    b.probe("f", 6, pre_handler=b.note("b"))
+    assert b.text("f", 7)[5:] == b"\xcc\xcc"
+    assert b.call("f", 3) == expected(b, 3)
+    assert [what for what, _ in b.seen] == ["a", "b"]
+
+
+def test_hit_inside_a_handler_is_missed(box):
+    # handler: push rdi; call f+0 ; pop rdi; xor eax,eax; ret   (f at +0x100)
+    nested = bytes.fromhex("57 e8fafeffff 5f 31c0 c3")
+    b = box({"f": F, "nested": nested, "g": NOP5 + b"\xc3"})
+    p = optimized(b, pre_handler=b.note("a"))
+    b.probe("g", 0, pre_handler=b.machine.addr("nested"))
+    b.call("g")
+    assert b.seen == []
+    assert b.arch.nmissed(p) == 1
+
+
+def test_return_probe_on_a_function_without_nop(box):
+    b = box({"f": BODY})
+    from engine.kprobe import Kprobe
+
+    rp = Kretprobe(
+        kp=Kprobe(symbol_name="f"), handler=lambda node, regs: b.seen.append(regs.ax)
+    )
+    register_kretprobe(b.state, rp)
+    b.machine.run_later()
+    assert b.text("f", 1) == b"\xe9"
+    result = b.call("f", 3)
+    assert b.seen == [result]
+
+
+def test_buffers_are_given_back(box):
+    b = box({"f": F})
+    p = optimized(b, pre_handler=b.note("a"))
+    unregister_kprobe(b.state, p)
+    b.machine.run_later()
+    assert b.arch.opt.optinsn_slots.nr_used == 0
+    assert b.arch.insn_slots.nr_used == 0
+    assert b.text("f", len(F)) == F

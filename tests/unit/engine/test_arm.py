@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""engine.arm: the switch for all probes.  Numbers are those of conformance cases."""
+
+import time
+from itertools import pairwise
+
+import pytest
+
+from engine.arm import arm_all_kprobes, disarm_all_kprobes
+from engine.errors import KernelError
+from engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag, kprobe_disabled
+from engine.register import (
+    disable_kprobe,
+    enable_kprobe,
+    register_kprobe,
+    show_entries,
+    unregister_kprobe,
+)
+from tests.fake import ENTRY_NOP, NOP, FakeMachine, new_state
+
+
+@pytest.fixture
+def machine():
+    machine = FakeMachine()
+    machine.add_function("f")
+    machine.add_function("g")
+    return machine
+
+
+@pytest.fixture
+def st(machine):
+    st = new_state(machine)
+    machine.log.clear()
+    return st
+
+
+def add(st, *points, flags=NO_FLAGS):
+    ps = [Kprobe(symbol_name=n, offset=o, flags=flags) for n, o in points]
+    for p in ps:
+        register_kprobe(st, p)
+    return ps
+
+
+def test_text_is_restored_and_armed_again(st, machine):
+    ps = add(st, ("f", 0), ("f", 6), ("f", 6), ("g", 7))
+    armed = machine.patched()
+    assert armed
+    disarm_all_kprobes(st)
+    assert machine.patched() == []
+    assert not any(kprobe_disabled(p) for p in ps)
+    arm_all_kprobes(st)
+    assert machine.patched() == armed
+
+
+def test_only_a_change_is_logged(st, machine):
+    arm_all_kprobes(st)
+    assert machine.log == []
+    disarm_all_kprobes(st)
+    disarm_all_kprobes(st)
+    arm_all_kprobes(st)
+    arm_all_kprobes(st)
+    assert machine.log == [
+        (6, "kprobes: Kprobes globally disabled"),
+        (6, "kprobes: Kprobes globally enabled"),
+    ]
+
+
+def test_failures_are_counted_and_the_rest_done(st, machine):
+    ftrace, plain = add(st, ("f", 0), ("g", 7))
+    disarm_all_kprobes(st)
+    st.arch.fail["arch_arm_kprobe"] = 12
+    with pytest.raises(KernelError, match="ENOMEM"):
+        arm_all_kprobes(st)
+    assert machine.patched()[0] == ftrace.addr
+    assert plain.addr not in machine.patched()
+    assert machine.log[-1] == (
+        4,
+        "kprobes: Kprobes globally enabled, but failed to enable 1 out of 2 probes. "
+        "Please check which kprobes are kept disabled via debugfs.",
+    )
+    assert st.arch.poke_depth == 0
+
+
+def test_nothing_is_armed_meanwhile(st, machine):
+    disarm_all_kprobes(st)
+    (p,) = add(st, ("f", 6))
+    (q,) = add(st, ("g", 6), flags=KprobeFlag.DISABLED)
+    enable_kprobe(st, q)
+    disable_kprobe(st, p)
+    enable_kprobe(st, p)
+    assert machine.patched() == []
+    unregister_kprobe(st, q)
+    assert machine.patched() == []
+
+
+def test_034_the_switch_shows_in_no_tag(st):
+    ps = add(st, ("f", 0), ("f", 6))
+    before = [p.flags for p in ps]
+    disarm_all_kprobes(st)
+    assert [p.flags for p in ps] == before
+
+
+def test_040_enabled_meanwhile_a_lone_probe_stays_disabled(st, machine):
+    (p,) = add(st, ("f", 0), flags=KprobeFlag.DISABLED)
+    disarm_all_kprobes(st)
+    enable_kprobe(st, p)
+    assert kprobe_disabled(p)
+    arm_all_kprobes(st)
+    assert kprobe_disabled(p)
+    assert machine.patched() == []
+    disable_kprobe(st, p)
+    enable_kprobe(st, p)
+    assert not kprobe_disabled(p)
+    assert machine.patched()
+
+
+def test_124_of_several_at_one_address_any_revives_all(st, machine):
+    e1, e2 = add(st, ("f", 0), ("f", 0), flags=KprobeFlag.DISABLED)
+    disarm_all_kprobes(st)
+    enable_kprobe(st, e1)
+    enable_kprobe(st, e2)
+    arm_all_kprobes(st)
+    # not tagged, but dead
+    assert not kprobe_disabled(e1)
+    assert not kprobe_disabled(e2)
+    assert machine.patched() == []
+    disable_kprobe(st, e1)
+    enable_kprobe(st, e1)
+    assert len(machine.patched()) == 5
+    assert st.arch.sites[e1.addr] == [(e2, False), (e1, False)]
+
+
+def test_enabled_meanwhile_beside_one_that_was_enabled(st, machine):
+    (e1,) = add(st, ("f", 6))
+    (e2,) = add(st, ("f", 6), flags=KprobeFlag.DISABLED)
+    disarm_all_kprobes(st)
+    enable_kprobe(st, e2)
+    arm_all_kprobes(st)
+    assert machine.patched() == [e1.addr]
+    assert st.arch.sites[e1.addr] == [(e2, False), (e1, False)]
+
+
+def test_041_switched_off_and_removed_meanwhile(st, machine):
+    e1, e2 = add(st, ("f", 6), ("g", 0))
+    disarm_all_kprobes(st)
+    disable_kprobe(st, e1)
+    assert kprobe_disabled(e1)
+    unregister_kprobe(st, e1)
+    arm_all_kprobes(st)
+    assert [e.p for e in show_entries(st)] == [e2]
+    assert set(machine.patched()) <= set(range(e2.addr, e2.addr + 5))
+
+
+def test_126_registered_enabled_meanwhile_comes_alive(st, machine):
+    disarm_all_kprobes(st)
+    (p,) = add(st, ("f", 6))
+    assert not kprobe_disabled(p)
+    arm_all_kprobes(st)
+    assert machine.patched() == [p.addr]
+
+
+def test_ten_thousand_probes_are_quick():
+    """The bookkeeping of the core on a fake: generous bounds, for slow machines."""
+    machine = FakeMachine()
+    machine.add_function("f", ENTRY_NOP + NOP * 10_000)
+    st = new_state(machine)
+    # a machine without look-up of text, so that the core alone is measured
+    st.arch._original = lambda addr, size: NOP * size
+    machine.ftrace_location = lambda start, end: None
+    clock = time.perf_counter
+    times = [clock()]
+    for o in range(5, 10_005):
+        register_kprobe(st, Kprobe(symbol_name="f", offset=o))
+    times.append(clock())
+    for step in (disarm_all_kprobes, arm_all_kprobes):
+        step(st)
+        times.append(clock())
+    assert len(list(show_entries(st))) == 10_000
+    times.append(clock())
+    took = [b - a for a, b in pairwise(times)]
+    assert took[0] < 2
+    assert max(took[1:]) < 0.5

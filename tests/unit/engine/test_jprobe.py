@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""engine.jprobe: registering jprobes, and Python functions as their entries."""
+
+import errno
+
+import pytest
+
+from engine.errors import KernelError
+from engine.jprobe import (
+    Jprobe,
+    disable_jprobe,
+    enable_jprobe,
+    register_jprobe,
+    register_jprobes,
+    unregister_jprobe,
+    unregister_jprobes,
+)
+from engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_optimized
+from engine.register import register_kprobe, show_entries, unregister_kprobe
+from tests.fake import ENTRY_NOP, PUSH, FakeMachine, new_state
+
+
+@pytest.fixture
+def machine():
+    machine = FakeMachine()
+    for name in ("f", "g", "entry"):
+        machine.add_function(name, ENTRY_NOP + PUSH * 12)
+    return machine
+
+
+@pytest.fixture
+def st(machine):
+    return new_state(machine)
+
+
+def jump(st, name="f", offset=0, entry="entry"):
+    addr = st.machine.lookup_name(entry)[0].addr
+    return Jprobe(kp=Kprobe(symbol_name=name, offset=offset), entry=addr)
+
+
+def refusal(function, *args):
+    with pytest.raises(KernelError) as e:
+        function(*args)
+    return errno.errorcode[e.value.errno]
+
+
+def kinds(st):
+    return [entry.p.kind for entry in show_entries(st)]
+
+
+def test_guest_code_as_entry(st):
+    jp = jump(st)
+    register_jprobe(st, jp)
+    assert kinds(st) == ["j"]
+    assert jp.kp.pre_handler == st.arch.setjmp_pre_handler
+    assert jp.kp.break_handler == st.arch.longjmp_break_handler
+    assert jp.kp.data == jp.entry
+    unregister_jprobe(st, jp)
+    assert kinds(st) == []
+
+
+@pytest.mark.parametrize("off", [1, 0x100000])
+def test_the_entry_must_be_a_function(st, off):
+    jp = jump(st)
+    jp.entry += off
+    assert refusal(register_jprobe, st, jp) == "EINVAL"
+    jp.entry = None
+    assert refusal(register_jprobe, st, jp) == "EINVAL"
+    assert kinds(st) == []
+
+
+def test_what_register_kprobe_refuses(st):
+    assert refusal(register_jprobe, st, jump(st, "nothing")) == "ENOENT"
+    both = jump(st)
+    both.kp.addr = st.machine.lookup_name("f")[0].addr
+    assert refusal(register_jprobe, st, both) == "EINVAL"
+
+
+def test_python_entry_gets_as_many_arguments_as_it_takes(st):
+    got = []
+
+    def none():
+        got.append(())
+
+    def two(a, b):
+        got.append((a, b))
+
+    regs = [10, 11, 12, 13]
+    for entry in (none, two, lambda a, b, c: got.append((a, b, c))):
+        jp = Jprobe(kp=Kprobe(symbol_name="f"), entry=entry)
+        register_jprobe(st, jp)
+        assert jp.kp.pre_handler(jp.kp, regs) == 0
+        unregister_jprobe(st, jp)
+    assert got == [(), (10, 11), (10, 11, 12)]
+    assert regs == [10, 11, 12, 13]
+
+
+def test_one_at_an_address(st):
+    first, second = jump(st), jump(st)
+    register_jprobe(st, first)
+    assert refusal(register_jprobe, st, second) == "EEXIST"
+    assert kinds(st) == ["j"]
+    other = Kprobe(symbol_name="f", pre_handler=lambda p, regs: 0)
+    register_kprobe(st, other)
+    second.kp.addr = None
+    assert refusal(register_jprobe, st, second) == "EEXIST"
+    elsewhere = jump(st, "g")
+    register_jprobe(st, elsewhere)
+    unregister_jprobe(st, first)
+    second.kp.addr = None
+    register_jprobe(st, second)
+    assert sorted(kinds(st)) == ["j", "j", "k"]
+    unregister_kprobe(st, other)
+    unregister_jprobes(st, [second, elsewhere])
+    assert not st.kprobe_table
+    assert not st.arch.handlers
+
+
+def test_a_break_handler_counts_as_one(st):
+    register_kprobe(st, Kprobe(symbol_name="f", break_handler=lambda p, regs: 0))
+    assert refusal(register_jprobe, st, jump(st)) == "EEXIST"
+
+
+def test_it_stands_last(st):
+    """Its entry function ends the handling, so the others come first."""
+    jp = jump(st)
+    register_jprobe(st, jp)
+    for _ in range(2):
+        register_kprobe(st, Kprobe(symbol_name="f", pre_handler=lambda p, regs: 0))
+    assert kinds(st) == ["k", "k", "j"]
+    unregister_jprobe(st, jp)
+    jp.kp.addr = None
+    register_jprobe(st, jp)
+    assert kinds(st) == ["k", "k", "j"]
+
+
+def test_it_is_never_a_jump(st, machine):
+    jp = jump(st, offset=5)
+    register_jprobe(st, jp)
+    machine.settle()
+    (entry,) = st.table_entries()
+    assert not kprobe_optimized(entry)
+    unregister_jprobe(st, jp)
+    plain = Kprobe(symbol_name="f", offset=5, pre_handler=lambda p, regs: 0)
+    register_kprobe(st, plain)
+    machine.settle()
+    (entry,) = st.table_entries()
+    assert kprobe_optimized(entry)
+    jp.kp.addr = None
+    register_jprobe(st, jp)
+    assert not kprobe_optimized(entry)
+    unregister_jprobe(st, jp)
+    machine.settle()
+    assert kprobe_optimized(entry)
+
+
+def test_batches(st):
+    assert refusal(register_jprobes, st, []) == "EINVAL"
+    jps = [jump(st), jump(st, "g"), jump(st)]
+    assert refusal(register_jprobes, st, jps) == "EEXIST"
+    assert kinds(st) == []
+    for jp in jps:
+        jp.kp.addr = None
+    register_jprobes(st, jps[:2])
+    assert kinds(st) == ["j", "j"]
+    unregister_jprobes(st, jps)
+    assert kinds(st) == []
+    assert jps[2].kp.addr is None
+
+
+def test_switching(st):
+    jp = jump(st)
+    jp.kp.flags = KprobeFlag.DISABLED
+    register_jprobe(st, jp)
+    assert kprobe_disabled(jp.kp)
+    enable_jprobe(st, jp)
+    assert not kprobe_disabled(jp.kp)
+    disable_jprobe(st, jp)
+    assert kprobe_disabled(jp.kp)
+    unregister_jprobe(st, jp)
+    assert refusal(enable_jprobe, st, jp) == "EINVAL"

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""engine.kretprobe: registering return probes."""
+
+import errno
+
+import pytest
+
+from engine.errors import KernelError
+from engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_ftrace
+from engine.kretprobe import (
+    Kretprobe,
+    disable_kretprobe,
+    enable_kretprobe,
+    kretprobe_nmissed,
+    register_kretprobe,
+    register_kretprobes,
+    unregister_kretprobe,
+    unregister_kretprobes,
+)
+from engine.register import register_kprobe, show_entries
+from tests.fake import NOP, TRAP, FakeMachine, new_state
+
+
+@pytest.fixture
+def machine():
+    machine = FakeMachine()
+    for name in ("f", "g", "__switch_to", "nokprobe"):
+        machine.add_function(name)
+    machine.add_function("odd", TRAP + NOP * 9)
+    machine.add_blacklist(machine.lookup_name("nokprobe")[0])
+    return machine
+
+
+@pytest.fixture
+def st(machine):
+    return new_state(machine)
+
+
+def ret(name="f", **fields):
+    return Kretprobe(kp=Kprobe(symbol_name=name), **fields)
+
+
+def refusal(st, rp):
+    with pytest.raises(KernelError) as e:
+        register_kretprobe(st, rp)
+    assert not st.kprobe_table
+    assert not st.arch.rethooks
+    assert not st.arch.handlers
+    assert rp.rh is None
+    return errno.errorcode[e.value.errno]
+
+
+def test_entry_probe_and_hook(st, machine):
+    def handler(ri, regs):
+        return None
+
+    rp = ret(handler=handler, data_size=24, guest_kp=0x1234, guest_data=7)
+    register_kretprobe(st, rp)
+    assert rp.kp.kind == "r"
+    assert kprobe_ftrace(rp.kp)
+    assert machine.patched()
+    assert rp.kp.pre_handler == st.arch.pre_handler_kretprobe
+    assert rp.kp.data == rp.rh.addr
+    assert rp.rh.data is rp
+    assert rp.rh.handler is handler
+    assert (rp.rh.data_size, rp.rh.guest_kp, rp.rh.guest_data) == (24, 0x1234, 7)
+    unregister_kretprobe(st, rp)
+    assert machine.patched() == []
+    assert not st.arch.rethooks
+    assert not st.arch.handlers
+    assert rp.rh is None
+
+
+@pytest.mark.parametrize(
+    ("given", "cpus", "used"),
+    [(0, 2, 10), (-5, 2, 10), (0, 8, 16), (1, 8, 1), (50, 2, 50)],
+)
+def test_maxactive(given, cpus, used):
+    machine = FakeMachine(nr_cpus=cpus)
+    machine.add_function("f")
+    st = new_state(machine)
+    register_kretprobe(st, rp := ret(maxactive=given))
+    assert rp.maxactive == rp.rh.maxactive == used
+
+
+def test_post_handler_is_dropped(st):
+    rp = ret()
+    rp.kp.post_handler = print
+    register_kretprobe(st, rp)
+    assert rp.kp.post_handler is None
+
+
+@pytest.mark.parametrize(
+    ("rp", "answer"),
+    [
+        (Kretprobe(kp=Kprobe(symbol_name="f", offset=5)), "EINVAL"),
+        (Kretprobe(kp=Kprobe(symbol_name="nosuch")), "ENOENT"),
+        (Kretprobe(), "EINVAL"),
+        (ret("__switch_to"), "EINVAL"),
+        (ret("nokprobe"), "EINVAL"),
+        (ret("odd"), "EINVAL"),
+        (ret(data_size=4097), "E2BIG"),
+    ],
+)
+def test_refusals(st, rp, answer):
+    assert refusal(st, rp) == answer
+
+
+def test_no_memory_for_instances(st):
+    st.arch.fail["rethook_alloc"] = errno.ENOMEM
+    assert refusal(st, ret()) == "ENOMEM"
+
+
+def test_by_address(st, machine):
+    addr = machine.lookup_name("f")[0].addr
+    register_kretprobe(st, rp := Kretprobe(kp=Kprobe(addr=addr)))
+    with pytest.raises(KernelError, match="EINVAL: is registered already"):
+        register_kretprobe(st, rp)
+    assert len(st.arch.rethooks) == 1
+
+
+def test_beside_a_kprobe(st):
+    register_kprobe(st, p := Kprobe(symbol_name="f"))
+    register_kretprobe(st, rp := ret())
+    assert [e.p for e in show_entries(st)] == [rp.kp, p]
+    assert [e.p.kind for e in show_entries(st)] == ["r", "k"]
+
+
+def test_nmissed_outlives_the_probe(st):
+    register_kretprobe(st, rp := ret())
+    st.arch.rethooks[rp.rh.addr] = 4
+    assert kretprobe_nmissed(st, rp) == 4
+    unregister_kretprobe(st, rp)
+    assert kretprobe_nmissed(st, rp) == rp.nmissed == 4
+    rp.kp.addr = None
+    register_kretprobe(st, rp)
+    assert kretprobe_nmissed(st, rp) == 0
+
+
+def test_switching(st, machine):
+    register_kretprobe(st, rp := ret())
+    disable_kretprobe(st, rp)
+    assert kprobe_disabled(rp.kp)
+    assert machine.patched() == []
+    enable_kretprobe(st, rp)
+    assert machine.patched()
+
+
+def test_registered_disabled(st, machine):
+    rp = ret()
+    rp.kp.flags = KprobeFlag.DISABLED
+    register_kretprobe(st, rp)
+    assert machine.patched() == []
+
+
+def test_batches(st, machine):
+    good = [ret("f"), ret("g")]
+    register_kretprobes(st, good)
+    assert len(st.arch.rethooks) == 2
+    unregister_kretprobes(st, good)
+    assert not st.arch.rethooks
+    for rp in good:
+        rp.kp.addr = None
+    bad = [*good, ret("__switch_to"), late := ret("f")]
+    with pytest.raises(KernelError, match="EINVAL"):
+        register_kretprobes(st, bad)
+    assert not st.arch.rethooks
+    assert not st.kprobe_table
+    assert machine.patched() == []
+    assert late.kp.addr is None
+    with pytest.raises(KernelError, match="EINVAL"):
+        register_kretprobes(st, [])
+
+
+def test_unregistering_what_is_not_registered_clears_its_address(st, machine):
+    rp = ret()
+    rp.kp.addr = machine.lookup_name("f")[0].addr
+    unregister_kretprobe(st, rp)
+    assert rp.kp.addr is None

@@ -1,0 +1,489 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""engine.optimizer: when the tag appears, and when the text changes.
+
+Numbers are those of the conformance cases that a real kernel answered.
+"""
+
+import pytest
+
+from engine.arm import arm_all_kprobes, disarm_all_kprobes
+from engine.kprobe import Kprobe, KprobeFlag, kprobe_ftrace
+from engine.optimizer import OPTIMIZE_DELAY, set_kprobes_optimization
+from engine.register import (
+    disable_kprobe,
+    enable_kprobe,
+    kprobes_module_callback,
+    register_kprobe,
+    show_entries,
+    unregister_kprobe,
+)
+from engine.state import ModuleState, get_kprobe
+from tests.fake import ENTRY_NOP, PUSH, FakeMachine, new_state
+
+BREAKPOINT, JUMP, ORIGINAL = 0xCC, 0xE9, 0x50
+
+
+class Session:
+    """Does what the scripts of the cases do: events that are switched on and off."""
+
+    def __init__(self, **config):
+        self.machine = FakeMachine()
+        for name in ("vfs_read", "vfs_write"):
+            self.machine.add_function(name, ENTRY_NOP + PUSH * 27)
+        self.st = new_state(self.machine, **config)
+        self.probes = {}
+
+    def add(self, name, symbol, offset=0, flags=KprobeFlag.DISABLED, **kw):
+        p = Kprobe(symbol_name=symbol, offset=offset, flags=flags, **kw)
+        register_kprobe(self.st, p)
+        self.probes[name] = p
+
+    def on(self, *names):
+        for name in names:
+            enable_kprobe(self.st, self.probes[name])
+
+    def off(self, *names):
+        for name in names:
+            disable_kprobe(self.st, self.probes[name])
+
+    def remove(self, name):
+        unregister_kprobe(self.st, self.probes.pop(name))
+
+    def enabled(self, value):
+        (arm_all_kprobes if value else disarm_all_kprobes)(self.st)
+
+    def sysctl(self, value):
+        set_kprobes_optimization(self.st, bool(value))
+
+    def sleep(self):
+        self.machine.settle()
+
+    def tags(self, name):
+        for e in show_entries(self.st):
+            if e.p is self.probes[name]:
+                disabled = e.p.flags & (KprobeFlag.DISABLED | KprobeFlag.GONE)
+                disabled = disabled == KprobeFlag.DISABLED
+                optimized = KprobeFlag.OPTIMIZED & e.entry.flags
+                return "D" * disabled + "O" * bool(optimized)
+        raise AssertionError(f"{name} is not listed")
+
+    def lst(self):
+        return {name: self.tags(name) for name in self.probes}
+
+    def byte(self, name):
+        return self.machine.read(self.probes[name].addr, 1)[0]
+
+
+@pytest.fixture
+def s():
+    return Session()
+
+
+def test_029_tag_first_text_later(s):
+    s.add("e", "vfs_read", 5)
+    assert s.lst() == {"e": "D"}
+    s.on("e")
+    assert (s.lst(), s.byte("e")) == ({"e": "O"}, BREAKPOINT)
+    s.machine.advance(OPTIMIZE_DELAY - 1)
+    s.machine.quiesce()
+    assert s.byte("e") == BREAKPOINT
+    s.machine.advance(1)
+    assert s.byte("e") == BREAKPOINT  # a task may be inside the bytes
+    s.machine.quiesce()
+    assert (s.lst(), s.byte("e")) == ({"e": "O"}, JUMP)
+    s.off("e")
+    assert (s.lst(), s.byte("e")) == ({"e": "DO"}, JUMP)
+    s.machine.advance(OPTIMIZE_DELAY)
+    assert (s.lst(), s.byte("e")) == ({"e": "D"}, ORIGINAL)
+    assert s.machine.patched() == []
+
+
+def test_030_139_colocated(s):
+    s.add("e1", "vfs_read", 5)
+    s.add("e2", "vfs_read", 5)
+    s.on("e1")
+    s.sleep()
+    assert s.lst() == {"e1": "O", "e2": "DO"}
+    s.on("e2")
+    assert s.lst() == {"e1": "O", "e2": "O"}
+    s.off("e1")
+    assert s.lst() == {"e1": "DO", "e2": "O"}
+    s.off("e2")
+    assert s.lst() == {"e1": "DO", "e2": "DO"}
+    s.sleep()
+    assert s.lst() == {"e1": "D", "e2": "D"}
+    s.on("e1")
+    s.remove("e2")
+    assert s.lst() == {"e1": "O"}
+
+
+def test_034_enabled(s):
+    s.add("e", "vfs_read", 5)
+    s.on("e")
+    s.sleep()
+    s.enabled(0)
+    assert (s.lst(), s.machine.patched()) == ({"e": ""}, [])
+    s.enabled(1)
+    assert (s.lst(), s.byte("e")) == ({"e": "O"}, BREAKPOINT)
+    s.sleep()
+    assert s.byte("e") == JUMP
+
+
+def test_035_sysctl(s):
+    s.add("e", "vfs_read", 5)
+    s.add("off", "vfs_write", 5)
+    s.on("e")
+    s.sleep()
+    s.sysctl(0)
+    assert (s.lst(), s.byte("e")) == ({"e": "", "off": "D"}, BREAKPOINT)
+    s.sysctl(1)
+    assert (s.lst(), s.byte("e")) == ({"e": "O", "off": "D"}, BREAKPOINT)
+    s.sleep()
+    assert (s.byte("e"), s.byte("off")) == (JUMP, ORIGINAL)
+
+
+@pytest.mark.parametrize("first", ["enabled", "sysctl"])
+@pytest.mark.parametrize("last", ["enabled", "sysctl"])
+def test_036_037_038_both_switches_are_needed(s, first, last):
+    s.add("e", "vfs_read", 5)
+    s.on("e")
+    s.sleep()
+    for switch in (first, "enabled", "sysctl"):
+        getattr(s, switch)(0)
+        assert s.lst() == {"e": ""}
+    for switch in ("enabled", "sysctl"):
+        if switch != last:
+            getattr(s, switch)(1)
+            s.sleep()
+            assert s.lst() == {"e": ""}
+    getattr(s, last)(1)
+    assert s.lst() == {"e": "O"}
+    s.sleep()
+    assert s.byte("e") == JUMP
+
+
+def test_039_switched_on_while_the_sysctl_is_0(s):
+    s.sysctl(0)
+    s.add("e", "vfs_read", 5)
+    s.on("e")
+    s.sleep()
+    assert (s.lst(), s.byte("e")) == ({"e": ""}, BREAKPOINT)
+    s.sysctl(1)
+    assert s.lst() == {"e": "O"}
+
+
+def test_sysctl_logs_only_a_change(s):
+    s.machine.log.clear()
+    for value in (1, 0, 0, 1, 1):
+        s.sysctl(value)
+    assert [text for _, text in s.machine.log] == [
+        "kprobes: kprobe jump-optimization is disabled. "
+        "All kprobes are based on software breakpoint.",
+        "kprobes: kprobe jump-optimization is enabled. "
+        "All kprobes are optimized if possible.",
+    ]
+
+
+def test_040_125_switched_on_while_disarmed_stays_dead(s):
+    s.add("e", "vfs_write", 5)
+    s.enabled(0)
+    s.on("e")
+    assert s.lst() == {"e": ""}
+    s.enabled(1)
+    s.sleep()
+    assert (s.lst(), s.byte("e")) == ({"e": ""}, ORIGINAL)
+    s.off("e")
+    assert s.lst() == {"e": "D"}
+    s.on("e")
+    assert s.lst() == {"e": "O"}
+    s.sleep()
+    assert s.byte("e") == JUMP
+
+
+def test_041_141_switched_off_and_removed_around_enabled(s):
+    s.add("a", "vfs_read", 5)
+    s.on("a")
+    s.sleep()
+    s.off("a")
+    assert s.lst() == {"a": "DO"}
+    s.enabled(0)
+    assert (s.lst(), s.machine.patched()) == ({"a": "D"}, [])
+    s.enabled(1)
+    assert s.lst() == {"a": "D"}
+    s.on("a")
+    assert s.lst() == {"a": "O"}
+    s.sleep()
+    s.enabled(0)
+    s.off("a")
+    s.remove("a")
+    s.enabled(1)
+    s.sleep()
+    assert s.machine.patched() == []
+
+
+def test_off_and_on_within_the_delay_keeps_the_tag(s):
+    s.add("e", "vfs_read", 5)
+    s.on("e")
+    s.sleep()
+    s.off("e")
+    s.on("e")
+    assert s.lst() == {"e": "O"}
+    s.sleep()
+    assert s.lst() == {"e": "O"}
+    # the kernel, too, puts its breakpoint over the jump; a hit goes on in the buffer
+    assert s.byte("e") == BREAKPOINT
+    s.off("e")
+    s.sleep()
+    assert s.machine.patched() == []
+
+
+def test_on_and_off_within_the_delay_leaves_the_queue_at_once(s):
+    s.add("e", "vfs_read", 5)
+    s.on("e")
+    s.off("e")
+    assert (s.lst(), s.byte("e")) == ({"e": "D"}, ORIGINAL)
+    s.sleep()
+    assert ("optimize", s.probes["e"].addr) not in s.st.arch.calls
+
+
+def test_switched_off_while_tasks_are_waited_for(s):
+    s.add("e", "vfs_read", 5)
+    s.on("e")
+    s.machine.advance(OPTIMIZE_DELAY)
+    s.off("e")
+    s.sleep()
+    assert (s.lst(), s.machine.patched()) == ({"e": "D"}, [])
+
+
+def test_queued_during_a_wait_needs_a_wait_of_its_own(s):
+    s.add("a", "vfs_read", 5)
+    s.add("b", "vfs_write", 5)
+    s.on("a")
+    s.machine.advance(OPTIMIZE_DELAY)
+    s.on("b")  # armed after the wait began: a task may still stand in its bytes
+    s.machine.quiesce()
+    assert (s.byte("a"), s.byte("b")) == (JUMP, BREAKPOINT)
+    s.machine.advance(OPTIMIZE_DELAY)
+    assert s.byte("b") == BREAKPOINT
+    s.machine.quiesce()
+    assert s.byte("b") == JUMP
+
+
+def test_requeued_during_a_wait_needs_a_wait_of_its_own(s):
+    s.add("a", "vfs_read", 5)
+    s.on("a")
+    s.machine.advance(OPTIMIZE_DELAY)
+    s.off("a")
+    s.on("a")
+    s.machine.quiesce()
+    assert (s.lst(), s.byte("a")) == ({"a": "O"}, BREAKPOINT)
+    s.sleep()
+    assert s.byte("a") == JUMP
+
+
+# ---- neighbours
+
+
+def test_043_a_neighbour_takes_the_jump_away_for_good(s):
+    s.add("a", "vfs_read", 5)
+    s.on("a")
+    s.sleep()
+    s.add("b", "vfs_read", 7)
+    assert (s.lst(), s.byte("a")) == ({"a": "O", "b": "D"}, JUMP)
+    s.on("b")
+    assert s.lst() == {"a": "", "b": "O"}
+    assert (s.byte("a"), s.byte("b")) == (BREAKPOINT, BREAKPOINT)
+    s.off("b")
+    s.sleep()
+    assert s.lst() == {"a": "", "b": "D"}
+    s.remove("b")
+    s.sleep()
+    assert s.lst() == {"a": ""}
+    s.off("a")
+    s.on("a")
+    assert s.lst() == {"a": "O"}
+
+
+def test_147_of_two_neighbours_the_later_one_gets_the_jump(s):
+    s.add("a", "vfs_read", 5)
+    s.add("b", "vfs_read", 7)
+    s.on("a")
+    s.sleep()
+    s.sysctl(0)
+    s.on("b")
+    s.sysctl(1)
+    s.sleep()
+    assert s.lst() == {"a": "", "b": "O"}
+    s.off("b")
+    s.sleep()
+    assert s.lst() == {"a": "", "b": "D"}
+
+
+@pytest.mark.parametrize("switch", ["enabled", "sysctl"])
+def test_151_either_switch_brings_the_jump_back(s, switch):
+    s.add("a", "vfs_read", 5)
+    s.add("b", "vfs_read", 7)
+    s.on("a", "b")
+    s.off("b")
+    s.sleep()
+    assert s.lst() == {"a": "", "b": "D"}
+    getattr(s, switch)(0)
+    getattr(s, switch)(1)
+    assert s.lst() == {"a": "O", "b": "D"}
+    s.sleep()
+    assert s.byte("a") == JUMP
+
+
+def test_152_a_neighbour_that_was_first_forbids_the_jump(s):
+    s.add("a", "vfs_read", 5)
+    s.add("b", "vfs_read", 7)
+    s.on("b")
+    s.sleep()
+    s.on("a")
+    s.sleep()
+    assert s.lst() == {"a": "", "b": "O"}
+    s.off("b")
+    s.sleep()
+    assert s.lst() == {"a": "", "b": "D"}
+
+
+def test_neighbour_switched_on_while_the_jump_is_being_undone(s):
+    s.add("a", "vfs_read", 5)
+    s.add("b", "vfs_read", 7)
+    s.on("a")
+    s.sleep()
+    s.off("a")
+    s.on("b")
+    assert (s.byte("a"), s.byte("b")) == (BREAKPOINT, BREAKPOINT)
+    s.sleep()
+    assert s.lst() == {"a": "D", "b": "O"}
+    assert s.byte("a") == ORIGINAL
+    s.off("b")
+    s.sleep()
+    assert s.machine.patched() == []
+
+
+def test_enabled_again_in_that_moment_and_all_disarmed(s):
+    s.add("a", "vfs_read", 5)
+    s.add("b", "vfs_read", 7)
+    s.on("a")
+    s.sleep()
+    s.off("a")
+    s.on("b", "a")
+    s.enabled(0)
+    assert s.machine.patched() == []
+
+
+# ---- what cannot be a jump
+
+
+def test_plain_probe_where_no_jump_fits(s):
+    s.add("end", "vfs_read", 30)
+    p = s.probes["end"]
+    assert get_kprobe(s.st, p.addr) is p
+    s.on("end")
+    s.sleep()
+    assert (s.lst(), s.byte("end")) == ({"end": ""}, BREAKPOINT)
+
+
+def test_ftrace_location_is_never_a_jump(s):
+    s.add("e", "vfs_read")
+    s.on("e")
+    s.sleep()
+    assert s.lst() == {"e": ""}
+    assert kprobe_ftrace(s.probes["e"])
+
+
+def test_post_handler(s):
+    s.add("a", "vfs_read", 5)
+    s.on("a")
+    s.sleep()
+    s.add("b", "vfs_read", 5, post_handler=lambda p, regs, flags: None)
+    assert (s.lst(), s.byte("a")) == ({"a": "", "b": "D"}, BREAKPOINT)
+    s.remove("b")
+    assert s.lst() == {"a": "O"}
+    s.sleep()
+    assert s.byte("a") == JUMP
+
+
+def test_kernel_without_optprobes():
+    s = Session(optprobes=False)
+    s.add("e", "vfs_read", 5)
+    s.add("e2", "vfs_read", 5)
+    s.on("e", "e2")
+    s.sleep()
+    assert (s.lst(), s.byte("e")) == ({"e": "", "e2": ""}, BREAKPOINT)
+    assert s.st.arch.optslots.nr_used == 0
+
+
+# ---- removal
+
+
+@pytest.mark.parametrize("switched_off", [True, False])
+def test_046_139_removed_and_added_again(s, switched_off):
+    s.add("a", "vfs_read", 5)
+    s.on("a")
+    s.sleep()
+    if switched_off:
+        s.off("a")
+    addr = s.probes["a"].addr
+    s.remove("a")
+    assert not list(show_entries(s.st))
+    assert s.machine.patched() == []
+    assert get_kprobe(s.st, addr) is None
+    assert s.st.arch.optslots.nr_used == 1  # some task may be in it
+    s.add("a", "vfs_read", 5)
+    assert s.lst() == {"a": "D"}
+    s.on("a")
+    assert s.lst() == {"a": "O"}
+    s.sleep()
+    assert s.byte("a") == JUMP
+    assert s.st.arch.optslots.nr_used == 1
+    s.remove("a")
+    s.sleep()
+    assert (s.st.arch.optslots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
+    assert not any(s.st.opt_queues.values())
+
+
+def test_removed_while_queued(s):
+    s.add("a", "vfs_read", 5)
+    s.on("a")
+    s.remove("a")
+    assert s.machine.patched() == []
+    s.sleep()
+    assert s.machine.patched() == []
+    assert (s.st.arch.optslots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
+
+
+def test_removing_hurries_nobody_past_the_quiescent_state(s):
+    for name, symbol in (("a", "vfs_read"), ("b", "vfs_write")):
+        s.add(name, symbol, 5)
+    s.on("a")
+    s.sleep()
+    s.on("b")
+    s.remove("a")
+    assert s.byte("b") == BREAKPOINT
+    s.machine.quiesce()
+    assert s.byte("b") == JUMP
+
+
+def test_module_goes_with_its_jumps():
+    s = Session()
+    addr = s.machine.add_function("hello", ENTRY_NOP + PUSH * 20, module="dummy")
+    for name, offset in (("jump", 5), ("queued", 12), ("undone", 18)):
+        s.add(name, "hello", offset)
+    s.on("jump", "undone")
+    s.sleep()
+    s.on("queued")
+    s.off("undone")
+    kprobes_module_callback(s.st, ModuleState.GOING, "dummy")
+    s.machine.remove_symbols([addr])
+    assert s.lst() == dict.fromkeys(s.probes, "")
+    s.sleep()
+    assert s.st.arch.optslots.nr_used == 0
+    assert s.st.arch.slots.nr_used == 0
+    for name in list(s.probes):
+        s.remove(name)
+    s.sleep()
+    assert not s.st.kprobe_table
+    assert not any(s.st.opt_queues.values())

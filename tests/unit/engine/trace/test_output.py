@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lines of trace and trace_pipe."""
+
+import struct
+
+import pytest
+
+from engine.trace.output import (
+    TracePipe,
+    ip_sym,
+    lat_fmt,
+    pointer_id,
+    trace_header,
+    trace_text,
+)
+from tests.unit.engine.trace.fakes import RUNTIME_BASE, Trace, Writer, record
+
+HEADER_LINES = 12
+
+
+def body(trace, cpu=None):
+    return "".join(trace_text(trace.ts, cpu).splitlines(True)[HEADER_LINES:])
+
+
+def name_task(trace, pid, comm):
+    struct.pack_into("<Q16s", trace.runtime._cmdlines, pid % 1024 * 24, pid, comm)
+
+
+def addr(trace, name):
+    return trace.machine.lookup_name(name)[0].addr
+
+
+def test_header(trace):
+    lines = trace_text(trace.ts).splitlines()
+    assert len(lines) == HEADER_LINES
+    assert lines[0] == "# tracer: nop"
+    assert lines[2] == "# entries-in-buffer/entries-written: 0/0   #P:2"
+    assert lines[10] == "#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION"
+
+
+def test_line_of_a_probe(trace):
+    trace.write("p:e vfs_read")
+    name_task(trace, 7, b"cat")
+    number = trace.event("e").id
+    Writer(trace, 1).write(
+        1_234_567_999, record(number, addr(trace, "vfs_read") + 5, flags=0xC1, pc=0x21)
+    )
+    assert body(trace) == (
+        "             cat-7       [001] D.z12     1.234568: e: (vfs_read+0x5/0x20)\n"
+    )
+
+
+def test_line_of_a_return_probe(trace):
+    trace.write("r:e vfs_read")
+    number = trace.event("e").id
+    read, caller = addr(trace, "vfs_read"), addr(trace, "ksys_read") + 9
+    writer = Writer(trace)
+    writer.write(0, record(number, read, caller, pid=0))
+    writer.write(1, record(number, read, RUNTIME_BASE + 3 * 256, pid=99))
+    lines = body(trace).splitlines()
+    assert lines[0].endswith("e: (ksys_read+0x9/0x20 <- vfs_read)")
+    assert lines[0].lstrip().startswith("<idle>-0 ")
+    assert lines[1].endswith("e: ([unknown/kretprobe'd] <- vfs_read)")
+    assert lines[1].lstrip().startswith("<...>-99 ")
+
+
+def test_addresses_outside_of_symbols(trace):
+    machine = trace.machine
+    assert ip_sym(machine, 0, True) == "0"
+    assert ip_sym(machine, 0x1234, True) == "0x1234"
+    assert ip_sym(machine, 0x1234, False) == "0x00001234"
+    machine.add_function("setup", module="mod")
+    assert ip_sym(machine, addr(trace, "setup"), True) == "setup+0x0/0x20 [mod]"
+    assert ip_sym(machine, addr(trace, "setup"), False) == "setup"
+
+
+@pytest.mark.parametrize(
+    ("flags", "count", "text"),
+    [
+        (0, 0, "....."),
+        (0x48, 0xFF, "..Zff"),
+        (0x01, 1, "d..1."),
+        (0x80, 0, "b...."),
+        (0x24, 0, ".N..."),
+        (0x04, 0, ".n..."),
+        (0x20, 0, ".p..."),
+        (0x08, 0, "..h.."),
+        (0x18, 0, "..H.."),
+        (0x10, 0, "..s.."),
+        (0x40, 0, "..z.."),
+    ],
+)
+def test_flags(flags, count, text):
+    assert lat_fmt(flags, count) == text
+
+
+def test_arguments(trace):
+    trace.write(
+        "p:e vfs_read a=%di b=%di:u8 c=%di:s8 d=%di:x16 e=%di:symbol "
+        "f=+0(%di):s16[2] g=+0(%si):string h=$comm i=%di:b4@0/8"
+    )
+    event = trace.event("e")
+    read = addr(trace, "vfs_read")
+    fixed = struct.pack(
+        "<QBbHQhhIIB", 1 << 63, 200, -56, 0x1F, read + 1, -1, 2, 0, 0, 9
+    )
+    start = 16 + len(fixed)
+    fixed = bytearray(fixed)
+    struct.pack_into("<I", fixed, 8 + 1 + 1 + 2 + 8 + 4, 4 << 16 | start)
+    Writer(trace).write(0, record(event.id, read) + bytes(fixed) + b"abc\0zz")
+    assert body(trace).partition(") ")[2] == (
+        "a=0x8000000000000000 b=200 c=-56 d=0x1f e=vfs_read+0x1/0x20 "
+        'f={-1,2} g="abc" h=(fault) i=9\n'
+    )
+
+
+def test_event_that_is_gone(trace):
+    Writer(trace).write(0, record(4000, 1))
+    assert body(trace).endswith(": Unknown type 4000\n")
+
+
+def fill(trace, count):
+    trace.write("p:e vfs_read")
+    number, at = trace.event("e").id, addr(trace, "vfs_read")
+    writer = Writer(trace)
+    for i in range(count):
+        writer.write(1000 * i, record(number, at))
+    return writer
+
+
+def test_counts_in_the_header(trace):
+    fill(trace, 5)
+    assert "written: 5/5 " in trace_header(trace.ts)
+    pipe = TracePipe(trace.ts)
+    pipe.read(1)
+    assert "written: 4/4 " in trace_header(trace.ts)
+
+
+def test_annotation_where_a_buffer_begins(trace):
+    fill(trace, 1000)
+    number, at = trace.event("e").id, addr(trace, "vfs_read")
+    Writer(trace, 1).write(999_500, record(number, at))
+    lines = body(trace).splitlines()
+    assert lines[-2] == "##### CPU 1 buffer started ####"
+    assert sum(line.startswith("#") for line in lines) == 1
+
+
+def test_pipe_takes_records_out(trace):
+    fill(trace, 3)
+    whole = body(trace)
+    pipe = TracePipe(trace.ts)
+    assert pipe.ready()
+    assert pipe.read(4096) == whole
+    assert body(trace) == ""
+    assert pipe.read(4096) == ""
+    assert not pipe.ready()
+
+
+def test_short_read_of_a_pipe(trace):
+    fill(trace, 3)
+    whole = body(trace)
+    first, second, third = whole.splitlines(True)
+    pipe = TracePipe(trace.ts)
+    assert pipe.read(10) == first[:10]
+    assert body(trace) == second + third
+    # the rest of the line, and no more
+    assert pipe.read(4096) == first[10:]
+    assert pipe.read(len(second)) == second
+    assert pipe.read(len(third) + 1) == third
+
+
+def test_long_read_of_a_pipe(trace):
+    trace.ts.ring.expand()
+    fill(trace, 2000)
+    whole = body(trace)
+    pipe = TracePipe(trace.ts)
+    parts = []
+    while pipe.ready():
+        parts.append(pipe.read(1 << 20))
+        assert 0 < len(parts[-1]) < 65536
+        assert parts[-1].endswith("\n")
+    assert "".join(parts) == whole
+
+
+def test_pipe_says_what_was_lost(trace):
+    fill(trace, 1000)
+    lost = trace.ts.ring.overruns
+    text = TracePipe(trace.ts).read(4096)
+    assert text.startswith(f"CPU:0 [LOST {lost} EVENTS]\n")
+    assert text.count("LOST") == 1
+
+
+def test_pipe_ends_only_after_having_read_and_while_off(trace):
+    fill(trace, 1)
+    pipe = TracePipe(trace.ts)
+    trace.ts.ring.on = False
+    assert not pipe.at_end()
+    pipe.read(4096)
+    assert pipe.at_end()
+    trace.ts.ring.on = True
+    assert not pipe.at_end()
+
+
+def test_pipe_of_one_cpu():
+    trace = Trace()
+    fill(trace, 2)
+    assert TracePipe(trace.ts, 1).read(4096) == ""
+    assert TracePipe(trace.ts, 0).read(4096).count("\n") == 2
+
+
+def test_hashed_pointers():
+    assert pointer_id(0) == "0" * 16
+    assert pointer_id(0xFFFFFFFFFFFFFFFF) == "f" * 16
+    ids = {pointer_id(0xFFFFFFFF81000000 + i) for i in range(1000)}
+    assert len(ids) == 1000
+    assert all(len(i) == 16 and i.startswith("0" * 8) for i in ids)

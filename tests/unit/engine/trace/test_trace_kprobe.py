@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kprobe events: what they show, how they switch, and modules."""
+
+import errno
+import re
+
+import pytest
+
+from engine.arm import arm_all_kprobes, disarm_all_kprobes
+from engine.errors import KernelError
+from engine.kprobe import KprobeFlag, kprobe_disabled
+from engine.register import kprobes_module_callback
+from engine.runtime import EVENT_RECORD, EVENT_RETURN
+from engine.state import ModuleState
+from tests.unit.engine.trace.fakes import Trace
+
+
+def probe(trace, name="e"):
+    return trace.ts.dyn_events_named(name)[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("p vfs_read", "p:kprobes/p_vfs_read_0 vfs_read"),
+        ("p:my vfs_write", "p:kprobes/my vfs_write"),
+        ("p:grp/ev ksys_read", "p:grp/ev ksys_read"),
+        ("r vfs_read", "r10:kprobes/r_vfs_read_0 vfs_read"),
+        ("r:rr vfs_write $retval", "r10:kprobes/rr vfs_write arg1=$retval"),
+        ("p vfs_read+0x5", "p:kprobes/p_vfs_read_5 vfs_read+5"),
+        ("p:d vfs_read-0", "p:kprobes/d vfs_read"),
+        ("r16:mx ksys_read", "r16:kprobes/mx ksys_read"),
+        ("r010:mx ksys_read", "r8:kprobes/mx ksys_read"),
+        ("r4294967295:mx ksys_read", "r10:kprobes/mx ksys_read"),
+        ("p ksys_read%return", "r10:kprobes/r_ksys_read_0 ksys_read"),
+        ("p:grp2/ vfs_open", "p:grp2/p_vfs_open_0 vfs_open"),
+        ("p:grp3.dot vfs_open", "p:grp3/dot vfs_open"),
+        ("p no:fn+0x20", "p:kprobes/p_no_fn_32 no:fn+32"),
+        ("r:i no:fn+5", "r:kprobes/i no:fn+5"),
+        ("r3:i no:fn", "r3:kprobes/i no:fn"),
+        ("p:j vfs_read:", "p:kprobes/j vfs_read:"),
+        (f"p no:{'a' * 80}", f"p:kprobes/p_no_{'a' * 58} no:{'a' * 80}"),
+    ],
+)
+def test_show(trace, command, line):
+    assert trace.write(command) == ""
+    assert trace.show() == line + "\n"
+
+
+def test_address_is_shown_hashed(trace):
+    addr = trace.machine.lookup_name("vfs_read")[0].addr
+    assert trace.write(f"p {addr:#x}\nr:g {addr:#x}") == ""
+    assert f"{addr:x}" not in trace.show()
+    first, second = trace.show().splitlines()
+    assert re.fullmatch(r"p:kprobes/p_(0x0{8}[0-9a-f]{8}) \1", first)
+    assert re.fullmatch(r"r10:kprobes/g 0x0{8}[0-9a-f]{8}", second)
+    place = first.split()[1]
+    assert trace.write(f"-:g {place}") == ""
+
+
+@pytest.mark.parametrize("addr", ["5", "+5", "010", "0xffffffffffffffff"])
+def test_address_of_nothing_waits_forever(trace, addr):
+    assert trace.write(f"p:a {addr}") == ""
+    assert trace.st.kprobe_table == {}
+    trace.on("a")
+    assert trace.event("a").tracing
+
+
+def test_return_probe_by_address_knows_no_retval(trace):
+    addr = trace.machine.lookup_name("vfs_read")[0].addr
+    assert trace.write(f"r:c {addr:#x} $retval") == "EINVAL"
+    assert trace.errors()[0].startswith("$retval is not available on probe")
+
+
+def test_same_name(trace):
+    assert trace.write("p:a vfs_read\np:a vfs_write\np:g/a vfs_read") == ""
+    assert trace.write("p:a vfs_read") == "EEXIST"
+    assert trace.write("r:a vfs_read") == "EEXIST"
+    assert trace.write("p:a vfs_read x=%ax") == "EEXIST"
+    assert [e.partition(" in ")[0] for e in trace.errors()] == [
+        "There is already the exact same probe event @ 0",
+        "Probe type is different from existing probe @ 0",
+        "Argument type or name is different from existing probe @ 13",
+    ]
+
+
+def test_argument_too_few_is_shown_behind_the_command(trace):
+    trace.write("p:a vfs_read x=%di y=%si")
+    assert trace.write("p:a vfs_write x=%di") == "EEXIST"
+    assert "@ 20 in " in trace.errors()[0]
+
+
+def test_same_names_and_types_join_with_other_expressions(trace):
+    trace.write("p:a vfs_read x=%di")
+    assert trace.write("p:a vfs_read x=%si") == ""
+    assert trace.write("p:a vfs_read x=%si:u8") == "EEXIST"
+    assert trace.write("p:a vfs_read y=%si") == "EEXIST"
+
+
+def test_failed_registration_leaves_nothing(trace):
+    trace.machine.add_function("f")
+    for command in ("p:a vfs_read+1", "p:a vfs_read x=%zz", "p:a f x=@nosuch"):
+        assert trace.write(command)
+    assert trace.show() == ""
+    assert trace.ts.events.groups() == ["ftrace"]
+    assert trace.ops.profile() == ""
+    assert trace.st.kprobe_table == {}
+
+
+def test_failed_sibling_leaves_the_event(trace):
+    trace.write("p:a vfs_read")
+    assert trace.write("p:a vfs_write+1") == "EILSEQ"
+    assert trace.show() == "p:kprobes/a vfs_read\n"
+    assert len(trace.event("a").probes) == 1
+
+
+def test_enabling_switches_all_probes_and_records(trace):
+    trace.write("p:m vfs_read\np:m vfs_write")
+    event = trace.event("m")
+    assert all(kprobe_disabled(tk.rp.kp) for tk in event.probes)
+    trace.on("m")
+    assert not any(kprobe_disabled(tk.rp.kp) for tk in event.probes)
+    assert [tk.guest.flags for tk in event.probes] == [EVENT_RECORD] * 2
+    trace.write("p:m ksys_read")
+    assert not kprobe_disabled(event.probes[2].rp.kp)
+    assert event.probes[2].guest.flags == EVENT_RECORD
+    trace.off("m")
+    assert all(kprobe_disabled(tk.rp.kp) for tk in event.probes)
+    assert [tk.guest.flags for tk in event.probes] == [0] * 3
+
+
+def test_first_enabling_gives_the_buffers_their_size(trace):
+    trace.write("p:e vfs_read")
+    assert trace.ts.ring.cpus[0].nr_pages == 2
+    trace.on("e")
+    assert trace.ts.ring.cpus[0].nr_pages == 354
+
+
+def test_what_guest_code_is_told(trace):
+    trace.write("p:e vfs_read a=%di:u8 b=+0(%si):string\nr:r vfs_read")
+    e, r = probe(trace), probe(trace, "r")
+    assert (e.guest.type, e.guest.size) == (trace.event("e").id, 16 + 1 + 4)
+    assert e.guest.prog == e.prog
+    assert e.rp.kp.data == e.guest.addr
+    assert (r.guest.size, r.guest.prog, r.guest.flags) == (24, 0, EVENT_RETURN)
+    assert r.rp.guest_data == r.guest.addr
+
+
+def test_failure_to_enable_one_undoes_all(trace):
+    trace.write("p:m vfs_read\np:m vfs_write+5\np:m ksys_read")
+    trace.arch.fail["arch_arm_kprobe"] = errno.EBUSY
+    with pytest.raises(KernelError):
+        trace.on("m")
+    event = trace.event("m")
+    assert not event.tracing
+    assert not event.tracing
+    assert all(kprobe_disabled(tk.rp.kp) for tk in event.probes)
+    assert trace.machine.patched() == []
+
+
+def test_enabled_while_all_are_disarmed(trace):
+    trace.write("p:e vfs_read")
+    disarm_all_kprobes(trace.st)
+    trace.on("e")
+    assert trace.event("e").tracing
+    arm_all_kprobes(trace.st)
+    assert trace.machine.patched() == []
+    trace.off("e")
+    trace.on("e")
+    assert trace.machine.patched() != []
+
+
+def test_profile(trace):
+    trace.write("p:e vfs_read\nr:r vfs_read")
+    probe(trace).guest.nhit = 12
+    kp = probe(trace, "r").rp.kp
+    trace.arch.handlers[kp.handler] = 2
+    trace.arch.rethooks[probe(trace, "r").rp.rh.addr] = 3
+    assert trace.ops.profile() == (
+        "  e                                                         12"
+        "               0\n"
+        "  r                                                          0"
+        "               5\n"
+    )
+
+
+# ---- modules
+
+
+def load(trace, *names):
+    for name in names:
+        trace.machine.add_function(name, module="mod")
+    kprobes_module_callback(trace.st, ModuleState.COMING, "mod")
+    trace.ops.module_coming("mod")
+
+
+def unload(trace, *names):
+    kprobes_module_callback(trace.st, ModuleState.GOING, "mod")
+    trace.machine.remove_symbols(trace.machine.lookup_name(n)[0].addr for n in names)
+
+
+def test_probe_waits_for_its_module(trace):
+    assert trace.write("p:a mod:setup\np:b mod:nosuch\np:c mod:setup+1") == ""
+    trace.on("a")
+    assert trace.st.kprobe_table == {}
+    load(trace, "setup")
+    assert probe(trace, "a").registered
+    assert not kprobe_disabled(probe(trace, "a").rp.kp)
+    assert not probe(trace, "b").registered
+    assert not probe(trace, "c").registered
+    warnings = [text for level, text in trace.machine.log if level == 4]
+    assert "trace_kprobe: Failed to re-register probe b on mod: -2" in warnings
+    assert "trace_kprobe: Failed to re-register probe c on mod: -84" in warnings
+
+
+def test_no_such_symbol_in_a_loaded_module(trace):
+    load(trace, "setup")
+    assert trace.write("p:a mod:nosuch") == "ENOENT"
+    assert trace.write("p:a mod:setup") == ""
+
+
+def test_probe_of_a_module_that_goes_and_comes_again(trace):
+    load(trace, "setup")
+    trace.write("p:a mod:setup\np:b setup")
+    trace.on("a")
+    trace.on("b")
+    unload(trace, "setup")
+    assert probe(trace, "a").rp.kp.flags & KprobeFlag.GONE
+    assert trace.show() == "p:kprobes/a mod:setup\np:kprobes/b setup\n"
+    # switching is accepted and does nothing
+    trace.off("a")
+    trace.on("a")
+    assert trace.write("-:a") == "EBUSY"
+    load(trace, "setup")
+    assert not probe(trace, "a").rp.kp.flags & KprobeFlag.GONE
+    assert not kprobe_disabled(probe(trace, "a").rp.kp)
+
+
+def test_many_events_are_made_and_deleted_fast():
+    trace = Trace()
+    for i in range(500):
+        trace.machine.add_function(f"f{i}")
+    lines = [f"p:e{i} f{i % 500}" for i in range(2000)]
+    assert trace.write("\n".join(lines)) == ""
+    assert trace.show().count("\n") == 2000
+    assert trace.write("\n".join(f"-:e{i}" for i in range(2000))) == ""
+    assert trace.show() == ""
+    trace.machine.quiesce()

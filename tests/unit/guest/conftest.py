@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A booted guest."""
+
+import os
+
+import pytest
+
+from guest.machine import IMAGE_DIR, KERNEL_IMAGE, Guest
+
+
+def boot(**options):
+    if not os.path.exists(os.path.join(IMAGE_DIR, KERNEL_IMAGE)):
+        pytest.fail("no guest image: run scripts/build-guest", pytrace=False)
+    return Guest(**options)
+
+
+@pytest.fixture
+def guest():
+    """A new guest with two CPUs, quiet."""
+    guest = boot(quiet=True)
+    yield guest
+    guest.close()
+
+
+@pytest.fixture(scope="module")
+def shared_guest():
+    """A quiet guest for tests that change nothing."""
+    guest = boot(quiet=True)
+    yield guest
+    guest.close()

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""guest/image: it is built of its sources, and has what the engine's cases assume."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from engine.arch.x86.checks import MachineText, decode_at
+from engine.arch.x86.checks_opt import Region, can_optimize
+from engine.arch.x86.insn import decode
+from guest import abi
+
+ROOT = Path(__file__).resolve().parents[3]
+NOP5 = bytes.fromhex("0f1f440000")
+NAMED = (
+    *("vfs_read", "vfs_write", "ksys_read", "ksys_write", "do_sys_openat2"),
+    *("vfs_open", "kfree", "dput", "schedule", "vfs_fsync_range"),
+)
+OPTIMISABLE = (
+    *("vfs_read", "vfs_write", "ksys_read", "ksys_write", "do_sys_openat2"),
+    "vfs_fsync_range",
+)
+ONCE = (
+    *("kernel_clone", "do_sys_open", "do_sys_openat2", "vfs_symlink"),
+    *("tracefs_create_dir", "inet_csk_accept", "tcp_v4_rcv", "ip_rcv", "kfree"),
+    *("linux_proc_banner", "linux_banner", "_sdata", "jiffies", "init_task"),
+    *("try_to_wake_up", "kernel_read", "getname_flags", "link_path_walk"),
+    *("vprintk_emit", "__kmalloc", "copy_process", "do_exit", "process_timeout"),
+)
+
+
+@pytest.fixture(scope="module")
+def text(shared_guest):
+    return MachineText(shared_guest)
+
+
+def address(guest, name):
+    symbols = guest.lookup_name(name)
+    assert len(symbols) == 1, f"{len(symbols)} symbols {name}"
+    return symbols[0].addr
+
+
+def functions(guest):
+    """Text symbols with a nop at their entry, one per address."""
+    found = {}
+    for symbol in guest.symbols():
+        at = symbol.addr
+        if symbol.type in "tT" and guest.ftrace_location(at, at) == at:
+            found.setdefault(at, symbol.name)
+    return found
+
+
+def test_images_are_built_of_these_sources():
+    check = [str(ROOT / "scripts" / "build-guest"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_changed_source_is_noticed(tmp_path):
+    script = tmp_path / "scripts" / "build-guest"
+    source = tmp_path / "guest" / "src" / "init" / "main.c"
+    stamp = tmp_path / "guest" / "image" / "DIGEST"
+    for path in (script, source, stamp):
+        path.parent.mkdir(parents=True)
+    for name in ("include", "modules", "runtime"):
+        (tmp_path / "guest" / name).mkdir()
+    (tmp_path / "scripts" / "build-module").write_text("", encoding="ascii")
+    script.write_bytes((ROOT / "scripts" / "build-guest").read_bytes())
+    script.chmod(0o755)
+    source.write_text("int main;\n", encoding="ascii")
+    with stamp.open("wb") as out:
+        subprocess.run([script, "--digest"], stdout=out, check=True)
+    assert subprocess.run([script, "--check"], check=False).returncode == 0
+    source.write_text("int main; \n", encoding="ascii")
+    done = subprocess.run(
+        [script, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+
+
+def test_header_and_module_agree():
+    header = (ROOT / "guest/include/kpfs/abi.h").read_text(encoding="ascii")
+    defines = re.findall(r"^#define (\w+) (0x[0-9a-f]+|\d+)(?:UL)?\b", header, re.M)
+    names = {name.removeprefix("KPFS_"): int(value, 0) for name, value in defines}
+    for name, value in vars(abi).items():
+        if name.isupper():
+            assert names.get(name) == value, name
+
+
+def test_at_least_400_functions_with_an_entry_nop(shared_guest):
+    found = functions(shared_guest)
+    assert len(found) >= 400
+    assert all(shared_guest.read(at, 5) == NOP5 for at in found)
+
+
+def test_256_functions_can_be_probed_behind_the_nop(shared_guest, text):
+    second = [decode_at(text, at + 5) for at in functions(shared_guest)]
+    assert sum(insn is not None for insn in second) >= 256
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_functions_begin_with_the_nop_alone(shared_guest, name):
+    at = address(shared_guest, name)
+    assert shared_guest.read(at, 5) == NOP5
+    insn = decode(shared_guest.read(at + 5, 15), at + 5)
+    assert insn is not None
+    if name == "vfs_read":
+        assert insn.length > 1
+
+
+@pytest.mark.parametrize("name", OPTIMISABLE)
+def test_named_functions_can_be_optimised_behind_the_nop(shared_guest, text, name):
+    verdict = can_optimize(text, address(shared_guest, name) + 5)
+    assert isinstance(verdict, Region), str(verdict)
+
+
+@pytest.mark.parametrize("name", ["vfs_read", "ksys_read"])
+def test_the_boundary_inside_the_jump_can_be_optimised(shared_guest, text, name):
+    first = address(shared_guest, name) + 5
+    insn = decode_at(text, first)
+    assert insn is not None
+    assert insn.length < 5
+    assert isinstance(can_optimize(text, first + insn.length), Region)
+
+
+def test_getppid_has_an_alias_and_no_room(shared_guest, text):
+    at = address(shared_guest, "__x64_sys_getppid")
+    assert address(shared_guest, "__do_sys_getppid") == at
+    symbol = shared_guest.symbol_at(at)
+    assert symbol is not None
+    assert symbol.name == "__do_sys_getppid"
+    assert decode_at(text, at + 5) is not None
+    assert not isinstance(can_optimize(text, at + 5), Region)
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_names_that_tools_expect_are_there_once(shared_guest, name):
+    address(shared_guest, name)
+
+
+@pytest.mark.parametrize(
+    "name", ["name_show", "init_once", "t_start", "t_next", "m_show"]
+)
+def test_some_static_names_are_there_twice(shared_guest, name):
+    assert len(shared_guest.lookup_name(name)) >= 2
+
+
+def test_text_has_what_compilers_make_of_c(shared_guest):
+    names = [symbol.name for symbol in shared_guest.symbols()]
+    assert any(name.endswith(".cold") for name in names)
+    assert any(".isra." in name for name in names)
+    assert any(".constprop." in name for name in names)
+    assert not any(name.startswith(".L") for name in names)
+
+
+def test_blacklist_has_marked_functions_and_sections(shared_guest):
+    names = {entry.name for entry in shared_guest.blacklist()}
+    assert {"get_kprobe", "aggr_pre_handler", "kprobe_ftrace_handler"} <= names
+    assert {"do_int3", "exc_int3", "noist_exc_debug", "do_syscall_64"} <= names
+    assert {"asm_exc_int3", "asm_exc_page_fault", "entry_SYSCALL_64"} <= names
+
+
+def test_some_text_is_reserved_or_may_fault(shared_guest):
+    at = address(shared_guest, "_copy_from_user")
+    assert not shared_guest.has_exception_entry(at, at + 64)
+    at = address(shared_guest, "copy_user_generic")
+    assert shared_guest.has_exception_entry(at, at + 64)
+    names = ("vfs_read", "mutex_lock", "close_files", "__slab_free")
+    at = {name: address(shared_guest, name) for name in names}
+    assert not shared_guest.text_reserved(at["vfs_read"], at["vfs_read"] + 64)
+    assert shared_guest.text_reserved(at["mutex_lock"], at["mutex_lock"] + 64)
+    assert shared_guest.text_reserved(at["__slab_free"], at["__slab_free"] + 64)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""guest.klog: the printk ring, wrapping and dropping the oldest."""
+
+import struct
+
+import pytest
+
+from guest.klog import KernelLog
+from guest.memory import KERNEL_DATA, Memory
+
+
+@pytest.fixture
+def log():
+    memory = Memory()
+    addr = memory.area.alloc(4096, KERNEL_DATA)
+    memory.write(addr, struct.pack("<6Q", addr + 1024, 256, 0, 0, 0, 0))
+    return KernelLog(memory, addr)
+
+
+def test_records_in_order(log):
+    log.append(6, "one\ntwo\n", 1000)
+    log.append(4, "", 2000)
+    assert [tuple(r) for r in log.records()] == [
+        (0, 1000, 0, 6, b"one"),
+        (1, 1000, 0, 6, b"two"),
+        (2, 2000, 0, 4, b""),
+    ]
+    assert [r.seq for r in log.records(since=2)] == [2]
+    assert log.seqs() == (0, 3)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3), (40, 7, 99), (180, 1, 1), (8, 16, 200)])
+def test_the_newest_survive_any_number_of_wraps(log, sizes):
+    expected = []
+    for number in range(200):
+        text = chr(65 + number % 26) * sizes[number % len(sizes)]
+        log.append(number % 8, text, number)
+        expected.append((number, number, 0, number % 8, text.encode()))
+        kept = [tuple(r) for r in log.records()]
+        assert kept, "the newest is always there"
+        assert kept == expected[-len(kept) :]
+    assert sum(24 + len(r.text) for r in log.records()) <= 256

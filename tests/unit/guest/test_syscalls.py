@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""guest.syscalls: calls, host operations, tasks of host processes."""
+
+import errno
+import os
+import struct
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from engine.errors import KernelError
+from guest import abi
+from guest.hostop import WAIT
+from guest.syscalls import BLOCKED
+
+pytestmark = pytest.mark.guest
+
+HOST_OP = struct.Struct("<5Qq3Qq")
+ADD_ARGS = "488d0437" + "c3"  # lea (%rdi,%rsi),%rax; ret
+
+
+@pytest.fixture
+def task(guest):
+    return guest.host_task(1234, 1000, comm="cat", parent=1)
+
+
+@pytest.fixture
+def host_call(guest, task):
+    """Call kpfs_host_op() as the task, as a file of the mount does."""
+    data = guest.alloc_data(8192)
+    func = guest.lookup_name("kpfs_host_op")[0].addr
+    guest.write(data + 0x100, b"kprobes/list\0")
+
+    def call(handler, kind=abi.HOST_READ, count=0, contents=b""):
+        op = HOST_OP.pack(
+            *(kind, 7, os.O_RDONLY, 0o400, count, 0, data + 4096, data + 0x100, 0, 0)
+        )
+        guest.write(data, op)
+        guest.write(data + 4096, contents)
+        guest.syscalls._handlers[task.pid] = handler
+        return guest.syscalls.call_function(task, func, data)
+
+    call.op = lambda: HOST_OP.unpack(guest.read(data, HOST_OP.size))
+    call.page = lambda size: guest.read(data + 4096, size)
+    return call
+
+
+def text(guest, code):
+    code = bytes.fromhex(code)
+    addr = guest.alloc_text(len(code))
+    guest.poke_text(addr, code)
+    guest.drop_translations(addr, len(code))
+    return addr
+
+
+def test_system_calls_by_name_and_number(guest, task):
+    assert guest.syscalls.call(task, "getppid") == 1
+    assert guest.syscalls.call(task, guest.syscalls.number("getppid")) == 1
+    assert guest.syscalls.call(task, 9999) == -errno.ENOSYS
+    with pytest.raises(KernelError, match="ENOSYS"):
+        guest.syscalls.call(task, "getppidx")
+
+
+def test_function_calls(guest, task):
+    add = text(guest, ADD_ARGS)
+    assert guest.call(add, 3, 4) == 7
+    assert guest.call(add, 2**64 - 1, 0) == 2**64 - 1
+    assert guest.syscalls.call_function(task, add, -5, 1) == -4
+    with pytest.raises(KernelError, match="EINVAL"):
+        guest.call(add, *range(7))
+
+
+def test_strings_go_to_user_memory(guest, task):
+    first_byte = text(guest, "480fb607c3")  # movzbq (%rdi),%rax
+    request = guest.syscalls._request
+    assert request(task, abi.REQ_CALL, 0, (first_byte, "A string")) == ord("A")
+    assert request(task, abi.REQ_CALL, 0, (first_byte, b"\xff")) == 0xFF
+    big = b"B" * 100_000
+    assert request(task, abi.REQ_CALL, 0, (first_byte, big)) == ord("B")
+    assert guest.read(task.buffer, 4) == b"BBBB"
+    with pytest.raises(KernelError, match="E2BIG"):
+        request(task, abi.REQ_CALL, 0, (first_byte, b"x" * 9000, b"x" * 9000))
+
+
+def test_sleeping_on_a_timer_ends(guest, task):
+    before = guest.now()
+    spec = struct.pack("<2Q", 5, 0)
+    assert guest.syscalls.call(task, "nanosleep", spec, 0) == 0
+    assert guest.now() - before >= 5_000_000_000
+
+
+# ---- host operations
+def test_host_operation_sees_the_request_and_answers(guest, task, host_call):
+    seen = []
+
+    def handler(op):
+        seen.append((op.pid, op.kind, op.cookie, op.count, op.path))
+        op.cookie = 99
+        op.pos = 5
+        return b"hello"
+
+    assert host_call(handler, count=100) == 5
+    assert seen == [(1234, abi.HOST_READ, 7, 100, "kprobes/list")]
+    assert host_call.page(6) == b"hello\0"
+    assert host_call.op()[1] == 99
+    assert host_call.op()[5] == 5
+
+
+def test_host_operation_reads_what_is_written(host_call):
+    written = []
+    ret = host_call(
+        lambda op: written.append(op.data()) or op.count,
+        kind=abi.HOST_WRITE,
+        count=6,
+        contents=b"p:a foo",
+    )
+    assert (ret, written) == (6, [b"p:a fo"])
+
+
+def test_long_answers_are_cut_at_the_page(host_call):
+    assert host_call(lambda op: b"x" * 10_000, count=10_000) == 10_000
+    assert host_call.page(4096) == b"x" * 4096
+
+
+def test_a_refusal_is_the_calls_errno(guest, host_call):
+    def refuse(op):
+        raise KernelError(errno.EILSEQ, "not there")
+
+    assert host_call(refuse) == -errno.EILSEQ
+    assert guest.syscalls.refusal.why == "not there"
+
+
+def test_a_bug_comes_out_once_the_call_is_over(guest, task, host_call):
+    def fail(op):
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError):
+        host_call(fail)
+    assert guest.syscalls.call(task, "getppid") == 1
+
+
+def test_nothing_answers_without_a_handler(guest, task, host_call):
+    assert host_call(guest.syscalls.default_host_op) == -errno.EIO
+
+
+def test_calls_in_the_middle_of_a_host_operation(guest, task, host_call):
+    add = text(guest, ADD_ARGS)
+    results = []
+
+    def handler(op):
+        results.append(guest.call(add, 1, 2))
+        results.append(guest.syscalls.call(task, "getppid"))
+        results.append(guest.call(add, guest.call(add, 1, 1), 1))
+        return 42
+
+    assert host_call(handler) == 42
+    assert results == [3, 1, 3]
+
+
+def test_a_generator_may_ask_for_calls(guest, host_call):
+    add = text(guest, ADD_ARGS)
+
+    def handler(op):
+        total = yield ("call", add, 20, 1)
+        parent = yield ("syscall", "getppid")
+        return total + parent
+
+    assert host_call(handler) == 22
+
+
+def test_a_generator_may_refuse(host_call):
+    def handler(op):
+        yield ("syscall", "getppid")
+        raise KernelError(errno.ENOENT)
+
+    assert host_call(handler) == -errno.ENOENT
+
+
+def test_host_operations_nest(guest, task, host_call):
+    depth = []
+
+    def handler(op):
+        depth.append(len(depth))
+        if len(depth) == 3:
+            return 1000
+        return 1 + guest.call(
+            guest.lookup_name("kpfs_host_op")[0].addr, host_call.inner
+        )
+
+    host_call.inner = guest.alloc_data(4096)
+    guest.write(host_call.inner, HOST_OP.pack(abi.HOST_READ, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    assert host_call(handler) == 1002
+
+
+def test_a_process_is_forked_in_the_middle_of_a_host_operation(guest, host_call):
+    forked = []
+
+    def handler(op):
+        forked.append(guest.host_task(77, 5, comm="new", parent=1).pid)
+        return 0
+
+    assert host_call(handler) == 0
+    assert forked == [77]
+    task = guest.host_task(77, 5, comm="new")
+    assert guest.syscalls.call(task, "getppid") == 1234  # the one that stood there
+
+
+def test_waiting_and_going_on(guest, task, host_call):
+    answers = [WAIT, WAIT, b"data"]
+    assert host_call(lambda op: answers.pop(0)) == BLOCKED
+    other = guest.host_task(50, 0, comm="other", parent=1)
+    assert guest.syscalls.call(other, "getppid") == 1
+    assert guest.syscalls.resume(task) == BLOCKED
+    assert guest.syscalls.resume(task) == 4
+
+
+# ---- tasks
+def test_tasks_carry_pid_uid_and_comm(guest, task):
+    seen = [(t.pid, t.comm, t.uid) for t in guest.tasks() if t.pid in (1, 1234)]
+    assert seen == [(1, "init", 0), (1234, "cat", 1000)]
+    again = guest.host_task(1234, 7, comm="a-name-that-is-too-long")
+    assert again is task
+    assert (1234, "a-name-that-is-", 7) in [
+        (t.pid, t.comm, t.uid) for t in guest.tasks()
+    ]
+
+
+def test_parent_is_the_known_one(guest, task):
+    child = guest.host_task(1300, 1000, comm="sh", parent=1234)
+    orphan = guest.host_task(1301, 1000, comm="sh", parent=999)
+    assert guest.syscalls.call(child, "getppid") == 1234
+    assert guest.syscalls.call(orphan, "getppid") == 1
+
+
+def test_process_one_and_unknown_processes_are_init(guest):
+    assert guest.host_task(1, 0).pid == 1
+    assert guest.host_task(0, 0).pid == 1
+
+
+def test_a_pid_that_the_guest_uses_itself_gets_another(guest):
+    taken = next(t.pid for t in guest.tasks() if t.comm == "kthreadd")
+    task = guest.host_task(taken, 3, comm="host", parent=1)
+    assert task.pid != taken
+    assert guest.host_task(taken, 3) is task
+    assert guest.syscalls.call(task, "getppid") == 1
+    guest.syscalls.exit(task)
+    assert guest.host_task(taken, 3, comm="host", parent=1) is not task
+
+
+def test_exit_and_return(guest, task):
+    before = len(guest.tasks())
+    guest.syscalls.exit(task)
+    assert len(guest.tasks()) == before - 1
+    with pytest.raises(KernelError, match="ESRCH"):
+        guest.syscalls.call(task, "getppid")
+    again = guest.host_task(1234, 0, comm="cat", parent=1)
+    assert guest.syscalls.call(again, "getppid") == 1
+
+
+def test_a_real_process_comes_and_goes(guest):
+    code = "print('ready', flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdout.readline() == b"ready\n"
+    try:
+        parent = guest.host_task(os.getpid(), 0)
+        task = guest.host_task(child.pid, 0)
+        with open(f"/proc/{child.pid}/comm", encoding="ascii") as comm:
+            assert task.comm == comm.read().strip()
+        assert guest.syscalls.call(task, "getppid") == parent.pid
+        assert guest.syscalls.reap() == 0
+    finally:
+        child.communicate(b"\n")
+    assert guest.syscalls.reap() == 1
+    assert child.pid not in [t.pid for t in guest.tasks()]
+
+
+def test_comm_is_refreshed(guest):
+    task = guest.host_task(os.getpid(), 0)
+    before = task.comm
+    with open("/proc/self/comm", "r+", encoding="ascii") as comm:
+        try:
+            comm.write("renamed")
+            comm.flush()
+            guest.host_task(os.getpid(), 0)
+            assert guest.task_table.read(task.addr).comm == "renamed"
+        finally:
+            comm.seek(0)
+            comm.write(before)
+
+
+def test_many_processes_come_and_go(guest):
+    for pid in range(100, 700):
+        task = guest.host_task(pid, 0, comm="x", parent=1)
+        assert guest.syscalls.call(task, "getppid") == 1
+        if pid % 3:
+            guest.syscalls.exit(task)
+    assert len(guest.tasks()) > 200
+
+
+def test_an_oops_kills_the_task_and_the_kernel_lives_on(guest, task):
+    start = guest.log.seqs()[1]
+    assert guest.syscalls.call_function(task, 0) == -errno.EFAULT
+    oops = b"\n".join(r.text for r in guest.kernel_log(start))
+    assert b"NULL pointer dereference" in oops
+    assert b"Comm: cat" in oops
+    again = guest.host_task(1234, 0, comm="cat", parent=1)
+    assert again is not task
+    assert guest.syscalls.call(again, "getppid") == 1
+
+
+def test_any_thread_may_run_the_guest(guest, task):
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(guest.syscalls.call(task, "getppid"))
+    )
+    thread.start()
+    thread.join()
+    assert results == [1]

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A Kernel without a guest: file operations run at once, probes on the fake machine."""
+
+import threading
+from types import SimpleNamespace
+
+from engine.errors import KernelError
+from engine.state import State
+from kpfs.kernel import Caller
+from tests.fake import FakeArch, FakeMachine
+
+ME = Caller(100, 0, 0)
+
+
+class FakeTask:
+    def __init__(self, pid):
+        self.pid = pid
+        self.gone = False
+        self.buffer = 0x1000
+
+
+class FakeKernel:
+    """Implements what kpfs.vfs and the files ask of kpfs.kernel.Kernel."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.guest = FakeMachine()
+        self.guest.add_function("vfs_read")
+        self.guest.add_function("vfs_write")
+        self.state = State(self.guest, FakeArch(self.guest))
+        self.tasks = {}
+        self.calls = []  # (pid, name, args) of each system call
+        self.results = {}  # name -> what syscall() gives
+        self.waits = []  # what wait() runs, one at a time
+        self.trace = SimpleNamespace()
+
+    def task(self, caller):
+        return self.tasks.setdefault(caller.pid, FakeTask(caller.pid))
+
+    def syscall(self, task, name, *args, op=None):
+        assert not task.gone
+        self.calls.append((task.pid, name, args))
+        result = op(SimpleNamespace()) if op else self.results.get(name, 0)
+        if isinstance(result, int) and result < 0:
+            raise KernelError(-result, name)
+        return len(result) if isinstance(result, bytes) else result
+
+    def wait(self, _seconds):
+        if self.waits:
+            self.waits.pop(0)()
+
+    def stats(self):
+        return {"syscalls": len(self.calls)}

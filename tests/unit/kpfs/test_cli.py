@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Arguments of the command, and what it says where it cannot do as told."""
+
+import errno
+import os
+
+import pytest
+
+from kpfs import cli, daemon, mounts
+from kpfs.daemon import Settings
+from kpfs.mounts import MountEntry, SetupError
+from tests.harness import ROOT
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "command"),
+    [
+        ("run", "run", ""),
+        ("run ls -l", "run", "ls -l"),
+        ("run -- ls -l", "run", "ls -l"),
+        ("run --cpus 4 ls --cpus 5", "run --cpus 4", "ls --cpus 5"),
+        ("run --cpus=4 -- -x", "run --cpus=4", "-x"),
+        ("run --quiet-guest --log f sh -c x", "run --quiet-guest --log f", "sh -c x"),
+        ("run sh -- x", "run", "sh -- x"),
+        ("run --cpus", "run --cpus", ""),
+        ("mount -- d", "mount -- d", ""),
+        ("", "", ""),
+    ],
+)
+def test_split_command(words, own, command):
+    assert cli.split_command(words.split()) == (own.split(), command.split())
+
+
+def test_settings_of_the_command_line():
+    arguments = cli.parse("mount --cpus 8 --quiet-guest --verbose --log l m".split())
+    assert arguments.dir == "m"
+    assert not arguments.foreground
+    assert cli._settings(arguments) == Settings(8, True, True, os.path.abspath("l"))
+    assert cli._settings(cli.parse(["mount", "m"])) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("", "COMMAND"),
+        ("frob", "frob"),
+        ("mount", "DIR"),
+        ("umount", "DIR"),
+        ("mount a b", "b"),
+        ("mount --frob m", "--frob"),
+        ("mount --cpus 0 m", "'0' is not a number from 1 to 8"),
+        ("run --cpus 9 true", "'9' is not a number from 1 to 8"),
+        ("run --cpus x true", "'x' is not a number from 1 to 8"),
+        ("run --frob -- true", "--frob"),
+        ("umount /", "/: no mount of kpfs"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(words, says, capsys):
+    assert cli.main(words.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("kpfs: ")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["", *cli.COMMANDS])
+def test_help(command, capsys):
+    with pytest.raises(SystemExit) as info:
+        cli.main([command, "--help"] if command else ["--help"])
+    assert info.value.code == 0
+    assert "usage: kpfs" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"kpfs {cli.VERSION}\n"
+    assert f'\nversion = "{cli.VERSION}"\n' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.fixture
+def can_mount(monkeypatch):
+    """FUSE works, and nothing is mounted anywhere."""
+    monkeypatch.setattr(cli, "check_fuse", lambda: None)
+    monkeypatch.setattr(cli, "start", lambda *a, **k: pytest.fail("started"))
+    monkeypatch.setattr(mounts, "mount_at", lambda path: None)
+
+
+@pytest.mark.usefixtures("can_mount")
+def test_mount_wants_an_empty_directory(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert cli.main(["mount", str(tmp_path)]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert cli.main(["mount", str(tmp_path / "file")]) == 2
+    assert "Not a directory" in capsys.readouterr().err
+    assert cli.main(["mount", str(tmp_path / "none")]) == 2
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("can_mount")
+def test_mount_does_not_cover_a_live_one(monkeypatch, tmp_path, capsys):
+    entry = MountEntry(str(tmp_path), "fuse.kpfs", "kpfs:1")
+    monkeypatch.setattr(mounts, "mount_at", lambda path: entry)
+    assert cli.main(["mount", str(tmp_path)]) == 2
+    assert "mounted already" in capsys.readouterr().err
+
+
+def test_the_dead_are_taken_away_one_by_one(monkeypatch):
+    layers = ["lower", "upper"]
+    monkeypatch.setattr(mounts, "is_dead", lambda path: bool(layers))
+    monkeypatch.setattr(mounts, "mount_at", lambda path: layers[-1])
+    monkeypatch.setattr(cli, "_unmount", lambda path, *, lazy: layers.pop())
+    cli.take_away_dead("/m")
+    assert layers == []
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.ENOENT, "modprobe fuse"), (errno.EACCES, "chmod 666 /dev/fuse")],
+)
+def test_no_fuse_device(monkeypatch, number, remedy):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(SetupError, match=remedy):
+        daemon.check_fuse()
+
+
+def test_source_name():
+    assert daemon.served_by(daemon.source_name(77)) == 77
+    assert [daemon.served_by(s) for s in ("tmpfs", "kpfs", "kpfs:x", "")] == [0] * 4
+
+
+def test_mount_table_escapes():
+    assert mounts._unescape(r"/a\040b\134c\011d") == "/a b\\c\td"
+    assert mounts.mount_at("/proc").fstype == "proc"
+    assert mounts.mount_at("/proc/sys/kernel") is None

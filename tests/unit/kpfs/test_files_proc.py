@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kallsyms and kmsg."""
+
+import errno
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from engine.errors import KernelError
+from guest.klog import LogRecord
+from kpfs.files.proc import Kallsyms, Kmsg
+from tests.unit.kpfs.fakes import FakeKernel
+
+
+@pytest.fixture
+def kernel():
+    kernel = FakeKernel()
+    records = []
+    kernel.guest.kernel_log = lambda since=0: [r for r in records if r.seq >= since]
+    kernel.records = records
+    return kernel
+
+
+def code(function, *args):
+    with pytest.raises(KernelError) as info:
+        function(*args)
+    return errno.errorcode[info.value.errno]
+
+
+def test_kallsyms(kernel):
+    addr = kernel.guest.lookup_name("vfs_read")[0].addr
+    module = kernel.guest.add_function("setup", module="dummy")
+    lines = Kallsyms(kernel).show().splitlines()
+    assert lines[0] == f"{addr:016x} T vfs_read"
+    assert lines[-1] == f"{module:016x} T setup\t[dummy]"
+
+
+def test_kmsg_gives_one_record_at_a_time(kernel):
+    kernel.records += [
+        LogRecord(7, 1_500_999, 0, 6, b"hello"),
+        LogRecord(8, 2_000_000_000, 1, 4, b"a\\b\x07\xc3\xa4"),
+    ]
+    handle = Kmsg(kernel).open(os.O_RDONLY | os.O_NONBLOCK)
+    assert handle.ready()
+    assert handle.read(8192, 0) == b"6,7,1500,-;hello\n"
+    assert handle.read(8192, 0) == b"12,8,2000000,-;a\\x5cb\\x07\\xc3\\xa4\n"
+    assert not handle.ready()
+    assert code(handle.read, 8192, 0) == "EAGAIN"
+    kernel.records.append(LogRecord(9, 0, 0, 6, b"new"))
+    assert handle.read(8192, 0) == b"6,9,0,-;new\n"
+
+
+def test_kmsg_record_that_does_not_fit_is_lost(kernel):
+    kernel.records += [LogRecord(n, 0, 0, 6, b"x" * 50) for n in (1, 2)]
+    handle = Kmsg(kernel).open(os.O_RDONLY)
+    assert code(handle.read, 10, 0) == "EINVAL"
+    assert handle.read(100, 0).startswith(b"6,2,")
+
+
+def test_writing_to_kmsg(kernel):
+    file = Kmsg(kernel)
+    printed = []
+    kernel.guest = SimpleNamespace(printk=lambda *args: printed.append(args))
+    for data in (b"plain\n", b"<3>bad\n", b"<14>user\n", b"<x>y", b"nul\0junk"):
+        file.store(data)
+    assert printed == [
+        (4, "plain\n"),
+        (3, "bad\n"),
+        (6, "user\n"),
+        (4, "<x>y"),
+        (4, "nul"),
+    ]
+    assert code(file.store, b"x" * 1000) == "EINVAL"

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The composition root over the real guest."""
+
+import errno
+import os
+import threading
+import time
+
+import pytest
+
+from engine.errors import KernelError
+from engine.kprobe import Kprobe
+from engine.register import register_kprobe
+from kpfs.kernel import Caller, Kernel
+from kpfs.tree import TABLE, build
+from kpfs.vfs import Vfs
+
+pytestmark = pytest.mark.guest
+
+ME = Caller(os.getpid(), 0, 0)
+
+
+def code(function, *args, **more):
+    with pytest.raises(KernelError) as info:
+        function(*args, **more)
+    return errno.errorcode[info.value.errno]
+
+
+def read(vfs, path, size=65536):
+    opened = vfs.open(ME, path, os.O_RDONLY)
+    try:
+        return vfs.read(ME, opened, size, 0)
+    finally:
+        vfs.release(opened)
+
+
+def write(vfs, path, data):
+    opened = vfs.open(ME, path, os.O_WRONLY)
+    try:
+        return vfs.write(ME, opened, data, 0)
+    finally:
+        vfs.release(opened)
+
+
+@pytest.fixture(scope="module")
+def one_vfs():
+    kernel = Kernel(quiet=True)
+    yield Vfs(kernel, build(kernel))
+    kernel.stop()
+
+
+@pytest.fixture
+def vfs(kernel):
+    return Vfs(kernel, build(kernel))
+
+
+def test_task_of_the_caller(kernel):
+    task = kernel.task(ME)
+    with open("/proc/self/comm") as comm:
+        assert (task.pid, task.comm) == (os.getpid(), comm.read().strip())
+    assert kernel.task(ME) is task
+    assert kernel.syscall(task, "getpid") == os.getpid()
+
+
+@pytest.mark.parametrize("path", [p for p, mode, _ in TABLE if mode < 0o10000])
+def test_the_guest_finds_every_file(path, one_vfs):
+    one_vfs.release(one_vfs.open(ME, f"/{path}", os.O_RDWR | os.O_NONBLOCK))
+
+
+def test_errnos_of_system_calls(kernel):
+    task = kernel.task(ME)
+    assert code(kernel.syscall, task, "close", 99) == "EBADF"
+    assert code(kernel.syscall, task, "no_such_call") == "ENOSYS"
+
+
+def test_a_file_is_read_in_the_middle_of_a_system_call(kernel, vfs):
+    hits = []
+
+    def handler(p, regs):
+        hits.append(kernel.guest.current().pid)
+
+    register_kprobe(kernel.state, Kprobe(symbol_name="vfs_read", pre_handler=handler))
+    assert read(vfs, "/kprobes/enabled") == b"1\n"
+    assert hits == [os.getpid()]
+    assert write(vfs, "/kprobes/enabled", b"0\n") == 2
+    assert read(vfs, "/kprobes/enabled") == b"0\n"
+    assert len(hits) == 1
+
+
+def test_what_a_file_refuses_is_the_calls_errno(vfs):
+    assert code(write, vfs, "/kprobes/enabled", b"3") == "EINVAL"
+    assert code(write, vfs, "/kprobes/list", b"x") == "EINVAL"
+    assert code(read, vfs, "/machine/syscall") == "EINVAL"
+    assert code(vfs.open, ME, "/kprobes/nosuch", 0) == "ENOENT"
+    assert code(vfs.open, ME, "/kprobes", 0) == "EISDIR"
+
+
+def test_a_bug_in_a_file_comes_out_as_it_is(kernel, vfs):
+    vfs.file("/kprobes/enabled").show = lambda: 1 // 0
+    with pytest.raises(ZeroDivisionError):
+        read(vfs, "/kprobes/enabled")
+    assert read(vfs, "/kprobes/list") == b""
+
+
+def test_machine_syscall(kernel, vfs):
+    calls = []
+
+    def handler(p, regs):
+        calls.append(kernel.guest.current().pid)
+
+    name = "__x64_sys_getppid"
+    register_kprobe(kernel.state, Kprobe(symbol_name=name, pre_handler=handler))
+    assert write(vfs, "/machine/syscall", b"getppid\n" * 5) == 40
+    assert calls == [os.getpid()] * 5
+    assert code(write, vfs, "/machine/syscall", b"getppid\nclose 99\n") == "EBADF"
+    assert code(write, vfs, "/machine/syscall", b"frobnicate\n") == "ENOSYS"
+
+
+def test_the_guest_opens_files_of_the_mount(kernel, vfs):
+    path = "/sys/kernel/debug/kprobes/enabled"
+    task = kernel.task(ME)
+    fd = kernel.syscall(task, "openat", -100, path, os.O_RDWR, 0)
+    assert kernel.syscall(task, "write", fd, b"0", 1) == 1
+    assert kernel.state.kprobes_all_disarmed
+    assert kernel.syscall(task, "close", fd) == 0
+    assert code(kernel.syscall, task, "openat", -100, path + "x", 0, 0) == "ENOENT"
+
+
+def test_large_writes_and_reads_pass(vfs):
+    assert write(vfs, "/kprobes/enabled", b"0" * 70000) == 70000
+    assert len(read(vfs, "/kallsyms", 131072)) > 4096
+
+
+def test_a_waiter_is_woken_by_a_system_call(kernel):
+    woken = []
+
+    def waiter():
+        with kernel.lock:
+            kernel.wait(10)
+        woken.append(time.monotonic())
+
+    thread = threading.Thread(target=waiter)
+    thread.start()
+    time.sleep(0.1)
+    begin = time.monotonic()
+    with kernel.lock:
+        kernel.syscall(kernel.task(ME), "getppid")
+    thread.join(5)
+    assert woken
+    assert woken[0] - begin < 2
+
+
+def test_parts_are_made_once(kernel):
+    seen = set()
+    threads = [
+        threading.Thread(target=lambda: seen.add(id(kernel.kprobe_events)))
+        for _ in range(8)
+    ]
+    with kernel.lock:
+        for thread in threads:
+            thread.start()
+        time.sleep(0.05)
+        seen.add(id(kernel.kprobe_events))
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 1
+
+
+def test_background_runs_and_sleeps():
+    kernel = Kernel(nr_cpus=1)
+    kernel.start()
+    time.sleep(0.3)
+    turns = kernel.guest.stats()["turns"]
+    busy = time.process_time()
+    time.sleep(1)
+    assert kernel.guest.stats()["turns"] > turns
+    assert time.process_time() - busy < 0.3
+    kernel.stop()
+    kernel.stop()
+    assert code(kernel.task, ME) == "ESHUTDOWN"

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What /proc says of a process, and the plans that are made of it."""
+
+import ctypes
+import mmap
+import os
+import signal
+import threading
+
+import pytest
+
+from kpfs import mirror_calls
+from kpfs.mirror_calls import NotMirrored, plan_call
+from kpfs.mirror_host import AT_FDCWD, Host, HostFile, Tree
+from kpfs.seccomp import Notification
+
+PAGE = mmap.PAGESIZE
+
+
+@pytest.fixture
+def host():
+    yield (host := Host([]))
+    host.close()
+
+
+@pytest.fixture
+def edge():
+    """The last page before one that is not mapped: its end."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    at = libc.mmap(None, ctypes.c_size_t(2 * PAGE), 3, 0x22, -1, ctypes.c_long(0))
+    libc.munmap(ctypes.c_void_p(at + PAGE), ctypes.c_size_t(PAGE))
+    yield at + PAGE
+    libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(PAGE))
+
+
+def put(at, data):
+    ctypes.memmove(at, data, len(data))
+    return at
+
+
+def test_strings(host, edge):
+    me = os.getpid()
+    long = ctypes.create_string_buffer(b"x" * 3000)
+    assert host.string(me, ctypes.addressof(long)) == b"x" * 3000
+    assert host.string(me, ctypes.addressof(long), 1000) is None
+    assert host.string(me, put(edge - 4, b"end\0")) == b"end"
+    assert host.string(me, put(edge - 4, b"none")) is None
+    assert host.string(me, edge) is None
+    assert host.string(me, 0) is None
+    assert host.string(me, 1 << 63) is None
+
+
+def test_reads_end_where_memory_does(host, edge):
+    put(edge - 10, b"0123456789")
+    assert host.read(os.getpid(), edge - 10, 100) == b"0123456789"
+    assert host.read(os.getpid(), edge, 1) == b""
+
+
+def test_pointers_end_with_null(host):
+    array = (ctypes.c_uint64 * 40)(*range(1, 31))
+    at = ctypes.addressof(array)
+    assert host.pointers(os.getpid(), at, 256) == list(range(1, 31))
+    assert host.pointers(os.getpid(), at, 7) == list(range(1, 8))
+
+
+def test_a_process_that_is_gone(host):
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert host.string(child, 0x1000) is None
+    assert host.free_fds(child, 1) == []
+    assert host.fd_path(child, 0) is None
+    assert host.creator(child) == 0
+    assert host.sleeps(child)
+    assert not host.catches(child, 17)
+
+
+def test_processes(host):
+    me = os.getpid()
+    assert host.creator(me) == os.getppid()
+    release = threading.Event()
+    waiting = threading.Thread(target=release.wait)
+    waiting.start()
+    assert host.creator(waiting.native_id) == me
+    release.set()
+    waiting.join()
+    assert not host.sleeps(me)
+    before = signal.signal(signal.SIGUSR2, lambda *_: None)
+    assert host.catches(me, signal.SIGUSR2)
+    signal.signal(signal.SIGUSR2, before)
+    assert not host.catches(me, signal.SIGUSR2)
+
+
+def test_memory_is_that_after_an_exec(host):
+    own = ctypes.create_string_buffer(b"before")
+    read, write = os.pipe()
+    hold, release = os.pipe()
+    child = os.fork()
+    if not child:
+        os.read(hold, 1)
+        os.dup2(write, 1)
+        os.execvp("sh", ["sh", "-c", "echo; sleep 60"])
+    os.close(write)
+    assert host.string(child, ctypes.addressof(own)) == b"before"
+    os.write(release, b"g")
+    os.read(read, 1)
+    assert host.string(child, ctypes.addressof(own)) is None
+    maps = open(f"/proc/{child}/maps").read().splitlines()
+    stack = next(line for line in maps if line.endswith("[stack]"))
+    low, high = (int(word, 16) for word in stack.split()[0].split("-"))
+    assert len(host.read(child, high - 64, 64)) == 64
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    for fd in (read, hold, release):
+        os.close(fd)
+    assert low < high
+
+
+def test_free_descriptors_are_those_that_open_gives(host):
+    hold, release = os.pipe()
+    answer, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(0)
+        os.read(hold, 1)
+        os.write(write, bytes(os.open("/", os.O_RDONLY) for _ in range(3)))
+        os._exit(0)
+    while (free := host.free_fds(child, 3))[0] != 0:
+        pass
+    os.write(release, b"g")
+    assert list(os.read(answer, 3)) == free
+    os.waitpid(child, 0)
+    for fd in (hold, release, answer, write):
+        os.close(fd)
+
+
+def test_a_file_of_proc_has_no_size(host):
+    fd = os.open("/proc/self/status", os.O_RDONLY)
+    assert host.bytes_left(os.getpid(), fd, 100, None) == 100
+    os.read(fd, 10)
+    assert host.bytes_left(os.getpid(), fd, 100, None) == 0
+    os.close(fd)
+
+
+def test_files(host, tmp_path):
+    me = os.getpid()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "file").write_text("")
+    link = os.fsencode(tmp_path / "link")
+    assert host.file(me, AT_FDCWD, link, True).mode & 0o170000 == 0o100000
+    assert host.file(me, AT_FDCWD, link, False).mode & 0o170000 == 0o120000
+    assert host.file(me, AT_FDCWD, link + b"x", True) == HostFile(0, False)
+    assert host.file(me, AT_FDCWD, b"/with\0nul", True) == HostFile(0, False)
+
+
+@pytest.fixture
+def trees(tmp_path):
+    (tmp_path / "tree").mkdir()
+    yield (host := Host([Tree(f"{tmp_path}/tree", 0)]))
+    host.close()
+
+
+def test_places_of_the_mount(trees, tmp_path):
+    top = os.fsencode(tmp_path)
+    for inside in (b"/tree", b"/tree/", b"/tree/a/b", b"/x/../tree/a", b"//tree/./a"):
+        assert trees.in_tree(top + inside), inside
+    for outside in (b"/tre", b"/treex", b"/tree/../x", b""):
+        assert not trees.in_tree(top + outside), outside
+
+
+def call(host, nr, *args):
+    words = (*args, 0, 0, 0, 0, 0, 0)[:6]
+    return plan_call(host, Notification(1, os.getpid(), nr, words))
+
+
+def test_opens_and_writes_of_the_mount_are_left_to_it(trees, tmp_path):
+    (tmp_path / "tree" / "f").write_text("")
+    path = ctypes.create_string_buffer(os.fsencode(tmp_path / "tree" / "f"))
+    at = ctypes.addressof(path)
+    fd = os.open(tmp_path / "tree" / "f", os.O_RDWR)
+    for nr, first in ((2, at), (85, at), (87, at), (0, fd), (1, fd), (3, fd)):
+        with pytest.raises(NotMirrored):
+            call(trees, nr, first, 0, 0)
+    # it asks the guest for none of these
+    for nr, first in ((4, at), (21, at), (5, fd), (32, fd)):
+        assert call(trees, nr, first, 0, 0).nr == nr
+    os.close(fd)
+
+
+def test_a_link_into_the_mount_is_found_by_its_device(tmp_path):
+    (tmp_path / "f").write_text("")
+    device = os.stat(tmp_path).st_dev
+    host = Host([Tree("/nowhere/else", device)])
+    path = ctypes.create_string_buffer(os.fsencode(tmp_path / "f"))
+    with pytest.raises(NotMirrored):
+        call(host, 2, ctypes.addressof(path), 0, 0)
+    host.close()
+
+
+@pytest.mark.parametrize("nr", sorted(mirror_calls.CALLS))
+def test_any_arguments_make_a_plan(host, nr):
+    """Programs may call with rubbish: no exception but NotMirrored."""
+    for word in (0, 1, 4096, (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1):
+        note = Notification(1, os.getpid(), nr, (word,) * 6)
+        try:
+            plan_call(host, note)
+        except NotMirrored:
+            pass

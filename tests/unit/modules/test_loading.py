@@ -1,0 +1,541 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Loading and unloading: what is refused and how, parameters, symbols, init text."""
+
+import errno
+import os
+import struct
+
+import pytest
+
+from engine.errors import KernelError
+from tests.modbox import NOIPA, build, module
+
+PLAIN = (
+    NOIPA
+    + """int plain_function(int x) { return x + 1; }
+static int __init plain_init(void) { pr_info("plain: loaded\\n"); return 0; }
+static void __exit plain_exit(void) { pr_info("plain: gone\\n"); }
+module_init(plain_init);
+module_exit(plain_exit);
+"""
+)
+
+
+def refused(box, number, path, *parameters):
+    """The kernel's messages of an insmod that fails with number."""
+    box.log()
+    with pytest.raises(KernelError) as e:
+        box.insmod(path, *parameters)
+    assert errno.errorcode[e.value.errno] == errno.errorcode[number]
+    return box.log()
+
+
+def patched(tmp_path, path, change):
+    """A changed copy of a file."""
+    data = change(bytearray(path.read_bytes()))
+    made = tmp_path / path.name
+    made.write_bytes(bytes(data))
+    return made
+
+
+# ---- one module
+def test_life_of_a_module(box):
+    path = module("plain", PLAIN)
+    box.log()
+    box.insmod(path)
+    assert box.log() == ["plain: loaded"]
+    name, size, refs, users, state, addr = box.read("/modules").split()
+    assert (name, refs, users, state) == ("plain", "0", "-", "Live")
+    assert int(size) % 4096 == 0
+    assert addr == "0xffffffffc0000000"
+    assert box.call("plain_function", 41) == 42
+    box.rmmod("plain")
+    assert box.log() == ["plain: gone"]
+    assert box.read("/modules") == ""
+    assert box.kernel.guest.lookup_name("plain_function") == []
+
+
+def test_it_comes_to_the_same_place_again(box):
+    path = module("plain", PLAIN)
+    for _ in range(5):
+        box.insmod(path)
+        assert box.read("/modules").split()[5] == "0xffffffffc0000000"
+        assert box.call("plain_function", 1) == 2
+        box.rmmod("plain")
+
+
+def test_symbols_and_freed_init(box):
+    box.insmod(module("plain", PLAIN))
+    lines = [x.split() for x in box.read("/kallsyms").splitlines() if "[plain]" in x]
+    names = {name: kind for _, kind, name, _ in lines}
+    assert names["plain_function"] == "t"  # not exported
+    assert "plain_exit" in names
+    assert "plain_init" not in names
+    assert "init_module" not in names
+    symbol = box.kernel.guest.lookup_name("plain:plain_function")[0]
+    assert symbol.module == "plain"
+    assert symbol.addr + symbol.size <= 0xFFFFFFFFC0001000
+    assert box.kernel.guest.symbol_at(symbol.addr + 1) == symbol
+
+
+def test_unloading_what_is_not_there(box):
+    with pytest.raises(KernelError) as e:
+        box.rmmod("plain")
+    assert e.value.errno == errno.ENOENT
+
+
+def test_twice_is_refused(box):
+    box.insmod(module("plain", PLAIN))
+    assert refused(box, errno.EEXIST, module("plain", PLAIN)) == []
+    assert box.modules() == ["plain"]
+
+
+def test_only_root_may(box):
+    from kpfs.kernel import Caller
+
+    path = module("plain", PLAIN)
+    box.caller = Caller(os.getpid(), 1000, 1000)
+    assert refused(box, errno.EPERM, path) == []
+
+
+def test_newest_first(box):
+    box.insmod(module("plain", PLAIN))
+    box.insmod(module("other", PLAIN.replace("plain", "other")))
+    assert box.modules() == ["other", "plain"]
+
+
+def test_taints(box):
+    box.log()
+    box.insmod(module("plain", PLAIN))
+    assert box.read("/modules").endswith("0xffffffffc0000000\n")
+    box.rmmod("plain")
+    path = build("foreign", '#include <linux/module.h>\nMODULE_LICENSE("Secret");\n')
+    data = path.read_bytes().replace(b"intree=Y", b"intruder")
+    path = path.with_name("foreign_2.ko")
+    path.write_bytes(data)
+    box.log()
+    box.insmod(path)
+    assert box.log() == [
+        "foreign: loading out-of-tree module taints kernel.",
+        "foreign: module license 'Secret' taints kernel.",
+        "Disabling lock debugging due to kernel taint",
+    ]
+    assert box.read("/modules").endswith(" (PO)\n")
+
+
+def test_shipped_by_name(box):
+    box.insmod("kretprobe_example", "symbol=vfs_write")
+    assert box.list() == ["r vfs_write+0x0 [FTRACE]"]
+    box.rmmod("kretprobe_example")
+    assert refused(box, errno.ENOENT, "no_such_module") == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kprobe_example",
+        "jprobe_example",
+        "kretprobe_example",
+        "fault_injection",
+        "function_time",
+    ],
+)
+def test_each_shipped_module(box, name):
+    box.insmod(name, "pid=777000" if name == "fault_injection" else "")
+    assert len(box.list()) == 1
+    fd = box.syscall("openat", -100, "/proc/version", 0, 0)
+    assert fd == (-errno.EIO if name == "fault_injection" else 0)
+    if fd == 0:
+        buffer = box.kernel.guest.host_task(777_000, 0, "caller", 1).buffer
+        assert box.syscall("read", fd, buffer, 5) == 5
+        assert box.syscall("close", fd) == 0
+    box.rmmod(name)
+    assert box.list() == []
+    assert any(name in line for line in box.log())
+
+
+# ---- the file
+def test_no_file(box, tmp_path):
+    assert refused(box, errno.ENOENT, tmp_path / "nothing.ko") == []
+    assert refused(box, errno.EISDIR, tmp_path) == []
+
+
+def test_a_relative_path_is_the_callers(box, tmp_path, monkeypatch):
+    (tmp_path / "here.ko").write_bytes(module("plain", PLAIN).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    box.insmod("./here.ko")
+    assert box.modules() == ["plain"]
+
+
+def _put(fmt, at, value):
+    def change(data):
+        struct.pack_into(fmt, data, at, value)
+        return data
+
+    return change
+
+
+SHOFF, SHENTSIZE, SHSTRNDX = 40, 58, 62
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d[:3], "Invalid ELF header len 3"),
+        (lambda d: b"#!/bin/sh" + d[9:], "Invalid ELF header magic: != \x7fELF"),
+        (_put("<H", 16, 2), "Invalid ELF header type: 2 != 1"),
+        (_put("<H", 18, 183), "Invalid architecture in ELF header: 183"),
+        (_put("<H", SHENTSIZE, 63), "Invalid ELF section header size"),
+        (_put("<Q", SHOFF, 1 << 40), "Invalid ELF section header overflow"),
+        (lambda d: d[:1000], "Invalid ELF section header overflow"),
+    ],
+)
+def test_bad_elf(box, tmp_path, change, message):
+    path = patched(tmp_path, module("plain", PLAIN), change)
+    assert refused(box, errno.ENOEXEC, path) == [message]
+    assert box.modules() == []
+
+
+def test_every_cut_is_refused(box, tmp_path):
+    """Nothing but a refusal comes of a file that ends anywhere."""
+    path = module("plain", PLAIN)
+    size = path.stat().st_size
+    for length in range(0, size, 97):
+        cut = patched(tmp_path, path, lambda d, n=length: d[:n])
+        refused(box, errno.ENOEXEC, cut)
+    assert box.modules() == []
+
+
+def test_another_kernels_module(box, tmp_path):
+    path = patched(
+        tmp_path,
+        module("plain", PLAIN),
+        lambda d: d.replace(b"6.1.0-kpfs", b"6.1.0-kpfx"),
+    )
+    assert refused(box, errno.ENOEXEC, path) == [
+        "plain: version magic '6.1.0-kpfx SMP preempt mod_unload ' should be "
+        "'6.1.0-kpfs SMP preempt mod_unload '"
+    ]
+
+
+def test_not_a_module(box, tmp_path):
+    path = patched(
+        tmp_path,
+        module("plain", PLAIN),
+        lambda d: d.replace(b".gnu.linkonce.this_module", b".gnu.linkonce.that_module"),
+    )
+    assert refused(box, errno.ENOEXEC, path) == ["plain: No module found in object"]
+
+
+# ---- symbols
+def test_unknown_symbol(box):
+    path = module(
+        "unknown",
+        "void nobody_has_me(void);\n"
+        "static int __init go(void) { nobody_has_me(); return 0; }\n"
+        "module_init(go);\n",
+    )
+    assert refused(box, errno.ENOENT, path) == [
+        "unknown: Unknown symbol nobody_has_me (err -2)"
+    ]
+    assert box.modules() == []
+
+
+def test_weak_symbol_may_be_missing(box):
+    path = module(
+        "weakly",
+        "void __weak nobody_has_me(void);\n"
+        "static int __init go(void)\n"
+        "{ return nobody_has_me ? -EBUSY : 0; }\n"
+        "module_init(go);\n",
+    )
+    box.insmod(path)
+
+
+def test_gpl_only_symbols(box):
+    text = (
+        "#include <linux/kprobes.h>\n"
+        "static struct kprobe kp;\n"
+        "static int __init go(void) { return register_kprobe(&kp); }\n"
+        'module_init(go);\nMODULE_LICENSE("Proprietary");\n'
+    )
+    log = refused(box, errno.ENOENT, build("closed", text))
+    assert log[-1] == "closed: Unknown symbol register_kprobe (err -2)"
+
+
+PROVIDER = (
+    NOIPA
+    + "int provided(int x) { return 2 * x; }\nEXPORT_SYMBOL_GPL(provided);\n"
+    + "int provided_data = 7;\nEXPORT_SYMBOL(provided_data);\n"
+    + "static int __init go(void) { return 0; }\nmodule_init(go);\n"
+    + "static void __exit end(void) { }\nmodule_exit(end);\n"
+)
+USER = (
+    "int provided(int x);\nextern int provided_data;\n"
+    'static int __init go(void) { pr_info("%d\\n", provided(provided_data)); '
+    "return 0; }\nmodule_init(go);\n"
+    "static void __exit end(void) { }\nmodule_exit(end);\n"
+)
+
+
+def test_exports(box):
+    refused(box, errno.ENOENT, module("user", USER))
+    box.insmod(module("provider", PROVIDER))
+    box.insmod(module("user", USER))
+    assert box.log()[-1] == "14"
+    lines = {x.split()[0]: x.split()[1:4] for x in box.read("/modules").splitlines()}
+    assert lines["provider"][1:] == ["1", "user,"]
+    assert lines["user"][1:] == ["0", "-"]
+    assert " T provided\t[provider]\n" in box.read("/kallsyms")
+    with pytest.raises(KernelError) as e:
+        box.rmmod("provider")
+    assert e.value.errno == errno.EWOULDBLOCK
+    box.rmmod("user")
+    box.rmmod("provider")
+    assert box.modules() == []
+
+
+def test_duplicate_export(box):
+    box.insmod(module("provider", PROVIDER))
+    again = module("again", PROVIDER)
+    assert refused(box, errno.ENOEXEC, again) == [
+        "again: exports duplicate symbol provided (owned by provider)"
+    ]
+    mine = PROVIDER.replace("provided", "vfs_fsync")
+    log = refused(box, errno.ENOEXEC, module("mine", mine))
+    assert log == ["mine: exports duplicate symbol vfs_fsync (owned by kernel)"]
+
+
+# ---- init and exit
+def test_init_that_fails(box):
+    path = module(
+        "failing",
+        "static int __init go(void) { return -ENODEV; }\nmodule_init(go);\n",
+    )
+    assert refused(box, errno.ENODEV, path) == []
+    assert box.modules() == []
+    before = _free_pages(box)
+    refused(box, errno.ENODEV, path)
+    assert _free_pages(box) == before
+
+
+def _free_pages(box):
+    return sum(count for _, count in box.kernel.guest._memory.area._free)
+
+
+def test_init_that_is_too_pleased(box):
+    path = module(
+        "pleased",
+        "static int __init go(void) { return 5; }\nmodule_init(go);\n"
+        "static void __exit end(void) { }\nmodule_exit(end);\n",
+    )
+    box.log()
+    box.insmod(path)
+    assert box.log()[:2] == [
+        "do_init_module: 'pleased'->init suspiciously returned 5, it should follow "
+        "0/-E convention",
+        "do_init_module: loading module anyway...",
+    ]
+
+
+def test_no_exit_no_unloading(box):
+    box.insmod(
+        module("stays", "static int __init go(void) { return 0; }\nmodule_init(go);\n")
+    )
+    with pytest.raises(KernelError) as e:
+        box.rmmod("stays")
+    assert e.value.errno == errno.EBUSY
+
+
+def test_a_module_that_is_in_use(box):
+    path = module(
+        "used",
+        PLAIN.replace("plain_exit(void) {", "plain_exit(void) { ")
+        + NOIPA
+        + "int take(void) { return try_module_get(THIS_MODULE); }\n"
+        + NOIPA
+        + "void give(void) { module_put(THIS_MODULE); }\n",
+    )
+    box.insmod(path)
+    assert box.call("take") == 1
+    assert box.read("/modules").split()[2] == "1"
+    with pytest.raises(KernelError) as e:
+        box.rmmod("used")
+    assert e.value.errno == errno.EWOULDBLOCK
+    box.call("give")
+    box.rmmod("used")
+
+
+def test_oops_in_init_leaves_it_loading(box):
+    path = module(
+        "oops",
+        "static int __init go(void) { int *p = NULL;"
+        ' __asm__("" : "+r"(p)); p[2] = 1; return 0; }\n'
+        "module_init(go);\n"
+        "static void __exit end(void) { }\nmodule_exit(end);\n",
+    )
+    box.log()
+    with pytest.raises(KernelError):
+        box.insmod(path)
+    log = box.log()
+    assert "BUG: kernel NULL pointer dereference, address: 0000000000000008" in log
+    assert any(line.startswith("RIP: 0010:go+0x") for line in log)
+    assert any(line == " do_one_initcall+0x17/0x50" for line in log) or any(
+        line.startswith(" do_one_initcall+") for line in log
+    )
+    assert box.read("/modules").split()[4] == "Loading"
+    with pytest.raises(KernelError) as e:
+        box.rmmod("oops")
+    assert e.value.errno == errno.EBUSY
+    assert box.syscall("getpid") == 777_000  # the kernel lives
+
+
+# ---- parameters
+TYPES = (
+    "static int i = 1; module_param(i, int, 0644);\n"
+    "static uint u; module_param(u, uint, 0);\n"
+    "static long l; module_param(l, long, 0);\n"
+    "static ulong ul; module_param(ul, ulong, 0);\n"
+    "static short s; module_param(s, short, 0);\n"
+    "static unsigned char b; module_param(b, byte, 0);\n"
+    "static bool on; module_param(on, bool, 0);\n"
+    "static bool off = true; module_param(off, invbool, 0);\n"
+    'static char *p = "none"; module_param(p, charp, 0);\n'
+    'static char str[6] = "short"; module_param_string(str, str, 6, 0);\n'
+    "static int a[3]; static int n; module_param_array(a, int, &n, 0);\n"
+    "static int old; module_param_named(new_name, old, int, 0);\n"
+    "static int set(const char *v, const struct kernel_param *kp)\n"
+    '{ pr_info("set to %s\\n", v); return strcmp(v, "no") ? 0 : -EPERM; }\n'
+    "static const struct kernel_param_ops ops = { .set = set };\n"
+    "module_param_cb(cb, &ops, NULL, 0);\n"
+    "static int __init go(void) {\n"
+    'pr_info("%d %u %ld %lu %d %d %d %d %s %s %d:%d,%d,%d %d\\n", i, u, l, ul, s, b,'
+    " on, off, p, str, n, a[0], a[1], a[2], old); return 0; }\n"
+    "module_init(go);\n"
+    "static void __exit end(void) { }\nmodule_exit(end);\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "shown"),
+    [
+        ("", "1 0 0 0 0 0 0 1 none short 0:0,0,0 0"),
+        ("i=-5 u=4000000000", "-5 4000000000 0 0 0 0 0 1 none short 0:0,0,0 0"),
+        ("i=0x10 l=-7 ul=010 s=-2", "16 0 -7 8 -2 0 0 1 none short 0:0,0,0 0"),
+        ("on b=255 off=y", "1 0 0 0 0 255 1 0 none short 0:0,0,0 0"),
+        ('p="two words" str=abc', "1 0 0 0 0 0 0 1 two words abc 0:0,0,0 0"),
+        ("a=1,2,3 new-name=3", "1 0 0 0 0 0 0 1 none short 3:1,2,3 3"),
+        ("a=9", "1 0 0 0 0 0 0 1 none short 1:9,0,0 0"),
+    ],
+)
+def test_parameters(box, parameters, shown):
+    box.log()
+    box.insmod(module("types", TYPES), parameters)
+    assert box.log() == [shown]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "number", "messages"),
+    [
+        ("i=abc", errno.EINVAL, ["types: `abc' invalid for parameter `i'"]),
+        ("i", errno.EINVAL, ["types: `' invalid for parameter `i'"]),
+        ("i=", errno.EINVAL, ["types: `' invalid for parameter `i'"]),
+        ("i=3000000000", errno.ERANGE, None),
+        ("b=256", errno.ERANGE, ["types: `256' invalid for parameter `b'"]),
+        ("on=maybe", errno.EINVAL, ["types: `maybe' invalid for parameter `on'"]),
+        (
+            "str=toolong",
+            errno.ENOSPC,
+            [
+                "str: string doesn't fit in 5 chars.",
+                "types: `toolong' too large for parameter `str'",
+            ],
+        ),
+        (
+            "a=1,2,3,4",
+            errno.EINVAL,
+            [
+                "a: can only take 3 arguments",
+                "types: `1,2,3,4' invalid for parameter `a'",
+            ],
+        ),
+        ("cb=no", errno.EPERM, ["set to no", "types: `no' invalid for parameter `cb'"]),
+    ],
+)
+def test_bad_parameters(box, parameter, number, messages):
+    log = refused(box, number, module("types", TYPES), parameter)
+    assert messages is None or log == messages
+    assert box.modules() == []
+
+
+def test_unknown_parameter_is_ignored(box):
+    box.log()
+    box.insmod(module("types", TYPES), "i=2 nothing=3")
+    assert box.log() == [
+        "types: unknown parameter 'nothing' ignored",
+        "2 0 0 0 0 0 0 1 none short 0:0,0,0 0",
+    ]
+
+
+# ---- tables of a module's text
+def test_exceptions_and_warnings_in_module_text(box):
+    body = (
+        "#include <linux/uaccess.h>\n" + NOIPA + "int probe_read(unsigned long at) {\n"
+        "int bad = 0;\n"
+        '__asm__ __volatile__("1: movl (%1), %%ecx; jmp 3f; 2: movl $1, %0; 3:\\n"\n'
+        '".pushsection __ex_table, \\"a\\"; .balign 4; .long 1b - ., 2b - .\\n"\n'
+        '".popsection" : "+r"(bad) : "r"(at) : "rcx", "memory");\n'
+        "return bad; }\n" + NOIPA + "int warns(void) { return WARN_ON(1); }\n" + PLAIN
+    )
+    box.insmod(module("tables", body))
+    assert box.call("probe_read", 0x10) == 1
+    assert box.call("probe_read", box.address("probe_read")) == 0
+    box.log()
+    assert box.call("warns") == 1
+    assert any("warns+0x" in line and "[tables]" in line for line in box.log())
+
+
+def test_notifiers(box):
+    body = (
+        "static int seen[4]; static int nr; module_param(nr, int, 0);\n"
+        "static int event(struct notifier_block *nb, unsigned long state, void *m) {\n"
+        'pr_info("%s: %lu\\n", ((struct module *)m)->name, state); return 0; }\n'
+        "static struct notifier_block nb = { .notifier_call = event };\n"
+        "static int __init go(void) { seen[0] = nr;"
+        " return register_module_notifier(&nb); }\n"
+        "module_init(go);\n"
+        "static void __exit end(void) { unregister_module_notifier(&nb); }\n"
+        "module_exit(end);\n"
+    )
+    box.insmod(module("watcher", body.replace("static int seen", "int seen")))
+    box.log()
+    box.insmod(module("plain", PLAIN))
+    box.rmmod("plain")
+    assert box.log() == [
+        "plain: 1",
+        "plain: loaded",
+        "plain: 0",
+        "plain: gone",
+        "plain: 2",
+    ]
+    box.rmmod("watcher")
+
+
+def test_blacklist(box):
+    before = box.read("/kprobes/blacklist")
+    body = (
+        NOIPA
+        + "int not_me(void) { return 1; }\nNOKPROBE_SYMBOL(not_me);\n"
+        + "int __kprobes nor_me(void);\nint __kprobes nor_me(void) { return 2; }\n"
+        + PLAIN
+    )
+    box.insmod(module("shy", body))
+    added = box.read("/kprobes/blacklist").removeprefix(before)
+    assert [line.split("\t")[1] for line in added.splitlines()] == ["not_me", "nor_me"]
+    for name in ("not_me", "nor_me"):
+        with pytest.raises(KernelError) as e:
+            box.write("/tracing/kprobe_events", f"p {name}\n")
+        assert e.value.errno == errno.EINVAL
+    box.write("/tracing/kprobe_events", "p plain_function\n")
+    box.rmmod("shy")
+    assert box.read("/kprobes/blacklist") == before

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What probes of modules do to tasks, files and the kernel log."""
+
+import errno
+import re
+
+import pytest
+
+from engine.errors import KernelError
+from engine.jprobe import Jprobe, register_jprobe, unregister_jprobe
+from engine.kprobe import Kprobe
+from tests.modbox import NOIPA, module
+
+EXIT = "module_init(go);\nstatic void __exit end(void) { %s }\nmodule_exit(end);\n"
+
+
+def test_types_in_the_list(box):
+    body = (
+        NOIPA
+        + "long target(long x) { return x; }\n"
+        + "static int pre(struct kprobe *p, struct pt_regs *r) { return 0; }\n"
+        + "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
+        + " { return 0; }\n"
+        + "static long entry(long x) { jprobe_return(); return 0; }\n"
+        + 'static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };\n'
+        + 'static struct kretprobe rp = { .kp.symbol_name = "target",'
+        + " .handler = ret };\n"
+        + 'static struct jprobe jp = { .kp.symbol_name = "target", .entry = entry };\n'
+        + "static int __init go(void) { return register_kprobe(&kp) ?:"
+        + " register_kretprobe(&rp) ?: register_jprobe(&jp); }\n"
+        + EXIT
+        % ("unregister_kprobe(&kp); unregister_kretprobe(&rp); unregister_jprobe(&jp);")
+    )
+    box.insmod(module("kinds", body))
+    assert box.list() == [
+        "r target+0x0 kinds [FTRACE]",
+        "k target+0x0 kinds [FTRACE]",
+        "j target+0x0 kinds [FTRACE]",
+    ]
+    assert box.call("target", 7) == 7
+    box.rmmod("kinds")
+    assert box.list() == []
+
+
+OOPS = (
+    NOIPA
+    + "long target(long x) { return x; }\n"
+    + "static int bad; module_param(bad, int, 0);\n"
+    + "static int pre(struct kprobe *p, struct pt_regs *r)\n"
+    + '{ if (current->pid == bad) __asm__ __volatile__("movq 0x18, %%rax" ::: "rax");'
+    + " return 0; }\n"
+    + 'static struct kprobe kp = { .symbol_name = "__x64_sys_getppid",'
+    + " .pre_handler = pre };\n"
+    + "static int off; module_param(off, int, 0);\n"
+    + "static int __init go(void) { kp.offset = off; return register_kprobe(&kp); }\n"
+    + EXIT % "unregister_kprobe(&kp);"
+)
+
+
+@pytest.mark.parametrize("offset", [0, 5])
+def test_an_oops_in_a_handler_kills_the_task_alone(box, offset):
+    box.insmod(module("oops_handler", OOPS), f"bad=777000 off={offset}")
+    box.log()
+    assert box.syscall("getppid") == -errno.EFAULT
+    log = box.log()
+    assert "BUG: kernel NULL pointer dereference, address: 0000000000000018" in log
+    assert any(re.match(r"Oops: 0000 \[#1\]", line) for line in log)
+    assert any(re.match(r"RIP: 0010:pre\+0x.*\[oops_handler\]", x) for x in log)
+    assert any(re.match(r"RAX: [0-9a-f]{16} RBX", line) for line in log)
+    assert any("_sys_getppid+0x" in line for line in log)
+    assert "Comm: caller" in " ".join(log)
+    # another task, and probes on that CPU, go on
+    kernel = box.kernel.guest
+    other = kernel.host_task(777_001, 0, "other", 1)
+    for _ in range(4):
+        assert kernel.syscalls.call(other, "getppid") == 1
+    assert kernel.syscalls.call(other, "getpid") == 777_001
+    box.rmmod("oops_handler")
+    assert box.list() == []
+
+
+def test_instances_of_a_task_that_exits(box):
+    """do_exit() does not return: its instances are used again."""
+    body = (
+        "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
+        " { return 0; }\n"
+        "struct kretprobe exits = { .kp.symbol_name = "
+        '"do_exit", .handler = ret, .maxactive = 2 };\n'
+        "static int __init go(void) { return register_kretprobe(&exits); }\n"
+        + EXIT
+        % "unregister_kretprobe(&exits);"
+    )
+    box.insmod(module("exits", body))
+    guest = box.kernel.guest
+    for pid in range(777_100, 777_110):
+        guest.syscalls.exit(guest.host_task(pid, 0, "mortal", 1))
+    raw = guest.read(box.address("exits") + 124, 4)
+    assert int.from_bytes(raw, "little") == 0  # nmissed
+    box.rmmod("exits")
+
+
+TWICE = (
+    "static unsigned long trampoline;\n"
+    + NOIPA
+    + "long target(void)\n"
+    + "{ trampoline = (unsigned long)__builtin_return_address(0); return 1; }\n"
+    + NOIPA
+    + "long again(void)\n"
+    + '{ target(); __asm__ __volatile__("subq $32, %%rsp; call *%0; addq $32, %%rsp"'
+    + ' :: "r"(trampoline) : "memory", "rax"); return 2; }\n'
+    + "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
+    + " { return 0; }\n"
+    + 'static struct kretprobe rp = { .kp.symbol_name = "target", .handler = ret };\n'
+    + "static int __init go(void) { return register_kretprobe(&rp); }\n"
+    + EXIT % "unregister_kretprobe(&rp);"
+)
+
+
+def test_a_return_that_was_not_expected(box):
+    box.insmod(module("twice", TWICE))
+    box.log()
+    guest = box.kernel.guest
+    task = guest.host_task(777_000, 0, "caller", 1)
+    ret = guest.syscalls.call_function(task, box.address("again"))
+    assert ret == -errno.EFAULT
+    log = box.log()
+    assert (
+        "rethook: Return address not found! Maybe there is a bug in the kernel" in log
+    )
+    other = guest.host_task(777_001, 0, "other", 1)
+    assert guest.syscalls.call(other, "getpid") == 777_001
+    box.rmmod("twice")
+
+
+SECOND = TWICE.replace(
+    '"subq $32, %%rsp; call *%0; addq $32, %%rsp"',
+    '"leaq -8(%%rsp), %%rsp; jmp *%0"',
+)
+
+
+def test_a_function_that_returns_twice(box):
+    """The message names the return probe and the function."""
+    box.insmod(module("second", SECOND))
+    rp = box.address("rp")
+    box.log()
+    guest = box.kernel.guest
+    task = guest.host_task(777_000, 0, "caller", 1)
+    guest.syscalls.call_function(task, box.address("again"))
+    target = box.address("target")
+    found = [x for x in box.log() if x.startswith("kretprobe BUG!")]
+    # where the stack stood decides whether it is recognised
+    assert found in (
+        [],
+        [f"kretprobe BUG!: Processing kretprobe {rp:016x} @ {target:016x}"],
+    )
+    box.rmmod("second")
+
+
+def test_jprobes_with_python_entries(box):
+    st = box.kernel.state
+    seen = []
+
+    def entry(dfd, filename):
+        seen.append((dfd & 0xFFFFFFFF, box.kernel.guest.read(filename, 5)))
+
+    jp = Jprobe(kp=Kprobe(symbol_name="do_sys_openat2"), entry=entry)
+    register_jprobe(st, jp)
+    assert box.list() == ["j do_sys_openat2+0x0 [FTRACE]"]
+    seen.clear()
+    assert box.syscall("openat", 77, "/none", 0, 0) == -errno.ENOENT
+    assert seen == [(77, b"/none")]
+    unregister_jprobe(st, jp)
+    assert box.syscall("openat", 77, "/none", 0, 0) == -errno.ENOENT
+    assert len(seen) == 1
+
+
+def test_jprobe_return_outside_is_an_oops(box):
+    body = (
+        NOIPA
+        + "void stray(void) { jprobe_return(); }\n"
+        + "static int __init go(void) { return 0; }\n"
+        + EXIT % ""
+    )
+    box.insmod(module("stray", body))
+    guest = box.kernel.guest
+    task = guest.host_task(777_000, 0, "caller", 1)
+    box.log()
+    assert guest.syscalls.call_function(task, box.address("stray")) == -errno.EFAULT
+    assert any(line.startswith("int3: 0000") for line in box.log())
+    # and after a jprobe has been there
+    box.insmod("jprobe_example")
+    task = guest.host_task(777_001, 0, "caller", 1)
+    assert guest.syscalls.call_function(task, box.address("stray")) == -errno.EFAULT
+    assert any(line.startswith("int3: 0000") for line in box.log())
+    box.rmmod("jprobe_example")
+
+
+def test_function_time(box):
+    box.insmod("function_time", "symbol=__x64_sys_getppid")
+    box.log()
+    for _ in range(3):
+        box.syscall("getppid")
+    box.rmmod("function_time")
+    (line,) = box.log()
+    shown = re.fullmatch(
+        r"function_time: __x64_sys_getppid: (\d+) calls, (\d+) ns on average, "
+        r"(\d+) ns at most, 0 missed",
+        line,
+    )
+    assert shown
+    assert int(shown[1]) >= 3
+    assert 0 < int(shown[2]) <= int(shown[3])
+
+
+def test_fault_injection(box):
+    box.insmod(
+        "fault_injection", "symbol=__x64_sys_getppid error=-5 pid=777000 times=2"
+    )
+    results = [box.syscall("getppid") for _ in range(3)]
+    assert results == [-errno.EIO, -errno.EIO, 1]
+    box.rmmod("fault_injection")
+
+
+def test_insmod_by_a_system_call_that_is_probed(box):
+    """Loading is the caller's own system call: probes see it."""
+    box.write("/tracing/kprobe_events", "p:load do_init_module\n")
+    box.write("/tracing/events/kprobes/load/enable", "1\n")
+    box.insmod("kretprobe_example")
+    assert "load: (do_init_module+0x0/" in box.read("/tracing/trace")
+    box.write("/tracing/events/kprobes/load/enable", "0\n")
+    box.rmmod("kretprobe_example")
+
+
+def test_refusals_have_no_effect(box):
+    for text in ("\n", "  \n"):
+        with pytest.raises(KernelError) as e:
+            box.write("/machine/insmod", text)
+        assert e.value.errno == errno.EINVAL
+        with pytest.raises(KernelError) as e:
+            box.write("/machine/rmmod", text)
+        assert e.value.errno == errno.EINVAL
+    assert box.modules() == []
