@@ -193,6 +193,10 @@ class Guest:
         self.write_u64: Callable[[int, int], None] = mem.write_u64
         self.view: Callable[[int, int], memoryview] = mem.view
 
+    def read_cstring(self, addr: int, limit: int) -> bytes:
+        """A string of guest memory without its NUL."""
+        return self._memory.read_cstring(addr, limit)
+
     def close(self) -> None:
         """Free the emulator; the guest is gone."""
         self.syscalls.close()

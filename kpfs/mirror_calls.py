@@ -2,9 +2,11 @@
 """The system calls that are mirrored, and how each is carried over to the guest.
 
 One row of CALLS says what the arguments of a call are; a kind of argument is a method
-of _Carrier.  Numbers are x86-64's.  Those that make a process are not among them: the
-guest forks when the child makes its first call, when its pid is known, and no shell has
-to hear that its fork() was interrupted (see mirror.py).
+of _Carrier.  Numbers are x86-64's.  Left out are
+- those that make a process: the guest forks at the first call of the child, when its
+  pid is known;
+- kill(), which a shell makes when signals are about to come to itself, and which can
+  then be interrupted (see mirror.py).
 """
 
 from __future__ import annotations
@@ -65,7 +67,6 @@ CALLS: dict[int, Call] = {
     39: Call(()),  # getpid
     NR_EXECVE: Call(("path", "vector", "vector")),
     NR_EXIT: Call(("number",)),
-    62: Call(("number", "number")),  # kill
     79: Call(("cwd_out", "number")),  # getcwd
     80: Call(("path",), tree=True),  # chdir
     82: Call(("entry", "entry")),  # rename

@@ -31,6 +31,7 @@ BINDS = (
     ("kprobes", f"{DEBUGFS}/kprobes"),
     ("sys/debug", "/proc/sys/debug"),
     ("kallsyms", "/proc/kallsyms"),
+    ("version", "/proc/version"),
     ("modules", "/proc/modules"),
     ("kmsg", "/dev/kmsg"),
 )

@@ -58,6 +58,7 @@ TABLE: tuple[tuple[str, int, Maker], ...] = (
     ("tracing/events/header_event", 0o440, buffers.HeaderEvent),
     ("tracing/instances", stat.S_IFDIR | 0o750, instances.InstancesDir),
     ("kallsyms", 0o444, proc.Kallsyms),
+    ("version", 0o444, proc.Version),
     ("modules", 0o444, modules.Modules),
     ("kmsg", 0o644, proc.Kmsg),
     ("machine", stat.S_IFDIR | 0o755, _dir),
@@ -74,6 +75,7 @@ LINUX_PATHS = {
     "sys": "/proc/sys",
     "tracing": "/sys/kernel/tracing",
     "kallsyms": "/proc/kallsyms",
+    "version": "/sys/kernel/debug/kpfs/version",  # /proc/version is the guest's own
     "modules": "/proc/modules",
     "kmsg": "/proc/kmsg",  # the guest has no /dev
     "machine": "/sys/kernel/debug/kpfs/machine",

@@ -197,7 +197,9 @@ class GroupDir(DynDir):
         return found
 
     def entries(self) -> Iterable[str]:
-        return list(self.kernel.trace.events.group(self.group))
+        """Its events, but those that are named like a file of its own."""
+        events = self.kernel.trace.events.group(self.group)
+        return [name for name in events if name not in self.children]
 
 
 class EventsDir(DynDir):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kallsyms, and kmsg."""
+"""kallsyms, version and kmsg."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 LOG_LINE_MAX = 1024 - 32
 DEFAULT_LEVEL = 4  # KERN_WARNING
+# struct new_utsname: the numbers of its fields, and their length
+UTS_SYSNAME, UTS_RELEASE, UTS_VERSION, UTS_LENGTH = 0, 2, 3, 65
+STRING_MAX = 256
 _PREFIX = re.compile(rb"<([0-9]+)>")
 _UNPRINTABLE = re.compile(rb"[^ -~]|\\")
 
@@ -35,6 +38,29 @@ class Kallsyms(SeqFile):
                 for s in self.kernel.guest.symbols()
             ]
         )
+
+
+class Version(SeqFile):
+    """What the guest calls itself.  Kernel: version_proc_show()."""
+
+    kernel: Kernel
+    blksize = 1024
+
+    def show(self) -> bytes:
+        banner = self.text("linux_proc_banner", 0)
+        names = (UTS_SYSNAME, UTS_RELEASE, UTS_VERSION)
+        for name in names:
+            part = self.text("init_uts_ns", name * UTS_LENGTH)
+            banner = banner.replace(b"%s", part, 1)
+        return banner
+
+    def text(self, symbol: str, offset: int) -> bytes:
+        """A string of the guest's."""
+        guest = self.kernel.guest
+        addr = guest.address_of(symbol)
+        if addr is None:
+            raise KernelError(errno.ENOENT, f"the guest has no {symbol}")
+        return guest.read_cstring(addr + offset, STRING_MAX)
 
 
 class KmsgHandle(Handle):

@@ -11,14 +11,12 @@
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/namei.h>
-#include <linux/pid.h>
 #include <linux/string.h>
 
 #define MIRROR_NAMES 2
 #define MIRROR_MAX_FD 4096
 #define MIRROR_NR_EXECVE 59
 #define MIRROR_NR_EXIT 60
-#define MIRROR_NR_KILL 62
 #define MIRROR_NR_EXIT_GROUP 231
 #define MIRROR_NR_EXECVEAT 322
 
@@ -357,29 +355,12 @@ static void mirror_spare_all(void)
 			__clear_bit(fd, fdt->close_on_exec);
 }
 
-/* What a signal does to a process is the host's affair. */
-static noinline long mirror_kill(struct kpfs_request *req)
-{
-	struct task_struct *task;
-	long ret;
-
-	if ((int)req->args[0] == current->pid || (int)req->args[0] == current->tgid)
-		return 0; /* it would not come back */
-	ret = entry_SYSCALL_64(req);
-	task = find_task_by_vpid((int)req->args[0]);
-	if (!ret && task)
-		__clear_bit((int)req->args[1], &task->pending);
-	return ret;
-}
-
 static noinline long mirror_run(void)
 {
 	const struct mirror_call *call = &mirror.call;
 	struct kpfs_request req = { .kind = REQ_SYSCALL, .nr = call->nr };
 
 	memcpy(req.args, call->args, sizeof(call->args));
-	if (call->nr == MIRROR_NR_KILL)
-		return mirror_kill(&req);
 	return entry_SYSCALL_64(&req);
 }
 

@@ -2,6 +2,7 @@
 /* Parameters of modules: cutting "name=value ..." up and setting variables. */
 #include <linux/ctype.h>
 #include <linux/err.h>
+#include <linux/list.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -143,18 +144,37 @@ PARAM_OPS(ulong, unsigned long, unsigned long, kstrtoul, "%lu");
 PARAM_OPS(ullong, unsigned long long, unsigned long long, kstrtoull, "%llu");
 PARAM_OPS(hexint, unsigned int, unsigned long, kstrtoul, "%#08x");
 
+/* Strings that were allocated here, to be freed with the module. */
+struct kmalloced_param { struct list_head list; char val[]; };
+static LIST_HEAD(kmalloced_params);
+
+static void param_free_charp(void *arg)
+{
+	struct kmalloced_param *p, *next;
+
+	list_for_each_entry_safe(p, next, &kmalloced_params, list) {
+		if (p->val != *(char **)arg)
+			continue;
+		list_del(&p->list);
+		kfree(p);
+	}
+}
+
 int param_set_charp(const char *val, const struct kernel_param *kp)
 {
-	char *copy;
+	struct kmalloced_param *p;
 
 	if (strlen(val) > 1024) {
 		pr_err("%s: string parameter too long\n", kp->name);
 		return -ENOSPC;
 	}
-	copy = kstrdup(val, GFP_KERNEL);
-	if (!copy)
+	p = kmalloc(sizeof(*p) + strlen(val) + 1, GFP_KERNEL);
+	if (!p)
 		return -ENOMEM;
-	*(char **)kp->arg = copy;
+	strcpy(p->val, val);
+	param_free_charp(kp->arg);
+	list_add(&p->list, &kmalloced_params);
+	*(char **)kp->arg = p->val;
 	return 0;
 }
 
@@ -162,7 +182,9 @@ int param_get_charp(char *buffer, const struct kernel_param *kp)
 {
 	return scnprintf(buffer, PAGE_SIZE, "%s\n", *(char **)kp->arg);
 }
-const struct kernel_param_ops param_ops_charp = { .set = param_set_charp, .get = param_get_charp };
+const struct kernel_param_ops param_ops_charp = {
+	.set = param_set_charp, .get = param_get_charp, .free = param_free_charp,
+};
 
 int param_set_bool(const char *val, const struct kernel_param *kp)
 {
