@@ -68,7 +68,6 @@ class Sched:
         hypercalls[abi.HC_HOST_OP] = self._hc_host_op
         hypercalls[abi.HC_PANIC] = self._hc_panic
         hypercalls[abi.HC_PRINTK] = self._hc_ignore
-        hypercalls[abi.HC_TIMER] = self._hc_ignore
         hypercalls[abi.HC_EXIT] = self._hc_exit
         hypercalls[abi.HC_API] = self._hc_api
         hypercalls[abi.HC_CLOCK] = clock.asked

@@ -80,7 +80,8 @@ static noinline void packet_loop_connection(void)
 		for (n = 0; n < ROUNDS_PER_CONNECTION; n++) {
 			if (packet_loop_round(sock, n))
 				break;
-			schedule_timeout_interruptible(until_next_burst());
+			if (n % BURST_ROUNDS)
+				schedule_timeout_interruptible(until_next_burst());
 		}
 	sock_release(sock);
 }

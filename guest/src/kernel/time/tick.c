@@ -20,15 +20,10 @@ struct tick_sched {
 };
 static DEFINE_PER_CPU(struct tick_sched, tick_cpu_sched);
 
-/* The CPU's timer device. Python looks at next_deadline when it stops; only an earlier one is told. */
+/* The CPU's timer device: Python looks at next_deadline when a turn ends. */
 static int lapic_next_event(unsigned long deadline)
 {
-	struct kpfs_pcpu *pcpu = this_cpu_ptr(&pcpu_hot);
-	unsigned long before = pcpu->next_deadline;
-
-	pcpu->next_deadline = deadline;
-	if (deadline < before)
-		hypercall(HC_TIMER, pcpu->cpu_number);
+	this_cpu_ptr(&pcpu_hot)->next_deadline = deadline;
 	return 0;
 }
 
