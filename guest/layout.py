@@ -13,6 +13,7 @@ from engine.ktypes import KAddr, Symbol
 from guest import elf
 from guest.memory import KERNEL_DATA, KERNEL_RO, KERNEL_TEXT, PAGE_MASK, Memory
 
+PERCPU_SECTION = ".data..percpu"
 # sections that stay in the file though they are marked as taking memory
 _NOT_LOADED = (".modinfo", "__versions", ".note", ".comment", ".discard")
 
@@ -34,6 +35,7 @@ class Layout:
         self.init = Part()
         self.places: dict[int, int] = {}  # section index to address
         self.symtab = 0  # room for the guest's table of the symbols
+        self.percpu = 0  # where its per-CPU variables are, 0: it has none
 
     def holds(self, addr: int) -> bool:
         """Kernel: within_module()"""
@@ -70,6 +72,8 @@ class Layout:
             place = self.places.get(sym.shndx)
             if place is None or not sym.name or sym.kind == elf.STT_SECTION:
                 continue
+            if place == self.percpu:
+                continue  # not in the module's pages
             letter = _letter(sym, image.sections[sym.shndx])
             if sym.name in exported:
                 letter = letter.upper()
@@ -141,6 +145,8 @@ def _groups(image: elf.ElfFile, init: bool) -> list[list[int]]:
     groups: list[list[int]] = [[], [], []]
     for index, section in enumerate(image.sections):
         if not section.flags & elf.SHF_ALLOC or section.name.startswith(_NOT_LOADED):
+            continue
+        if section.name == PERCPU_SECTION:
             continue
         if section.name.startswith(".init") != init:
             continue

@@ -36,6 +36,7 @@ from guest.kallsyms import Kallsyms
 from guest.klog import KernelLog, LogRecord
 from guest.modules import CTL_MODULE, Modules
 from guest.objects import LoadedObject, load_object
+from guest.percpu import ModulePerCpu
 from guest.sched import Sched
 from guest.sections import Tables
 from guest.syscalls import HostTask, Syscalls
@@ -112,6 +113,7 @@ class Guest:
         self._sched.on_control = self.control.serve
         self.modules = Modules(
             *(self._memory, self._cpu, self._kallsyms, self._image),
+            self._module_percpu(),
             say=self.printk,
             current_pid=lambda: self.current().pid,
             later=self._sched.call_after_quiescence,
@@ -219,6 +221,10 @@ class Guest:
             return hex(addr)
         module = f" [{sym.module}]" if sym.module else ""
         return f"{sym.name}+{addr - sym.addr:#x}/{sym.size:#x}{module}"
+
+    def _module_percpu(self) -> ModulePerCpu:
+        reserved = self._needed("__per_cpu_reserved")
+        return ModulePerCpu(self._memory, reserved, self._info, self.nr_cpus)
 
     def _vermagic(self) -> str:
         """What a module must say it was built for."""

@@ -19,7 +19,7 @@ from engine.ktypes import BlacklistEntry, KAddr, Symbol
 from guest import elf
 from guest.cpu import Cpu
 from guest.kallsyms import Kallsyms
-from guest.layout import Layout, Part, place_module
+from guest.layout import PERCPU_SECTION, Layout, Part, place_module
 from guest.memory import Memory
 from guest.modelf import (
     KERN_ERR,
@@ -30,6 +30,7 @@ from guest.modelf import (
     license_is_gpl_compatible,
     open_module,
 )
+from guest.percpu import ModulePerCpu
 from guest.sections import Tables
 
 CTL_MODULE = range(0x100, 0x110)
@@ -99,6 +100,7 @@ class Modules:
         cpu: Cpu,
         kallsyms: Kallsyms,
         kernel: elf.ElfFile,
+        percpu: ModulePerCpu,
         *,
         say: Say,
         current_pid: Callable[[], int],
@@ -110,6 +112,7 @@ class Modules:
         self._cpu = cpu
         self._kallsyms = kallsyms
         self._kernel = kernel
+        self.percpu = percpu
         self._say = say
         self._current_pid = current_pid
         self._later = later
@@ -244,18 +247,35 @@ class Modules:
         self._check_modinfo(mod, info)
         try:
             place_module(self._memory, image, mod.layout)
+            self._place_percpu(mod)
             self._link(mod)
+            self._collect(mod)
         except BaseException:
             self._unuse(mod)
+            if mod.layout.percpu:
+                self.percpu.free(mod.layout.percpu)
             mod.layout.free(self._memory)
             raise
         mod.addr = mod.layout.places[image.index(THIS_MODULE) or 0]
-        self._collect(mod)
         self._write(mod)
         self._list[name] = mod
         self._by_addr[mod.addr] = mod
         self._kallsyms.set_module(name, mod.symbols)
         return mod
+
+    def _place_percpu(self, mod: Module) -> None:
+        """Kernel: percpu_modalloc()"""
+        index = mod.file.index(PERCPU_SECTION)
+        if index is None or not mod.file.sections[index].size:
+            return
+        section = mod.file.sections[index]
+        try:
+            at = self.percpu.alloc(section.size, section.align)
+        except KernelError:
+            text = f"{mod.name}: Could not allocate {section.size} bytes percpu data"
+            self._say(KERN_WARNING, text)
+            raise
+        mod.layout.places[index] = mod.layout.percpu = at
 
     @staticmethod
     def _name_of(image: ModuleFile) -> str:
@@ -388,16 +408,17 @@ class Modules:
         if owner:
             text = f"{mod.name}: exports duplicate symbol {name} (owned by {owner})"
             self._say(KERN_ERR, text)
-            self._unuse(mod)
-            mod.layout.free(self._memory)
             raise KernelError(errno.ENOEXEC, text)
 
     def _write(self, mod: Module) -> None:
         """Bring the sections to the guest, and struct module up to date."""
         memory, layout = self._memory, mod.layout
         for index, contents in mod.file.linked.items():
-            if contents:
-                memory.write(layout.places[index], bytes(contents))
+            place = layout.places[index]
+            if place == layout.percpu:
+                self.percpu.write(place, bytes(contents))
+            elif contents:
+                memory.write(place, bytes(contents))
         params, raw = self._section(mod, "__param")
         this = mod.addr
         memory.write(this + _KP_AT, _TWO.pack(params, len(raw) // _PARAM_SIZE))
@@ -444,23 +465,25 @@ class Modules:
         self._kallsyms.set_module(mod.name, mod.symbols)
         self._write_symbols(mod)
         mod.tables.drop_range(init.base, init.base + init.size)
-        self._give_back([init], False)
+        self._give_back([init])
 
     def _free(self, mod: Module) -> None:
         """Kernel: free_module()"""
         del self._list[mod.name], self._by_addr[mod.addr]
         self._kallsyms.remove_module(mod.name)
         self._unuse(mod)
-        self._give_back([mod.layout.core, mod.layout.init], True)
+        self._give_back([mod.layout.core, mod.layout.init], mod)
 
-    def _give_back(self, parts: list[Part], last: bool) -> None:
+    def _give_back(self, parts: list[Part], last: Module | None = None) -> None:
         def free() -> None:
             for part in parts:
                 if part.size:
                     # text alone: on other pages that counts as a fault
                     self._cpu.drop(part.base, part.text_size)
                     self._memory.area.free(part.base)
-            if last:
+            if last is not None:
+                if last.layout.percpu:
+                    self.percpu.free(last.layout.percpu)
                 # dropped piece by piece, code stays in the emulator's buffer
                 self._cpu.drop_all()
             self._cpu.flush_tlb()

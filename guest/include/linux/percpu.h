@@ -12,6 +12,10 @@
 #define DECLARE_PER_CPU(type, name) extern __typeof__(type) name
 #define DEFINE_PER_CPU(type, name) __typeof__(type) name __section(".data..percpu")
 #define DEFINE_PER_CPU_ALIGNED(type, name) DEFINE_PER_CPU(type, name) __aligned(64)
+#define DEFINE_PER_CPU_SHARED_ALIGNED(type, name) DEFINE_PER_CPU_ALIGNED(type, name)
+#define DEFINE_PER_CPU_READ_MOSTLY(type, name) DEFINE_PER_CPU(type, name)
+#define EXPORT_PER_CPU_SYMBOL(v) EXPORT_SYMBOL(v)
+#define EXPORT_PER_CPU_SYMBOL_GPL(v) EXPORT_SYMBOL_GPL(v)
 
 extern char __per_cpu_start[], __per_cpu_end[], __per_cpu_size[];
 extern unsigned long __per_cpu_offset[NR_CPUS];
@@ -33,12 +37,35 @@ static __always_inline unsigned long this_cpu_off(void)
 #define raw_cpu_ptr(p) this_cpu_ptr(p)
 #define __this_cpu_read(v) (*this_cpu_ptr(&(v)))
 #define __this_cpu_write(v, x) (*this_cpu_ptr(&(v)) = (x))
-#define this_cpu_read(v) __this_cpu_read(v)
-#define this_cpu_write(v, x) __this_cpu_write(v, x)
 #define __this_cpu_add(v, x) (*this_cpu_ptr(&(v)) += (x))
-#define this_cpu_add(v, x) __this_cpu_add(v, x)
-#define this_cpu_inc(v) __this_cpu_add(v, 1)
 #define __this_cpu_inc(v) __this_cpu_add(v, 1)
+#define __this_cpu_sub(v, x) __this_cpu_add(v, -(x))
+#define __this_cpu_dec(v) __this_cpu_sub(v, 1)
+
+/* In one instruction, so that the task may be moved to another CPU before or after it. */
+#define __pcpu_at(v) ((unsigned long)&(v) - (unsigned long)&pcpu_hot)
+#define __pcpu_asm(size, op, v, ...) \
+	do { if (sizeof(v) == (size)) __asm__ __volatile__(op __VA_ARGS__); } while (0)
+#define __pcpu_set(op, v, x) ({						\
+	unsigned long x_ = (unsigned long)(x), at_ = __pcpu_at(v);	\
+	__pcpu_asm(1, op "b %b0, %%gs:(%1)", v, : : "q"(x_), "r"(at_) : "memory"); \
+	__pcpu_asm(2, op "w %w0, %%gs:(%1)", v, : : "r"(x_), "r"(at_) : "memory"); \
+	__pcpu_asm(4, op "l %k0, %%gs:(%1)", v, : : "r"(x_), "r"(at_) : "memory"); \
+	__pcpu_asm(8, op "q %q0, %%gs:(%1)", v, : : "r"(x_), "r"(at_) : "memory"); \
+})
+#define this_cpu_read(v) ({						\
+	unsigned long x_ = 0, at_ = __pcpu_at(v);			\
+	__pcpu_asm(1, "movb %%gs:(%1), %b0", v, : "+q"(x_) : "r"(at_) : "memory"); \
+	__pcpu_asm(2, "movw %%gs:(%1), %w0", v, : "+r"(x_) : "r"(at_) : "memory"); \
+	__pcpu_asm(4, "movl %%gs:(%1), %k0", v, : "+r"(x_) : "r"(at_) : "memory"); \
+	__pcpu_asm(8, "movq %%gs:(%1), %q0", v, : "+r"(x_) : "r"(at_) : "memory"); \
+	(__typeof__(v))x_;						\
+})
+#define this_cpu_write(v, x) __pcpu_set("mov", v, x)
+#define this_cpu_add(v, x) __pcpu_set("add", v, x)
+#define this_cpu_sub(v, x) __pcpu_set("sub", v, x)
+#define this_cpu_inc(v) this_cpu_add(v, 1)
+#define this_cpu_dec(v) this_cpu_sub(v, 1)
 
 static __always_inline int smp_processor_id(void)
 {

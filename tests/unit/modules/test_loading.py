@@ -38,6 +38,12 @@ def patched(tmp_path, path, change):
     return made
 
 
+def settle(box):
+    """Let what was freed be given back."""
+    for _ in range(8):
+        box.kernel.guest.tick()
+
+
 # ---- one module
 def test_life_of_a_module(box):
     path = module("plain", PLAIN)
@@ -152,6 +158,48 @@ def test_each_shipped_module(box, name):
     box.rmmod(name)
     assert box.list() == []
     assert any(name in line for line in box.log())
+
+
+# ---- per-CPU variables
+PERCPU = (
+    "#include <linux/percpu.h>\nDEFINE_PER_CPU(long[%d], numbers) = { 7, 8 };\n"
+    "long *where(int cpu) { return *per_cpu_ptr(&numbers, cpu); }\n"
+    "static int __init go(void) { return 0; }\nmodule_init(go);\n"
+    "static void __exit end(void) { }\nmodule_exit(end);\n"
+)
+
+
+def test_per_cpu_variables(box):
+    read, percpu = box.kernel.guest.read_u64, box.kernel.guest.modules.percpu
+    paths = [module(f"percpu_{n}", PERCPU % n) for n in (100, 200)]
+    for path in paths:
+        box.insmod(path)
+    places = [
+        box.call(f"{path.stem}:where", cpu) % (1 << 64)
+        for path in paths
+        for cpu in range(2)
+    ]
+    for place in places:
+        assert (read(place), read(place + 8), read(place + 16)) == (7, 8, 0)
+        box.kernel.guest.write_u64(place + 16, 1)
+    assert places[0] + 800 <= places[2] or places[2] + 1600 <= places[0]
+    assert percpu.used == 2400
+    for path in paths:
+        box.rmmod(path.stem)
+    settle(box)
+    assert percpu.used == 0
+    box.insmod(paths[0])
+    assert read(places[0] + 16) == 0
+
+
+def test_too_many_per_cpu_variables(box):
+    path = module("percpu_much", PERCPU % 2000)
+    assert refused(box, errno.ENOMEM, path) == [
+        "percpu_much: Could not allocate 16000 bytes percpu data"
+    ]
+    free = list(box.kernel.guest._memory.area._free)
+    refused(box, errno.ENOMEM, path)
+    assert box.kernel.guest._memory.area._free == free
 
 
 # ---- the file
