@@ -111,10 +111,13 @@ class Kernel:
 
     def _make_trace(self) -> TraceState:
         from engine.trace.dynevent import TraceState
+        from kpfs.event_dirs import EventDirs
 
         # the architecture's, for it is its code that runs in the guest
         arch: Any = self.state.arch
-        return TraceState(self.state, arch.runtime)
+        trace = TraceState(self.state, arch.runtime)
+        trace.events.watcher = EventDirs(self.guest)
+        return trace
 
     def _make_kprobe_events(self) -> TraceKprobeOps:
         from engine.trace.trace_kprobe import TraceKprobeOps

@@ -17,7 +17,15 @@ MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 MS_RELATIME = 1 << 21
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+MOUNT_FLAGS = ("rw", "ro", "nosuid", "nodev", "noexec", "relatime")
 ST_RELATIME = 4096  # the one flag of statvfs(3) whose MS_ value differs
+
+# where tools look for file systems of these types: parts of the tree lie there
+LINUX_TYPES = {
+    "/sys/kernel/debug": "debugfs",
+    "/sys/kernel/tracing": "tracefs",
+    "/sys/kernel/debug/tracing": "tracefs",
+}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -66,6 +74,15 @@ def bind(source: str, target: str) -> None:
     mount(source, target, "", MS_BIND | MS_REC)
 
 
+def bind_over_link(source: str, target: str) -> None:
+    """Make source appear in place of target, which is a symbolic link."""
+    link = os.open(target, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        bind(source, f"/proc/self/fd/{link}")
+    finally:
+        os.close(link)
+
+
 def make_read_only(target: str) -> None:
     """Refuse writes below target in this mount namespace."""
     bind(target, target)
@@ -98,6 +115,28 @@ def mount_at(path: str) -> MountEntry | None:
 def _unescape(word: str) -> str:
     """Undo the octal escapes of mountinfo (space, tab, newline, backslash)."""
     return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), word)
+
+
+def as_linux_shows(table: str, source: str) -> str:
+    """A mount table (/proc/PID/mounts) with the types that Linux has for our parts.
+
+    source is that of our tree.  Its other parts are plain files of procfs and devtmpfs
+    on Linux, and left out.  Ours follow /sys, as a booting system mounts them: who
+    looks for the first tracefs finds it.
+    """
+    others: list[str] = []
+    parts: dict[str, str] = {}
+    for line in table.splitlines(keepends=True):
+        name, target, fstype, flags, *_ = line.split(" ")
+        linux = LINUX_TYPES.get(target)
+        if linux and (name == source or (name, fstype) == (linux, "tmpfs")):
+            kept = ",".join(word for word in flags.split(",") if word in MOUNT_FLAGS)
+            parts[target] = f"{linux} {target} {linux} {kept} 0 0\n"
+        elif name != source:
+            others.append(line)
+    targets = [line.split(" ")[1] for line in others]
+    at = targets.index("/sys") + 1 if "/sys" in targets else 0
+    return "".join([*others[:at], *parts.values(), *others[at:]])
 
 
 def is_dead(path: str) -> bool:

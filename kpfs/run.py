@@ -35,6 +35,7 @@ BINDS = (
     ("modules", "/proc/modules"),
     ("kmsg", "/dev/kmsg"),
 )
+MOUNT_TABLE = "/proc/mounts"  # a link to the calling process' own
 # signals for the command; those of the terminal reach it without our help
 FORWARDED = (
     signal.SIGINT,
@@ -173,6 +174,10 @@ def bind_tree() -> None:
             continue
         except OSError as error:
             raise SetupError(f"{target}: {error.strerror}") from None
+    try:
+        mounts.bind_over_link(f"{TREE}/machine/mounts", MOUNT_TABLE)
+    except OSError as error:
+        raise SetupError(f"{MOUNT_TABLE}: {error.strerror}") from None
 
 
 def _filter(daemon: Daemon) -> Filter | None:

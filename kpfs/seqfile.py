@@ -33,15 +33,17 @@ class SeqHandle(Handle):
     text: bytes | None = None
     pos = 0  # what follows in text
 
+    def make(self) -> bytes:
+        """The text, as it stands."""
+        return encode(self.file.show())
+
     def read(self, size: int, offset: int) -> bytes:
         offset = self.tell(offset)
         if self.text is None or offset == 0 or offset != self.pos:
-            self.text = encode(self.file.show())
+            self.text = self.make()
         elif self.file.grows and offset == len(self.text):
             records = self.text.count(b"\n")
-            self.text += b"".join(
-                encode(self.file.show()).splitlines(keepends=True)[records:]
-            )
+            self.text += b"".join(self.make().splitlines(keepends=True)[records:])
         data = self.text[offset : offset + size]
         self.pos = offset + len(data)
         return data

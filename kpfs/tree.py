@@ -14,6 +14,7 @@ from kpfs.files import (
     kprobes,
     machine,
     modules,
+    mounts,
     proc,
     readme,
     sysctl,
@@ -65,6 +66,7 @@ TABLE: tuple[tuple[str, int, Maker], ...] = (
     ("machine/syscall", 0o200, machine.Syscall),
     ("machine/insmod", 0o200, modules.Insmod),
     ("machine/rmmod", 0o200, modules.Rmmod),
+    ("machine/mounts", 0o444, mounts.Mounts),
     ("machine/text", stat.S_IFDIR | 0o755, machine.TextDir),
     ("machine/stats", 0o444, machine.Stats),
 )

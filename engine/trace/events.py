@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import KernelError
 from engine.runtime import KpEvent
@@ -93,6 +93,16 @@ def _field_line(field: Field) -> str:
     )
 
 
+class EventWatcher(Protocol):
+    """Is told of events that come and go.  Context: control."""
+
+    def added(self, group: str, event: str, first: bool) -> None:
+        """first: its group has come with it."""
+
+    def removed(self, group: str, event: str, last: bool) -> None:
+        """last: its group has gone with it."""
+
+
 class Events:
     """All trace events, newest first.  Kernel: ftrace_events, trace_array.events."""
 
@@ -101,6 +111,7 @@ class Events:
         self._groups: dict[str, dict[str, TraceEvent]] = {}
         self._by_id: dict[int, TraceEvent] = {}
         self._next_id = LAST_TYPE
+        self.watcher: EventWatcher | None = None
 
     def __iter__(self) -> Iterator[TraceEvent]:
         return reversed(self._events.values())
@@ -131,6 +142,8 @@ class Events:
         self._events[key] = event
         self._groups.setdefault(event.group, {})[event.name] = event
         self._by_id[event.id] = event
+        if self.watcher:
+            self.watcher.added(*key, first=len(self._groups[event.group]) == 1)
 
     def remove(self, event: TraceEvent) -> None:
         """Context: control.  Kernel: event_remove()."""
@@ -141,6 +154,8 @@ class Events:
         if not members:
             del self._groups[event.group]
         event.removed = True
+        if self.watcher:
+            self.watcher.removed(event.group, event.name, last=not members)
 
     def _new_id(self) -> int:
         """The next number; once all were given out, the lowest free one.
