@@ -79,14 +79,20 @@ class Guest:
         nr_cpus: int = DEFAULT_CPUS,
         *,
         quiet: bool = False,
+        dynamic_ftrace: bool = True,
         image: str | None = None,
         ram_size: int = memory.RAM_SIZE,
     ) -> None:
-        """Load and boot; ``quiet`` is without background tasks, on virtual time."""
+        """Load and boot; ``quiet`` is without background tasks, on virtual time.
+
+        dynamic_ftrace: the nops at functions' entries may become calls; else they are
+        nops like any other.
+        """
         if not 1 <= nr_cpus <= abi.NR_CPUS:
             raise KernelError(errno.EINVAL, f"1 to {abi.NR_CPUS} CPUs")
         self.nr_cpus = nr_cpus
         self.quiet = quiet
+        self._dynamic_ftrace = dynamic_ftrace
         self._memory = memory.Memory(ram_size)
         self._image = elf.ElfFile(_read_image(image or KERNEL_IMAGE))
         self._load_segments()
@@ -263,10 +269,14 @@ class Guest:
         return [*own, *self.modules.blacklist()]
 
     def ftrace_location(self, start: int, end: int) -> KAddr | None:
+        if not self._dynamic_ftrace:
+            return None
         found = self._tables.ftrace_location(start, end)
         return self.modules.ftrace_location(start, end) if found is None else found
 
     def ftrace_locations(self) -> Sequence[KAddr]:
+        if not self._dynamic_ftrace:
+            return []
         return [
             *map(KAddr, self._tables.ftrace_sites),
             *self.modules.ftrace_locations(),

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from kpfs import mounts
+from kpfs import config, mounts
 from kpfs.daemon import Settings, check_fuse, serve, served_by, start
 from kpfs.mounts import SetupError
 
@@ -118,7 +118,7 @@ def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     while i < len(words) and words[i].startswith("-"):
         if words[i] == "--":
             return words[:i], words[i + 1 :]
-        i += 2 if words[i] in ("--cpus", "--log") else 1
+        i += 2 if words[i] in ("--cpus", "--log", "--config") else 1
     return words[:i], words[i:]
 
 
@@ -131,6 +131,15 @@ def _guest_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="no background tasks: the same operations give the same trace",
     )
+    parser.add_argument(
+        "--config",
+        type=_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="configure the kernel; may be given several times",
+    )
+    parser.epilog = f"configurations, and their defaults:\n{config.help_text()}"
     parser.add_argument(
         "--log", default="", metavar="FILE", help="default: ~/.cache/kpfs/kpfs.log"
     )
@@ -147,9 +156,21 @@ def _cpus(text: str) -> int:
     return int(text)
 
 
+def _option(text: str) -> tuple[str, bool]:
+    import argparse
+
+    try:
+        return config.parse_one(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _settings(arguments: Namespace) -> Settings:
     log = os.path.abspath(arguments.log) if arguments.log else ""
-    return Settings(arguments.cpus, arguments.quiet_guest, arguments.verbose, log)
+    return Settings(
+        *(arguments.cpus, arguments.quiet_guest, arguments.verbose, log),
+        config=config.make(arguments.config),
+    )
 
 
 def _mount_arguments(parser: ArgumentParser) -> None:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from kpfs.config import Config
 from kpfs.mounts import SetupError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Settings(NamedTuple):
     verbose: bool = False
     log: str = ""  # "": default_log()
     mirror: bool = False  # a supervisor awaits the listener of a command
+    config: Config = Config()
 
 
 class Daemon:
@@ -237,7 +239,9 @@ def serve(
                 target=_mirror, args=(kernel, channel), name="mirror", daemon=True
             ).start()
 
-    kernel = Kernel(nr_cpus=settings.cpus, quiet=settings.quiet_guest)
+    kernel = Kernel(
+        nr_cpus=settings.cpus, quiet=settings.quiet_guest, config=settings.config
+    )
     try:
         fuse_ops.mount(
             kernel,

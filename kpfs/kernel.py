@@ -18,6 +18,7 @@ from guest import abi
 from guest.hostop import HostOp
 from guest.machine import Guest
 from guest.syscalls import BLOCKED, HostTask
+from kpfs.config import Config
 from kpfs.modules import ModuleSupport
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 # that were read.  The guest's request may be answered further (cookie, pos).
 Op = Callable[["HostOp"], "int | bytes"]
 NSEC = 1_000_000_000
+DEFAULTS = Config()
 
 
 class Caller(NamedTuple):
@@ -52,10 +54,14 @@ class Kernel:
     readable.
     """
 
-    def __init__(self, *, nr_cpus: int = 2, quiet: bool = False) -> None:
+    def __init__(
+        self, *, nr_cpus: int = 2, quiet: bool = False, config: Config = DEFAULTS
+    ) -> None:
         """quiet: no background tasks and a virtual clock, so that runs repeat."""
         self.lock = threading.RLock()
-        self.guest = Guest(nr_cpus, quiet=quiet)
+        self.config = config
+        ftrace = config.on("KPROBES_ON_FTRACE")
+        self.guest = Guest(nr_cpus, quiet=quiet, dynamic_ftrace=ftrace)
         self.on_wake: Callable[[], None] | None = None
         # serves the files of the mount to system calls that nobody made through it
         self.host_files: Op = _no_files
@@ -107,7 +113,11 @@ class Kernel:
         from engine.arches import ARCHES
         from engine.state import State
 
-        return State(self.guest, ARCHES[self.guest.arch](self.guest))
+        return State(
+            *(self.guest, ARCHES[self.guest.arch](self.guest)),
+            optprobes=self.config.on("OPTPROBES"),
+            kprobes_on_ftrace=self.config.on("KPROBES_ON_FTRACE"),
+        )
 
     def _make_trace(self) -> TraceState:
         from engine.trace.dynevent import TraceState

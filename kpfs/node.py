@@ -245,6 +245,16 @@ def walk(root: Dir, path: str) -> Node:
     return node
 
 
+def remove_absent(root: Dir, prefix: str, absent: Iterable[str]) -> None:
+    """Take away paths of the mount that are not configured; root lies at prefix."""
+    for path in absent:
+        if path.startswith(prefix):
+            folder, _, name = path.removeprefix(prefix).rpartition("/")
+            node = walk(root, folder)
+            if isinstance(node, Dir):
+                node.children.pop(name, None)
+
+
 def encode(text: str | bytes) -> bytes:
     """Text of a file as bytes: a character is a byte, as the kernel has it."""
     return text if isinstance(text, bytes) else text.encode("latin-1")

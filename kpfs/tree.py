@@ -21,7 +21,7 @@ from kpfs.files import (
     tracers,
 )
 from kpfs.kernel import Kernel
-from kpfs.node import Dir, Node, ProcSysDir
+from kpfs.node import Dir, Node, ProcSysDir, remove_absent
 
 Maker = Callable[[Kernel], Node]
 
@@ -96,6 +96,7 @@ def build(kernel: Kernel) -> Dir:
         dirs[parent].children[name] = node
         if isinstance(node, Dir):
             dirs[path] = node
+    remove_absent(root, "", kernel.config.absent())
     return root
 
 

@@ -75,7 +75,9 @@ class TraceArray:
         self.guest = runtime.make(KpArray)
         self.ring = RingBuffer(runtime, self.guest, first=not name)
         self.err_log = ErrorLog(st.machine.now)
-        self.options = Options(self._option_changed)
+        # what is configured as one: without ftrace sites nothing calls it
+        self.tracers = TRACERS if st.kprobes_on_ftrace else ("nop",)
+        self.options = Options(self._option_changed, self.tracers)
         self.event_pids = PidSet(runtime)
         self.event_no_pids = PidSet(runtime)
         self.current_tracer = "nop"
@@ -291,7 +293,7 @@ class TraceArray:
     def set_tracer(self, name: str) -> None:
         """EINVAL: no such tracer.  Kernel: tracing_set_tracer()"""
         self.update_buffers()
-        if name not in TRACERS:
+        if name not in self.tracers:
             raise KernelError(errno.EINVAL, f"no tracer {name!r}")
         if name != self.current_tracer:
             self.current_tracer = name

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from engine.errors import KernelError
@@ -20,6 +20,7 @@ class Option(NamedTuple):
     default: bool
     tracer: str = ""  # that it belongs to; "": all
     refused: bool = False
+    about: str = ""  # the tracer without which there is none such
 
 
 # in the order of trace_options
@@ -35,8 +36,8 @@ OPTIONS = (
     Option("markers", True),
     Option("event-fork", False),
     Option("pause-on-trace", False),
-    Option("function-trace", True),
-    Option("function-fork", False),
+    Option("function-trace", True, about="function"),
+    Option("function-fork", False, about="function"),
     Option("stacktrace", False),
     Option("func_stack_trace", False, "function"),
     Option("test_nop_accept", False, "nop"),
@@ -49,9 +50,12 @@ NOT_INHERITED = ("event-fork", "function-fork")
 class Options:
     """The switches of one trace array."""
 
-    def __init__(self, changed: Callable[[str, bool], None]) -> None:
-        """changed(name, on) is called after a change."""
+    def __init__(
+        self, changed: Callable[[str, bool], None], tracers: Collection[str]
+    ) -> None:
+        """changed(name, on) is called after a change; tracers: those that there are."""
         self._changed = changed
+        self._offered = [o for o in OPTIONS if not o.about or o.about in tracers]
         self.values = {option.name: option.default for option in OPTIONS}
 
     def __getitem__(self, name: str) -> bool:
@@ -70,7 +74,7 @@ class Options:
         """
         return "".join(
             f"{'' if self.values[o.name] else 'no'}{o.name}\n"
-            for o in OPTIONS
+            for o in self._offered
             if o.tracer in ("", tracer)
         )
 
@@ -90,6 +94,6 @@ class Options:
         word = data.partition(b"\0")[0].decode("latin-1").strip(BLANKS)
         on = not word.startswith("no")
         name = word.removeprefix("no")
-        if not any(o.name == name and o.tracer in ("", tracer) for o in OPTIONS):
+        if not any(o.name == name and o.tracer in ("", tracer) for o in self._offered):
             raise KernelError(errno.EINVAL, f"no option {name!r}")
         self.set(name, on)

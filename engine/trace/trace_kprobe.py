@@ -263,7 +263,9 @@ class TraceKprobeOps(DynEventOps):
 
     def _register(self, tk: TraceKprobe) -> None:
         """Kernel: __register_trace_kprobe()"""
-        if within_notrace_func(self._st.machine, self._address(tk)):
+        if self._st.kprobes_on_ftrace and within_notrace_func(
+            self._st.machine, self._address(tk)
+        ):
             symbol = tk.place.symbol or "unknown"
             self._warn(f"Could not probe notrace function {symbol}")
             raise KernelError(errno.EINVAL, f"{symbol} cannot be traced")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kpfs.files import buffers, dynevents, events, options, tracers, tracing
 from kpfs.files.array import bind
 from kpfs.kernel import Kernel
-from kpfs.node import Dir, DynDir, Node
+from kpfs.node import Dir, DynDir, Node, remove_absent
 
 if TYPE_CHECKING:
     from engine.trace.array import TraceArray
@@ -64,6 +64,7 @@ class InstanceDir(Dir):
                 dirs[path] = node
             if isinstance(node, events.EventsDir):
                 node.array = array
+        remove_absent(self, "tracing/", kernel.config.absent())
         bind(self, array)
 
 

@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from kpfs.kernel import Kernel
 from kpfs.seqfile import ValueFile
 
-TEXT = """\
+# each with the option that it is about, "" for none
+PARTS = (
+    (
+        "",
+        """\
 tracing mini-HOWTO:
 
 # echo 0 > tracing_on : stop recording, at once
@@ -14,7 +19,7 @@ tracing mini-HOWTO:
  Files:
   trace                 - What has been recorded; > trace clears it
   trace_pipe            - The same, taken out as it is read; waits for more
-  current_tracer        - function, or nop for none
+  current_tracer        - The tracer, or nop for none
   available_tracers     - The tracers that there are
   error_log     - What was wrong with the last commands, and where
   buffer_size_kb        - Room for records, in kB for each CPU
@@ -38,6 +43,11 @@ tracing mini-HOWTO:
                           noOPTION switches one off
   saved_cmdlines_size   - How many tasks' names are kept for the trace
 
+""",
+    ),
+    (
+        "KPROBES_ON_FTRACE",
+        """\
   available_filter_functions - Functions that can be traced
   set_ftrace_filter     - Names of the functions to trace; none: all of them
              accepts: func_full_name or glob-matching-pattern
@@ -48,9 +58,24 @@ tracing mini-HOWTO:
   set_ftrace_notrace_pid        - The tasks whose functions are not
                     (function)
 
+""",
+    ),
+    (
+        "",
+        """\
   snapshot              - Like trace, of the buffers as they were set aside by
                           echo 1 > snapshot; reading it says more
+""",
+    ),
+    (
+        "KPROBES_ON_FTRACE",
+        """\
   stack_trace_filter    - Functions for the stack tracer, which is not here
+""",
+    ),
+    (
+        "KPROBE_EVENTS",
+        """\
   dynamic_events                - Create/append/remove/show the generic dynamic events
                           A line written here defines or removes one.
   kprobe_events         - Create/append/remove/show the kernel dynamic events
@@ -68,6 +93,11 @@ place (kretprobe): [<module>:]<symbol>[+<offset>]%return|<memaddr>
              type: s8/16/32/64, u8/16/32/64, x8/16/32/64, string, symbol,
                    b<bit-width>@<bit-offset>/<container-size>, ustring,
                    symstr, <type>\\[<array-size>\\]
+""",
+    ),
+    (
+        "",
+        """\
   events/               - All events
       enable            - 1 or 0: all of them on or off
   events/<system>/      - The events of a group
@@ -85,11 +115,16 @@ place (kretprobe): [<module>:]<symbol>[+<offset>]%return|<memaddr>
                     snapshot
            With a count the command does its work so often and no more;
            !<trigger> removes it.
-"""
+""",
+    ),
+)
 
 
 class Readme(ValueFile):
     """Kernel: tracing_readme_fops"""
 
+    kernel: Kernel
+
     def show(self) -> str:
-        return TEXT
+        config = self.kernel.config
+        return "".join(text for name, text in PARTS if not name or config.on(name))

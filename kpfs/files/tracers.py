@@ -37,13 +37,11 @@ class CurrentTracer(ArrayFile, ValueFile):
         self.tr.set_tracer(name.decode("latin-1"))
 
 
-class AvailableTracers(SeqFile):
+class AvailableTracers(ArrayFile, SeqFile):
     """Kernel: show_traces_fops"""
 
     def show(self) -> str:
-        from engine.trace.array import TRACERS
-
-        return " ".join(TRACERS) + "\n"
+        return " ".join(self.tr.tracers) + "\n"
 
 
 class AvailableFunctions(SeqFile):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from engine.errors import KernelError
 from engine.state import State
+from kpfs.config import Config
 from kpfs.kernel import Caller
 from tests.fake import FakeArch, FakeMachine
 
@@ -33,6 +34,7 @@ class FakeKernel:
         self.results = {}  # name -> what syscall() gives
         self.waits = []  # what wait() runs, one at a time
         self.trace = SimpleNamespace()
+        self.config = Config()
 
     def task(self, caller):
         return self.tasks.setdefault(caller.pid, FakeTask(caller.pid))

@@ -19,6 +19,7 @@ from tests.harness import ROOT
         ("run ls -l", "run", "ls -l"),
         ("run -- ls -l", "run", "ls -l"),
         ("run --cpus 4 ls --cpus 5", "run --cpus 4", "ls --cpus 5"),
+        ("run --config OPTPROBES=n ls", "run --config OPTPROBES=n", "ls"),
         ("run --cpus=4 -- -x", "run --cpus=4", "-x"),
         ("run --quiet-guest --log f sh -c x", "run --quiet-guest --log f", "sh -c x"),
         ("run sh -- x", "run", "sh -- x"),
@@ -39,6 +40,14 @@ def test_settings_of_the_command_line():
     assert cli._settings(cli.parse(["mount", "m"])) == Settings()
 
 
+def test_configurations_of_the_command_line():
+    words = "--config OPTPROBES=n --config KPROBE_EVENTS=n --config OPTPROBES=y"
+    settings = cli._settings(cli.parse(["mount", *words.split(), "m"]))
+    assert settings.config.on("OPTPROBES")
+    assert not settings.config.on("KPROBE_EVENTS")
+    assert settings.config.on("KPROBES_ON_FTRACE")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -52,6 +61,9 @@ def test_settings_of_the_command_line():
         ("run --cpus 9 true", "'9' is not a number from 1 to 8"),
         ("run --cpus x true", "'x' is not a number from 1 to 8"),
         ("run --frob -- true", "--frob"),
+        ("run --config FROB=y true", "there are OPTPROBES, KPROBES_ON_FTRACE, KPROBE"),
+        ("mount --config OPTPROBES m", "OPTPROBES is y or n, not ''"),
+        ("mount --config OPTPROBES=m m", "OPTPROBES is y or n, not 'm'"),
         ("umount /", "/: no mount of kpfs"),
     ],
 )

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How the emulated kernel is configured: the table of ``--config NAME=VALUE``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_VALUES = {"y": True, "n": False}
+_FUNCTION_TRACER = (
+    *("available_filter_functions", "set_ftrace_filter", "set_ftrace_notrace"),
+    *("set_ftrace_pid", "set_ftrace_notrace_pid", "stack_trace_filter"),
+    *("options/function-trace", "options/function-fork", "options/func_stack_trace"),
+)
+
+
+class Option(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    meaning: str
+    default: bool = True
+    absent: tuple[str, ...] = ()  # files of the mount that there are not with n
+
+
+OPTIONS = (
+    Option(
+        "OPTPROBES",
+        "probes become jumps where they can",
+        absent=("sys/debug/kprobes-optimization",),
+    ),
+    # x86 has it with DYNAMIC_FTRACE, and the other way round
+    Option(
+        "KPROBES_ON_FTRACE",
+        "functions begin with an ftrace site, which probes there use",
+        absent=tuple(f"tracing/{name}" for name in _FUNCTION_TRACER),
+    ),
+    # it selects DYNAMIC_EVENTS; there are none but kprobe events here
+    Option(
+        "KPROBE_EVENTS",
+        "probes can be defined by files",
+        absent=tuple(
+            f"tracing/{name}"
+            for name in ("kprobe_events", "kprobe_profile", "dynamic_events")
+        ),
+    ),
+)
+_BY_NAME = {option.name: option for option in OPTIONS}
+
+
+class Config(NamedTuple):
+    """What the options are; all have their defaults but those that are given."""
+
+    changed: tuple[tuple[str, bool], ...] = ()
+
+    def on(self, name: str) -> bool:
+        """Whether the option is y."""
+        return dict(self.changed).get(name, _BY_NAME[name].default)
+
+    def absent(self) -> frozenset[str]:
+        """Paths below the mount that are not there."""
+        return frozenset(
+            path for o in OPTIONS if not self.on(o.name) for path in o.absent
+        )
+
+
+def parse_one(text: str) -> tuple[str, bool]:
+    """NAME=y or NAME=n; ValueError says in one line what is wrong with it."""
+    name, _, value = text.partition("=")
+    if name not in _BY_NAME:
+        raise ValueError(f"no option {name!r}; there are {', '.join(_BY_NAME)}")
+    if value not in _VALUES:
+        raise ValueError(f"{name} is y or n, not {value!r}")
+    return name, _VALUES[value]
+
+
+def make(words: Iterable[tuple[str, bool]]) -> Config:
+    """Of several values of one option the last counts."""
+    return Config(tuple(dict(words).items()))
+
+
+def help_text() -> str:
+    """The table, for the help of commands."""
+    return "\n".join(
+        f"  {o.name}={'y' if o.default else 'n':<4}{o.meaning}" for o in OPTIONS
+    )

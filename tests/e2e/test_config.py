@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``--config`` of the commands: kernels that lack something."""
+
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+
+
+def define(mount, *places):
+    """Enabled events there; the lines of the list once jumps are in."""
+    lines = [f"p:e{number} {place}\n" for number, place in enumerate(places)]
+    (mount / "tracing/kprobe_events").write_text("".join(lines))
+    (mount / "tracing/events/kprobes/enable").write_text("1")
+    time.sleep(0.3)
+    return (mount / "kprobes/list").read_text()
+
+
+def hits(mount):
+    """Of each event, after one more system call than before."""
+    (mount / "machine/syscall").write_text("getppid")
+    profile = (mount / "tracing/kprobe_profile").read_text()
+    return [int(line.split()[1]) for line in profile.splitlines()]
+
+
+def test_without_optprobes(kpfs):
+    mount = kpfs.mount("--config", "OPTPROBES=n")
+    assert list((mount / "sys/debug").iterdir()) == []
+    shown = define(mount, "vfs_read+5", "vfs_read")
+    assert "[OPTIMIZED]" not in shown
+    assert "vfs_read+0x0    [FTRACE]" in shown
+    assert all(hits(mount))
+
+
+def test_without_ftrace(kpfs):
+    mount = kpfs.mount("--config", "KPROBES_ON_FTRACE=n")
+    shown = define(mount, "vfs_read", "vfs_write")
+    assert "[FTRACE]" not in shown
+    assert "vfs_read+0x0    [OPTIMIZED]" in shown
+    first, then = hits(mount), hits(mount)
+    assert then[0] > first[0] > 0
+    assert (mount / "tracing/available_tracers").read_text() == "nop\n"
+    assert not (mount / "tracing/available_filter_functions").exists()
+
+
+def test_without_kprobe_events(kpfs):
+    mount = kpfs.mount("--config", "KPROBE_EVENTS=n")
+    for name in ("kprobe_events", "kprobe_profile", "dynamic_events"):
+        assert not (mount / "tracing" / name).exists()
+    assert (mount / "kprobes/list").read_text() == ""
+    assert (mount / "kprobes/enabled").read_text() == "1\n"
+
+
+def test_run_takes_several(kpfs):
+    done = kpfs(
+        *("run", "--config", "OPTPROBES=n", "--config=KPROBE_EVENTS=n", "--", "ls"),
+        *("/proc/sys/debug", "/sys/kernel/tracing/kprobe_events"),
+    )
+    assert done.returncode == 2
+    assert "kprobes-optimization" not in done.stdout
+    assert "No such file" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["mount", "run"])
+def test_an_unknown_one_is_refused(kpfs, tmp_path, command):
+    done = kpfs(command, "--config", "FROB=n", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "OPTPROBES, KPROBES_ON_FTRACE, KPROBE_EVENTS" in done.stderr
