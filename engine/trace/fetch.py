@@ -52,7 +52,6 @@ MAX_PROBE_EVENT_SIZE = 3072
 MAX_STRING_SIZE = 4096
 
 # Value in a record to its text: (pages, offset of the value, offset of the record)
-PrintFunc = Callable[[memoryview, int, int], str]
 SymbolFunc = Callable[[int], str]
 
 
@@ -235,43 +234,44 @@ def print_string(pages: memoryview, offset: int, record: int) -> str:
     return f'"{text.decode("latin-1")}"'
 
 
-def print_func(kind: FetchType, symbol: SymbolFunc) -> PrintFunc:
-    """How a value of the type is printed; symbol(addr) gives text for %pS."""
-    if kind.is_string:
-        return print_string
-    code = _FORMATS[kind.size]
-    unpack = struct.Struct("<" + (code.lower() if kind.is_signed else code)).unpack_from
-    if kind.name == "symbol":
-        return lambda pages, offset, record: symbol(unpack(pages, offset)[0])
-    if kind.name[0] == "x":
-        return lambda pages, offset, record: f"{unpack(pages, offset)[0]:#x}"
-    return lambda pages, offset, record: str(unpack(pages, offset)[0])
-
-
 def print_args(
     args: Sequence[ProbeArg], start: int, symbol: SymbolFunc
 ) -> Callable[[memoryview, int], str]:
-    """A function for the text of all arguments.  Kernel: print_probe_args()."""
-    plan = [
-        (
-            f" {a.name}=",
-            start + a.offset,
-            a.type.size,
-            a.count,
-            print_func(a.type, symbol),
-        )
-        for a in args
-    ]
+    """A function for the text of all arguments; symbol(addr) gives text for %pS.
+
+    Kernel: print_probe_args()
+    """
+    codes, text = "<", ""
+    strings: list[int] = []  # which values are places of strings
+    symbols: list[int] = []
+    places: list[int] = []  # of the values in the record
+    for arg in args:
+        kind = arg.type
+        form = "%s"
+        code = _FORMATS[kind.size]
+        if kind.name == "symbol":
+            symbols += range(len(places), len(places) + (arg.count or 1))
+        elif kind.is_string:
+            strings += range(len(places), len(places) + (arg.count or 1))
+        else:
+            code = code.lower() if kind.is_signed else code
+            form = "%#x" if kind.name[0] == "x" else "%d"
+        first = start + arg.offset
+        places += [first + kind.size * i for i in range(arg.count or 1)]
+        codes += code * (arg.count or 1)
+        forms = "{" + ",".join([form] * arg.count) + "}" if arg.count else form
+        text += f" {arg.name}={forms}"
+    unpack = struct.Struct(codes).unpack_from
+
+    def show_numbers(pages: memoryview, record: int) -> str:
+        return text % unpack(pages, record + start)
 
     def show(pages: memoryview, record: int) -> str:
-        text = ""
-        for label, offset, size, count, show_one in plan:
-            at = record + offset
-            if count:
-                values = [show_one(pages, at + size * i, record) for i in range(count)]
-                text += f"{label}{{{','.join(values)}}}"
-            else:
-                text += label + show_one(pages, at, record)
-        return text
+        values = list(unpack(pages, record + start))
+        for i in symbols:
+            values[i] = symbol(values[i])
+        for i in strings:
+            values[i] = print_string(pages, record + places[i], record)
+        return text % tuple(values)
 
-    return show
+    return show if strings or symbols else show_numbers

@@ -21,8 +21,8 @@ from engine.trace.event_file import sync
 from engine.trace.events import Printer, SymbolText, TraceEvent
 from engine.trace.fetch import ProbeArg, encode, print_args, print_fmt, prog_size
 from engine.trace.fields import Field
-from engine.trace.output import sprint_symbol
 from engine.trace.parse import Place
+from engine.trace.text import sprint_symbol
 
 _IP = struct.Struct("<Q")
 _FUNC_RET_IP = struct.Struct("<QQ")

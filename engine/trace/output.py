@@ -3,25 +3,18 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
+from bisect import bisect_left
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from engine.ktypes import MASK64
-from engine.machine import Machine
-from engine.trace.ring import Record
+from engine.trace.lines import Entry, Lines
 from engine.trace.ring_buffer import Rings
 
 if TYPE_CHECKING:
     from engine.trace.array import TraceArray
-    from engine.trace.events import Printer, SymbolText
 
 # Linux gives at most a page per read(); more at once spares a reader the round trips
-PIPE_READ_MAX = 65535
-PTR_KEY = 0x9E3779B97F4A7C15
-MAX_ERRNO = 4095
-
-_U64 = struct.Struct("<Q")
+PIPE_READ_MAX = 131072
 _HEADER = """\
 # tracer: {tracer}
 #
@@ -45,136 +38,6 @@ _COLUMNS = """\
 #              | |         |         |         |
 """
 
-# struct trace_entry.flags.  Kernel: enum trace_flag_type
-_IRQS_OFF, _NEED_RESCHED, _HARDIRQ, _SOFTIRQ = 0x01, 0x04, 0x08, 0x10
-_PREEMPT_RESCHED, _NMI, _BH_OFF = 0x20, 0x40, 0x80
-
-
-def pointer_id(addr: int) -> str:
-    """What %p prints: a hash that does not tell the address.
-
-    Kernel: ptr_to_id()
-    """
-    if addr == 0 or addr > MASK64 - MAX_ERRNO:
-        return f"{addr:016x}"
-    value = (addr ^ PTR_KEY) & MASK64
-    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK64
-    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK64
-    return f"{(value ^ value >> 31) & 0xFFFF_FFFF:016x}"
-
-
-def sprint_symbol(machine: Machine, addr: int) -> str:
-    """name+0xoffset/0xsize [module].  Kernel: sprint_symbol()"""
-    symbol = machine.symbol_at(addr)
-    if symbol is None:
-        return f"{addr:#x}"
-    module = f" [{symbol.module}]" if symbol.module else ""
-    return f"{symbol.name}+{addr - symbol.addr:#x}/{symbol.size:#x}{module}"
-
-
-def ip_sym(machine: Machine, addr: int, offset: bool) -> str:
-    """An address in a record.  Kernel: seq_print_ip_sym()"""
-    if not addr:
-        return "0"
-    if addr == machine.runtime_symbols().get("kp_ret_trampoline"):
-        return "[unknown/kretprobe'd]"
-    if offset:
-        return sprint_symbol(machine, addr)
-    symbol = machine.symbol_at(addr)
-    return symbol.name if symbol else f"0x{addr:08x}"
-
-
-def lat_fmt(flags: int, preempt_count: int) -> str:
-    """The five characters of the flags column.  Kernel: trace_print_lat_fmt()"""
-    bh_off, irqs_off = flags & _BH_OFF, flags & _IRQS_OFF
-    irqs = ("D" if bh_off else "d") if irqs_off else ("b" if bh_off else ".")
-    resched = {
-        _NEED_RESCHED | _PREEMPT_RESCHED: "N",
-        _NEED_RESCHED: "n",
-        _PREEMPT_RESCHED: "p",
-    }.get(flags & (_NEED_RESCHED | _PREEMPT_RESCHED), ".")
-    hard, soft = flags & _HARDIRQ, flags & _SOFTIRQ
-    if flags & _NMI:
-        context = "Z" if hard else "z"
-    elif hard:
-        context = "H" if soft else "h"
-    else:
-        context = "s" if soft else "."
-    low, high = preempt_count & 0xF, preempt_count >> 4
-    depth = (f"{low:x}" if low else ".") + (f"{high:x}" if high else ".")
-    return irqs + resched + context + depth
-
-
-def symbol_text(tr: TraceArray) -> SymbolText:
-    """How the options say that addresses are printed.  Kernel: seq_print_ip_sym()."""
-    machine, options = tr.st.machine, tr.options
-    always, sym_addr = options["sym-offset"], options["sym-addr"]
-
-    def symbol(addr: int, offset: bool) -> str:
-        text = ip_sym(machine, addr, offset or always)
-        return f"{text} <{addr:016x}>" if sym_addr and addr else text
-
-    return symbol
-
-
-def line_maker(
-    tr: TraceArray, rings: Rings | None = None
-) -> Callable[[int, int, int], str]:
-    """A function for the line of a record: (time, CPU, place in the CPU's pages).
-
-    It remembers what lines have in common: good for one reading of the trace.
-    Kernel: print_trace_line(), trace_print_context()
-    """
-    prefixes: list[dict[int, str]] = [{} for _ in tr.ring.cpus]
-    pages_of = [ring.pages for ring in (rings or tr.ring).cpus]
-    printers: dict[int, Printer] = {}
-    unpack = _U64.unpack_from
-    irq_info, symbol = tr.options["irq-info"], symbol_text(tr)
-
-    def prefix(cpu: int, common: int) -> str:
-        pid = common >> 32
-        pid -= (pid & 0x8000_0000) << 1
-        comm = tr.find_cmdline(pid)
-        flags = lat_fmt(common >> 16 & 0xFF, common >> 24 & 0xFF) if irq_info else ""
-        text = f"{comm:>16}-{pid:<7d} [{cpu:03d}] {flags} "
-        prefixes[cpu][common] = text
-        return text
-
-    def printer(number: int) -> Printer:
-        event = tr.events.by_id(number)
-        show = event.printer(symbol) if event else _unknown(number)
-        printers[number] = show
-        return show
-
-    def line(time: int, cpu: int, record: int) -> str:
-        pages = pages_of[cpu]
-        (common,) = unpack(pages, record)
-        head = prefixes[cpu].get(common) or prefix(cpu, common)
-        show = printers.get(common & 0xFFFF) or printer(common & 0xFFFF)
-        us = (time + 500) // 1000
-        secs = us // 1000000
-        return f"{head}{secs:5d}.{us - secs * 1000000:06d}: {show(pages, record)}"
-
-    def line_of_counter(time: int, cpu: int, record: int) -> str:
-        pages = pages_of[cpu]
-        (common,) = unpack(pages, record)
-        head = prefixes[cpu].get(common) or prefix(cpu, common)
-        show = printers.get(common & 0xFFFF) or printer(common & 0xFFFF)
-        return f"{head}{time:12d}: {show(pages, record)}"
-
-    def bare_line(_time: int, cpu: int, record: int) -> str:
-        pages = pages_of[cpu]
-        number = unpack(pages, record)[0] & 0xFFFF
-        return (printers.get(number) or printer(number))(pages, record)
-
-    if not tr.options["context-info"]:
-        return bare_line
-    return line if tr.ring.in_ns else line_of_counter
-
-
-def _unknown(number: int) -> Callable[[memoryview, int], str]:
-    return lambda pages, record: f"Unknown type {number}\n"
-
 
 def trace_header(tr: TraceArray, rings: Rings | None = None) -> str:
     """The comment lines of trace.  Kernel: trace_default_header()"""
@@ -197,24 +60,20 @@ def trace_text(
     rings: what to read instead of those that are recorded to.
     Context: control.  Kernel: s_show()
     """
+    from_rings = rings or tr.ring
     out = [trace_header(tr, rings)]
-    out += record_lines(tr, cpu, rings or tr.ring)
-    return "".join(out)
-
-
-def record_lines(tr: TraceArray, cpu: int | None, rings: Rings) -> list[str]:
-    """The records of all CPUs or of one, as text."""
-    out = []
-    annotate = rings.overruns > 0 and tr.options["annotate"]
+    annotate = from_rings.overruns > 0 and tr.options["annotate"]
     started: set[int] = set()
-    line = line_maker(tr, rings)
-    for time, on, record, _ in rings.merged(cpu):
-        if annotate and on not in started:
-            if started:
-                out.append(f"##### CPU {on} buffer started ####\n")
-            started.add(on)
-        out.append(line(time, on, record))
-    return out
+    for chunk in from_rings.chunks(Lines(tr).batches, cpu):
+        if annotate and len(started) < len(from_rings.cpus):
+            for _, on, text, *_ in chunk:
+                if started and on not in started:
+                    out.append(f"##### CPU {on} buffer started ####\n")
+                started.add(on)
+                out.append(text)
+        else:
+            out += [entry[2] for entry in chunk]
+    return "".join(out)
 
 
 class TracePipe:
@@ -226,6 +85,7 @@ class TracePipe:
         self._cpu = cpu
         self._pending = ""
         self._was_read = False
+        self._told: set[int] = set()  # CPUs whose loss this read() has told of
 
     def ready(self) -> bool:
         """Whether read() would give something."""
@@ -253,29 +113,43 @@ class TracePipe:
 
     def _fill(self, count: int) -> str:
         """Lines of records until there are count characters."""
-        rings = self._ts.ring.cpus
-        line = line_maker(self._ts)
-        lost = [ring.overrun - ring.overrun_seen for ring in rings]
-        taken = [0] * len(rings)
-        last: list[Record | None] = [None] * len(rings)
-        out: list[str] = []
+        tr = self._ts
+        entries: list[Entry] = []
+        texts: list[str] = []
         used = 0
-        for entry in self._ts.ring.by_time(self._cpu):
-            time, cpu, record, _ = entry
-            text = line(time, cpu, record)
-            if lost[cpu]:
-                text = f"CPU:{cpu} [LOST {lost[cpu]} EVENTS]\n{text}"
-            used += len(text)
-            if used > PIPE_READ_MAX and out:
+        for chunk in tr.ring.chunks(Lines(tr).batches, self._cpu):
+            lines = [entry[2] for entry in chunk]
+            self._tell_of_losses(chunk, lines)
+            size = sum(map(len, lines))
+            if used + size >= count:
+                ends = list(accumulate(map(len, lines), initial=used))
+                fit = bisect_left(ends, count)
+                if ends[fit] > PIPE_READ_MAX and (texts or fit > 1):
+                    fit -= 1
+                entries += chunk[:fit]
+                texts += lines[:fit]
                 break
-            out.append(text)
-            lost[cpu] = 0
-            taken[cpu] += 1
-            last[cpu] = entry
-            if used >= count:
-                break
-        for ring, number, newest in zip(rings, taken, last, strict=True):
-            if newest:
+            entries += chunk
+            texts += lines
+            used += size
+        for ring in tr.ring.cpus:
+            mine = [e for e in entries if e[1] == ring.cpu]
+            if mine:
+                time, cpu, _, start, end = mine[-1]
                 ring.overrun_seen = ring.overrun
-                ring.consume(number, newest)
-        return "".join(out)
+                ring.consume(len(mine), (time, cpu, start, end))
+        self._told.clear()
+        return "".join(texts)
+
+    def _tell_of_losses(self, chunk: list[Entry], lines: list[str]) -> None:
+        """Say before a CPU's first line what was lost before it."""
+        for ring in self._ts.ring.cpus:
+            lost = ring.overrun - ring.overrun_seen
+            if not lost or ring.cpu in self._told:
+                continue
+            for i, entry in enumerate(chunk):
+                if entry[1] == ring.cpu:
+                    note = f"CPU:{ring.cpu} [LOST {lost} EVENTS]\n"
+                    lines[i] = note + lines[i]
+                    self._told.add(ring.cpu)
+                    break

@@ -43,6 +43,15 @@ _PAGE_ENTRIES = 128
 Record = tuple[int, int, int, int]
 
 
+class Span(NamedTuple):
+    """The entries of a page, as places in the words of all pages."""
+
+    first: int  # of an entry
+    end: int
+    ts: int  # the time that the first one's delta is added to
+    unread: int  # entries whose data begin at or before this word have been read
+
+
 class RingStats(NamedTuple):
     """What per_cpu/cpuN/stats shows."""
 
@@ -274,20 +283,30 @@ class CpuRing:
 
     # ---- reading
 
-    def records(self) -> Iterator[Record]:
-        """The unread entries, oldest first; they stay where they are."""
+    def spans(self) -> Iterator[Span]:
+        """The pages with unread entries, oldest first."""
         if not self.entries:
             return
-        words, nr_pages, cpu = self._words, self.nr_pages, self.cpu
+        words, nr_pages = self._words, self.nr_pages
         page, read, tail = self._get(_HEAD), self._get(_READ), self._get(_TAIL)
         unread = page * PAGE_WORDS + HEADER_WORDS + read // 4
         while True:
             base = page * PAGE_WORDS
             ts = words[base] | words[base + 1] << 32
             end = base + HEADER_WORDS + words[base + 2] // 4
-            i = base + HEADER_WORDS
+            first = base + HEADER_WORDS
             if unread and self._cursor[:2] == (page, read):
-                i, ts = unread, self._cursor[2]
+                first, ts = unread, self._cursor[2]
+            yield Span(first, end, ts, unread)
+            unread = 0
+            if page == tail:
+                return
+            page = (page + 1) % nr_pages
+
+    def records(self) -> Iterator[Record]:
+        """The unread entries, oldest first; they stay where they are."""
+        words, cpu = self._words, self.cpu
+        for i, end, ts, unread in self.spans():
             while i < end:
                 word = words[i]
                 kind = word & 31
@@ -305,10 +324,6 @@ class CpuRing:
                     start += 1
                 if start > unread:
                     yield ts, cpu, start * 4, i * 4
-            unread = 0
-            if page == tail:
-                return
-            page = (page + 1) % nr_pages
 
     def read_page(self) -> bytes:
         """The unread entries of the oldest page as a page of its own, taken out.

@@ -6,18 +6,21 @@ All functions are for control context.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from operator import itemgetter
+from typing import Any, TypeVar
 
 from engine.runtime import KpArray, Runtime
 from engine.trace.ring import (
     MIN_PAGES,
     TRACE_BUF_SIZE_DEFAULT,
     CpuRing,
-    Record,
     pages_for,
 )
+
+_Entry = TypeVar("_Entry", bound=tuple[Any, ...])
+_time = itemgetter(0)
 
 
 class Rings:
@@ -34,24 +37,37 @@ class Rings:
         """Kernel: ring_buffer_overruns()."""
         return sum(ring.overrun for ring in self.cpus)
 
-    def merged(self, only: int | None = None) -> list[Record]:
-        """The unread entries of all CPUs or of one, oldest first.
+    def chunks(
+        self,
+        batches: Callable[[CpuRing], Iterator[list[_Entry]]],
+        only: int | None = None,
+    ) -> Iterator[list[_Entry]]:
+        """The unread entries of all CPUs or of one, oldest first, some at a time.
 
-        Of one instant the lower CPU comes first.
+        batches(ring) gives a CPU's, as tuples that begin with the time; of one instant
+        the lower CPU's come first.
         """
-        found: list[Record] = []
-        for ring in self.cpus:
-            if only is None or ring.cpu == only:
-                found += ring.records()
-        if only is None:
-            found.sort(key=itemgetter(0))  # stable, and CPUs came in order
-        return found
-
-    def by_time(self, only: int | None = None) -> Iterator[Record]:
-        """As merged(), one by one; nothing must change before the last is given."""
         rings = [ring for ring in self.cpus if only is None or ring.cpu == only]
-        busy = [ring.records() for ring in rings if ring.entries]
-        return busy[0] if len(busy) == 1 else heapq.merge(*busy)
+        sources = [batches(ring) for ring in rings if ring.entries]
+        if len(sources) == 1:
+            yield from sources[0]
+            return
+        waiting: list[list[_Entry]] = [[] for _ in sources]
+        while True:
+            for i, source in enumerate(sources):
+                waiting[i] = waiting[i] or next(source, [])
+            ends = [(left[-1][0], i) for i, left in enumerate(waiting) if left]
+            if not ends:
+                return
+            until, first = min(ends)
+            chunk: list[_Entry] = []
+            for i, left in enumerate(waiting):
+                bisect = bisect_right if i <= first else bisect_left
+                taken = bisect(left, until, key=_time)
+                chunk += left[:taken]
+                waiting[i] = left[taken:]
+            chunk.sort(key=_time)  # stable, and CPUs came in order
+            yield chunk
 
 
 class Snapshot(Rings):

@@ -24,7 +24,6 @@ from engine.trace.fetch import MAX_TRACE_ARGS, Op, ProbeArg
 from engine.trace.kprobe_event import GuestEvents, KprobeEvent, TraceKprobe
 from engine.trace.kstr import argv_split
 from engine.trace.notrace import within_notrace_func
-from engine.trace.output import pointer_id, sprint_symbol
 from engine.trace.parse import (
     KPROBE_EVENT_SYSTEM,
     MAX_ARGSTR_LEN,
@@ -37,6 +36,7 @@ from engine.trace.parse import (
     parse_place,
     split_symbol_offset,
 )
+from engine.trace.text import pointer_id, sprint_symbol
 
 HC_SYMBOL = 0x30  # guest/runtime/fetch.h
 

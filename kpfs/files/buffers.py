@@ -15,6 +15,7 @@ from kpfs.seqfile import SeqFile, ValueFile
 
 if TYPE_CHECKING:
     from engine.trace.ring import CpuRing
+    from engine.trace.ring_buffer import Rings
 
 BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
 CLOCK_NAME_MAX = 64
@@ -116,12 +117,16 @@ class Snapshot(ArrayFile, SeqFile):
         from engine.trace.output import trace_text
 
         rings = self.tr.ring.snapshot()
-        if rings is not None and rings.merged(self.cpu):
+        if rings is not None and self.records(rings):
             return trace_text(self.tr, self.cpu, rings)
         state = "freed" if rings is None else "allocated"
         commands = SNAPSHOT_COMMANDS if self.cpu is None else CPU_SNAPSHOT_COMMANDS
         header = f"# tracer: {self.tr.current_tracer}\n#\n#\n"
         return header + SNAPSHOT_HELP.format(state=state) + commands
+
+    def records(self, rings: Rings) -> int:
+        """How many there are to show."""
+        return sum(r.entries for r in rings.cpus if self.cpu in (None, r.cpu))
 
     def store(self, data: bytes) -> None:
         """EINVAL, EBUSY.  Kernel: tracing_snapshot_write()"""

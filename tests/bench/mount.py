@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -16,6 +17,9 @@ from tests.harness import Kpfs, daemon_of
 OPERATIONS = 300  # in one measurement
 IDLE_SECONDS = 5
 CPUCLOCK_SCHED = 2
+EVENTS = 32  # on one function, where many records are to be made
+HITS_AT_ONCE = 5000
+DRAINED = 1_000_000  # records
 LIST = "/sys/kernel/debug/kprobes/list"
 
 
@@ -77,6 +81,52 @@ def operations(repeats: int) -> Iterator[Row]:
     yield Row("mount_stat", stating * unit, "us")
 
 
+def hits(mount: Path, count: int) -> None:
+    """So many system calls getppid in the guest, each of which EVENTS events see."""
+    while count > 0:
+        lines = min(count, HITS_AT_ONCE)
+        write(mount / "machine/syscall", b"getppid\n" * lines)
+        count -= lines
+
+
+def drain(mount: Path) -> tuple[int, float]:
+    """Records that trace_pipe gave, and the seconds it took."""
+    fd = os.open(mount / "tracing/trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+    lines, start = 0, time.perf_counter()
+    with contextlib.suppress(BlockingIOError):
+        while data := os.read(fd, 131072):
+            lines += data.count(b"\n")
+    taken = time.perf_counter() - start
+    os.close(fd)
+    return lines, taken
+
+
+def draining(repeats: int) -> Iterator[Row]:
+    """A million records by trace_pipe, and a full buffer of 1 MB by trace."""
+    with tempfile.TemporaryDirectory() as scratch:
+        kpfs = Kpfs(Path(scratch))
+        mount = kpfs.mount("--quiet-guest")
+        tracing = mount / "tracing"
+        events = "".join(f"p:e{i} __x64_sys_getppid\n" for i in range(EVENTS))
+        (tracing / "buffer_size_kb").write_text("16384")
+        (tracing / "kprobe_events").write_text(events)
+        write(tracing / "events/kprobes/enable", b"1")
+        records, taken = 0, 0.0
+        while records < DRAINED:
+            hits(mount, 10000)
+            lines, seconds = drain(mount)
+            records, taken = records + lines, taken + seconds
+        yield Row("trace_pipe_drain", records / taken / 1000, "k/s", 300, more=True)
+        seen = (tracing / "kprobe_profile").read_text().split()[1::3]
+        yield Row("trace_pipe_lost", sum(map(int, seen)) - records, "", 0)
+        (tracing / "buffer_size_kb").write_text("1024")
+        hits(mount, 4000)
+        (full,) = medians([lambda: read(tracing / "trace")], repeats)
+        yield Row("trace_1mb", full, "s", 0.2)
+        write(tracing / "events/kprobes/enable", b"0")
+        kpfs.finish()
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process so far, to the ns: clock_getcpuclockid(3)."""
     return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
@@ -102,4 +152,9 @@ def idle(_repeats: int) -> Iterator[Row]:
         kpfs.finish()
 
 
-GROUPS = {"start": cold_start, "mount": operations, "idle": idle}
+GROUPS = {
+    "start": cold_start,
+    "mount": operations,
+    "drain": draining,
+    "idle": idle,
+}

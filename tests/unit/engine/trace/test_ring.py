@@ -2,7 +2,7 @@
 """The reader of the per-CPU rings, against a writer that does as the guest does."""
 
 import random
-from itertools import islice
+from itertools import groupby, islice
 
 import pytest
 
@@ -136,18 +136,29 @@ def test_sizes_are_those_of_the_kernel(trace):
     assert [kb(1024 * n) for n in (1, 4, 5, 8, 100)] == [7, 7, 7, 11, 103]
 
 
-def test_cpus_are_merged_by_time():
+def by_pages(ring):
+    """The records of a ring, those of a page at a time."""
+    for _, group in groupby(ring.records(), key=lambda record: record[2] // PAGE):
+        yield list(group)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cpus_are_merged_by_time(seed):
+    rng = random.Random(seed)
     trace = Trace(nr_cpus=3)
+    trace.ts.ring.expand()
     writers = [Writer(trace, cpu) for cpu in range(3)]
-    for i in range(90):
-        writers[i % 3].write(i // 4, payload(i, 8))
-    merged = trace.ts.ring.merged()
-    assert [(ts, cpu) for ts, cpu, _, _ in merged] == sorted(
-        (i // 4, i % 3) for i in range(90)
-    )
-    assert list(trace.ts.ring.by_time()) == merged
-    assert list(trace.ts.ring.by_time(1)) == trace.ts.ring.merged(1)
-    assert {cpu for _, cpu, _, _ in trace.ts.ring.merged(1)} == {1}
+    written, now = [], 0
+    for i in range(5000):
+        now += rng.choice((0, 0, 1))
+        cpu = rng.choice((0, 0, 0, 1, 2)) if i % 1000 < 500 else 1
+        writers[cpu].write(now, payload(i, 8))
+        written.append((now, cpu))
+    chunks = list(trace.ts.ring.chunks(by_pages))
+    assert len(chunks) > 5
+    assert [e[:2] for chunk in chunks for e in chunk] == sorted(written)
+    one = [e for chunk in trace.ts.ring.chunks(by_pages, 1) for e in chunk]
+    assert one == list(trace.ts.ring.cpus[1].records())
 
 
 def test_pages_are_whole(trace):
