@@ -19,6 +19,17 @@ def check_ftrace_location(st: State, p: Kprobe) -> None:
         p.flags |= KprobeFlag.FTRACE
 
 
+def set_ftrace_enabled(st: State, value: int) -> None:
+    """Let nothing be called at ftrace locations, neither tracer nor probe, if it is 0.
+
+    Context: control.  Kernel: ftrace_enable_sysctl()
+    """
+    changed = bool(value) != bool(st.ftrace_enabled)
+    st.ftrace_enabled = value
+    if changed:
+        st.arch.ftrace_enable(bool(value))
+
+
 def arm_kprobe_ftrace(st: State, p: Kprobe) -> None:
     """Context: control.  Kernel: arm_kprobe_ftrace()"""
     st.arch.arm_kprobe_ftrace(p)

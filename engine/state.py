@@ -57,6 +57,7 @@ class State:
         self.arch = arch
         self.optprobes = optprobes
         self.kprobes_on_ftrace = kprobes_on_ftrace
+        self.ftrace_enabled = 1  # the number that was written
         self.kprobe_table: dict[KAddr, Kprobe] = {}
         # the same probes by hash, the newest last: the order of kprobes/list
         self._buckets: list[dict[KAddr, Kprobe]] = [

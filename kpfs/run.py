@@ -30,6 +30,7 @@ BINDS = (
     ("tracing", f"{DEBUGFS}/tracing"),
     ("kprobes", f"{DEBUGFS}/kprobes"),
     ("sys/debug", "/proc/sys/debug"),
+    ("sys/kernel/ftrace_enabled", "/proc/sys/kernel/ftrace_enabled"),
     ("kallsyms", "/proc/kallsyms"),
     ("version", "/proc/version"),
     ("modules", "/proc/modules"),

@@ -446,6 +446,9 @@ class FakeArch:
     def ftrace_trace(self, add, remove) -> None:
         self.traced = (self.traced | set(add)) - set(remove)
 
+    def ftrace_enable(self, on) -> None:
+        self.calls.append(("ftrace_enable", on))
+
     def ftrace_gone(self, addrs) -> None:
         self.traced -= set(addrs)
 

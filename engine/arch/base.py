@@ -98,6 +98,12 @@ class Arch(Protocol):
     def ftrace_trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
         """Have functions call the function tracer at their ftrace sites, or no more."""
 
+    def ftrace_enable(self, on: bool) -> None:
+        """Whether ftrace sites call anything, be it a tracer or a probe.
+
+        Kernel: ftrace_startup_sysctl(), ftrace_shutdown_sysctl()
+        """
+
     def ftrace_gone(self, addrs: Collection[KAddr]) -> None:
         """The text of traced functions is gone."""
 

@@ -42,6 +42,7 @@ ts.instances.
     set_event_pid      tr.event_pids.text(); tr.set_event_pids(tr.event_pids, data)
     trace_options      tr.options (options.py)
     current_tracer     tracers.py
+    trace_stat/        ts.profile (profile.py)
     buffer_size_kb     tr.ring (ring.py): resize(), expand(), cpus[n].stats()
     modules            ops.module_coming(name) after kprobes' own notifier
 """
@@ -58,6 +59,7 @@ from engine.trace.events import Events, TraceEvent
 from engine.trace.function import FunctionEvent, Functions
 from engine.trace.kstr import argv_split
 from engine.trace.marker import PrintEvent
+from engine.trace.profile import FunctionProfile
 from engine.trace.ring import TRACE_BUF_SIZE_DEFAULT
 from engine.trace.stack import StackEvent, StackTraces
 from engine.trace.static_events import add_static_events
@@ -111,6 +113,8 @@ class TraceState(TraceArray):
         """Context: control."""
         self.traced_functions = Functions(st, runtime)
         super().__init__(st, runtime, Events(), self.traced_functions)
+        self.profile = FunctionProfile(runtime, self.function)
+        self.traced_functions.profile = self.profile
         self.instances: dict[str, TraceArray] = {}
         self.triggers = Triggers(runtime)
         self._stack_traces = StackTraces(runtime)

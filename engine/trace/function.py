@@ -22,6 +22,7 @@ from engine.trace.pids import GuestSet, PidSet
 if TYPE_CHECKING:
     from engine.state import State
     from engine.trace.array import TraceArray
+    from engine.trace.profile import FunctionProfile
 
 TRACE_FN = 1
 _IP_PARENT = struct.Struct("<QQ")
@@ -87,7 +88,7 @@ class Functions:
         self._patched: set[KAddr] = set()
         self._all: list[Function] | None = None
         self.tracers: list[FunctionTracer] = []  # active ones
-        self.profiled: Collection[KAddr] = ()
+        self.profile: FunctionProfile | None = None
 
     def all(self) -> list[Function]:
         """In the order of available_filter_functions."""
@@ -114,7 +115,8 @@ class Functions:
 
         Kernel: ftrace_startup(), ftrace_shutdown()
         """
-        wanted = set(self.profiled)
+        profiled = self.profile.chosen() if self.profile else ()
+        wanted = set(profiled)
         everything = None
         for tracer in self.tracers:
             chosen = tracer.chosen()
@@ -126,12 +128,14 @@ class Functions:
         self._st.arch.ftrace_trace(add, remove)
         self._patched = wanted
         following = 0
-        shared = len(self.tracers) > 1 or bool(self.profiled)
+        shared = len(self.tracers) > 1 or bool(profiled)
         for tracer in reversed(self.tracers):
             tracer.tell(following, shared)
             following = tracer.array.guest.addr
         symbols = self._runtime.symbols
         self._st.machine.write_u64(symbols["kp_fn_arrays"], following)
+        if self.profile:
+            self.profile.tell(profiled)
 
     def match(self, pattern: str, module: str | None = None) -> set[KAddr]:
         """The functions that a word of set_ftrace_filter means.

@@ -17,8 +17,8 @@ PID_BUF_SIZE = 127
 _MULTIPLIER = 0x9E3779B97F4A7C15
 
 
-def _place(key: int) -> int:
-    """KP_HASH() of guest/runtime/runtime.h."""
+def place(key: int) -> int:
+    """Where a key belongs: KP_HASH() of guest/runtime/runtime.h."""
     return (key * _MULTIPLIER & MASK64) >> 32
 
 
@@ -33,7 +33,7 @@ class GuestSet:
         places = max(8, 1 << (2 * len(keys)).bit_length())
         table = [0] * places
         for key in keys:
-            i = _place(key) & (places - 1)
+            i = place(key) & (places - 1)
             while table[i]:
                 i = (i + 1) & (places - 1)
             table[i] = key

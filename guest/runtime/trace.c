@@ -10,7 +10,7 @@
 #define TRACE_STACK 4
 
 struct kp_array *kp_fn_arrays; /* that have a function tracer, linked by fn_next */
-u64 kp_fn_hits;                /* struct kp_fn_table * of the function profiler; 0: it is off */
+u64 kp_fn_hits[8];             /* struct kp_fn_table * of each CPU; 0: there is no profiler */
 
 static int hashed(u64 hash, u64 key)
 {
@@ -180,8 +180,8 @@ void kp_function_trace(u64 ip, u64 parent, u64 sp, u64 bp)
 	struct kp_array *a;
 	u64 *p;
 
-	if (kp_fn_hits)
-		profile((struct kp_fn_table *)kp_fn_hits, ip);
+	if (kp_fn_hits[cpu])
+		profile((struct kp_fn_table *)kp_fn_hits[cpu], ip);
 	for (a = kp_fn_arrays; a; a = (struct kp_array *)a->fn_next) {
 		if (a->fn_hash && !hashed(a->fn_hash, ip))
 			continue;

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""sys/debug/kprobes-optimization."""
+"""sys/: debug/kprobes-optimization and kernel/ftrace_enabled."""
 
 from __future__ import annotations
 
+from engine.kprobe_ftrace import set_ftrace_enabled
 from engine.optimizer import set_kprobes_optimization
 from kpfs.kernel import Kernel
 from kpfs.seqfile import Sysctl
@@ -21,3 +22,20 @@ class KprobesOptimization(Sysctl):
 
     def set(self, value: int) -> None:
         set_kprobes_optimization(self.kernel.state, bool(value))
+
+
+class FtraceEnabled(Sysctl):
+    """Whether functions call tracers and probes at their entry.
+
+    Kernel: ftrace_enable_sysctl()
+    """
+
+    kernel: Kernel
+    low = -(1 << 31)
+    high = (1 << 31) - 1
+
+    def get(self) -> int:
+        return self.kernel.state.ftrace_enabled
+
+    def set(self, value: int) -> None:
+        set_ftrace_enabled(self.kernel.state, value)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import stat
 from typing import TYPE_CHECKING
 
 from engine.errors import KernelError
@@ -11,7 +12,7 @@ from kpfs.files.array import ArrayFile
 from kpfs.files.dynevents import truncates
 from kpfs.kernel import Kernel
 from kpfs.kstrto import kstrtoul
-from kpfs.node import Handle
+from kpfs.node import Dir, Handle
 from kpfs.seqfile import SeqFile, SeqHandle, ValueFile
 
 if TYPE_CHECKING:
@@ -139,6 +140,41 @@ class FilterHandle(SeqHandle):
         if self.changed:
             self.file.set(self.chosen)
         super().release()
+
+
+class FunctionProfileEnabled(ValueFile):
+    """Whether calls of functions are counted.  Kernel: ftrace_profile_fops."""
+
+    kernel: Kernel
+
+    def show(self) -> str:
+        return f"{int(self.kernel.trace.profile.enabled)}\n"
+
+    def store(self, data: bytes) -> None:
+        self.kernel.trace.profile.enable(bool(kstrtoul(data, 10)))
+
+
+class TraceStat(SeqFile):
+    """trace_stat/functionN: the counts of a CPU.  Kernel: function_stats."""
+
+    kernel: Kernel
+
+    def __init__(self, kernel: Kernel, cpu: int) -> None:
+        super().__init__(kernel)
+        self.mode = stat.S_IFREG | 0o440
+        self.cpu = cpu
+
+    def show(self) -> str:
+        return self.kernel.trace.profile.text(self.cpu)
+
+
+class TraceStatDir(Dir):
+    """trace_stat/, with a file for each CPU."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        for cpu in range(kernel.guest.nr_cpus):
+            self.children[f"function{cpu}"] = TraceStat(kernel, cpu)
 
 
 class PidFile(ArrayFile, SeqFile):

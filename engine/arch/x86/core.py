@@ -421,6 +421,9 @@ class X86:
     def ftrace_trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
         self.ftrace.trace(add, remove)
 
+    def ftrace_enable(self, on: bool) -> None:
+        self.ftrace.enable(on)
+
     def ftrace_gone(self, addrs: Collection[KAddr]) -> None:
         self.ftrace.gone(addrs)
 

@@ -27,6 +27,7 @@ class FtraceSites:
         self._patcher = patcher
         self._runtime = runtime
         self.slots = KprobeInsnCache(machine, BOTH_SIZE, "ftrace_page")
+        self._enabled = True
         self._stubs: dict[KAddr, KAddr] = {}  # of armed probes
         self._traced: set[KAddr] = set()
         self._both: dict[KAddr, KAddr] = {}  # code that calls the tracer, then the stub
@@ -54,14 +55,17 @@ class FtraceSites:
 
         Kernel: ftrace_modify_all_code()
         """
-        self._patcher.begin()
-        try:
-            self._traced.update(add)
-            self._traced.difference_update(remove)
-            for addr in (*add, *remove):
-                self._write(addr)
-        finally:
-            self._patcher.finish()
+        self._traced.update(add)
+        self._traced.difference_update(remove)
+        self._write_all((*add, *remove))
+
+    def enable(self, on: bool) -> None:
+        """Let all call what they should, or nothing.
+
+        Kernel: ftrace_startup_sysctl(), ftrace_shutdown_sysctl()
+        """
+        self._enabled = on
+        self._write_all(self._traced | set(self._stubs))
 
     def gone(self, addrs: Collection[KAddr]) -> None:
         """The text of traced functions is gone."""
@@ -71,11 +75,19 @@ class FtraceSites:
                 self._free_both(addr)
                 self._patcher.forget(addr)
 
+    def _write_all(self, addrs: Collection[KAddr]) -> None:
+        self._patcher.begin()
+        try:
+            for addr in addrs:
+                self._write(addr)
+        finally:
+            self._patcher.finish()
+
     def _write(self, addr: KAddr) -> None:
         """Kernel: ftrace_make_call(), ftrace_make_nop()"""
         stub, traced = self._stubs.get(addr), addr in self._traced
         self._free_both(addr)
-        if stub is None and not traced:
+        if not self._enabled or (stub is None and not traced):
             self._patcher.unpatch(addr)
             return
         target = stub

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files about calls of functions: the profiler, kernel.ftrace_enabled, event dirs."""
+
+import errno
+import os
+
+import pytest
+
+from engine.errors import KernelError
+from kpfs.kernel import Caller
+from kpfs.tree import build
+from kpfs.vfs import Vfs
+
+pytestmark = pytest.mark.guest
+ME = Caller(4711, 0, 0)
+
+
+class Files:
+    """Reads and writes files of a whole kernel, as one task."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.vfs = Vfs(kernel, build(kernel))
+
+    def read(self, path):
+        opened = self.vfs.open(ME, path, os.O_RDONLY)
+        data, more = b"", b"x"
+        while more:
+            more = self.vfs.read(ME, opened, 4096, len(data))
+            data += more
+        self.vfs.release(opened)
+        return data.decode()
+
+    def write(self, path, text):
+        opened = self.vfs.open(ME, path, os.O_WRONLY)
+        try:
+            self.vfs.write(ME, opened, text.encode(), 0)
+        finally:
+            self.vfs.release(opened)
+
+    def getppid(self, times):
+        with self.kernel.lock:
+            for _ in range(times):
+                self.kernel.syscall(self.kernel.task(ME), "getppid")
+
+    def profile(self, function):
+        """Its calls on all CPUs."""
+        text = "".join(self.read(f"/tracing/trace_stat/function{n}") for n in (0, 1))
+        lines = [line.split() for line in text.splitlines()]
+        return sum(int(hit) for name, hit in lines if name == function)
+
+
+@pytest.fixture
+def files(kernel):
+    return Files(kernel)
+
+
+GETPPID = "__do_sys_getppid"
+
+
+def test_calls_are_counted_while_the_profiler_is_on(files):
+    enabled = "/tracing/function_profile_enabled"
+    files.write("/tracing/set_ftrace_filter", f"{GETPPID}\n")
+    files.getppid(1)
+    files.write(enabled, "1\n")
+    files.getppid(5)
+    assert files.profile(GETPPID) == 5
+    files.write(enabled, "0\n")
+    files.getppid(2)
+    assert (files.profile(GETPPID), files.read(enabled)) == (5, "0\n")
+    files.write(enabled, "2\n")  # any number but 0, and from 0 again
+    files.getppid(3)
+    assert (files.profile(GETPPID), files.read(enabled)) == (3, "1\n")
+
+
+def test_what_is_counted_follows_the_filter(files):
+    files.write("/tracing/function_profile_enabled", "1")
+    files.getppid(4)
+    before = files.profile("vfs_open")
+    assert before > 0
+    files.write("/tracing/set_ftrace_filter", f"{GETPPID}\n")
+    files.getppid(2)
+    assert files.profile(GETPPID) == 6
+    after = files.profile("vfs_open")
+    assert files.profile("vfs_open") == after
+
+
+def test_a_profile_begins_with_what_was_called_most(files):
+    files.write("/tracing/function_profile_enabled", "1")
+    files.getppid(9)
+    files.write("/tracing/function_profile_enabled", "0")
+    for cpu in (0, 1):
+        header, rule, *lines = files.read(
+            f"/tracing/trace_stat/function{cpu}"
+        ).splitlines()
+        assert header == "  Function                               Hit"
+        assert rule == "  --------                               ---"
+        counts = [int(line[32:]) for line in lines]
+        assert counts == sorted(counts, reverse=True)
+
+
+def test_ftrace_enabled_stops_tracer_and_probes(files):
+    def hits():
+        return int(files.read("/tracing/kprobe_profile").split()[1])
+
+    files.write("/tracing/kprobe_events", f"p:e {GETPPID}\n")
+    files.write("/tracing/events/kprobes/e/enable", "1")
+    files.getppid(2)
+    assert hits() == 2
+    text = files.read(f"/machine/text/{GETPPID}")
+    files.write("/sys/kernel/ftrace_enabled", "0")
+    files.write("/tracing/function_profile_enabled", "1")
+    files.getppid(3)
+    assert (hits(), files.profile(GETPPID)) == (2, 0)
+    assert "[FTRACE]" in files.read("/kprobes/list")
+    assert "call" not in files.read(f"/machine/text/{GETPPID}").splitlines()[1]
+    files.write("/sys/kernel/ftrace_enabled", "7\n")
+    assert files.read("/sys/kernel/ftrace_enabled") == "7\n"
+    files.getppid(4)
+    assert (hits(), files.profile(GETPPID)) == (6, 4)
+    files.write("/tracing/function_profile_enabled", "0")
+    assert files.read(f"/machine/text/{GETPPID}") == text
+
+
+def test_ftrace_enabled_is_a_number(files):
+    for text in ("on", "0x1g", "4294967296"):
+        with pytest.raises(KernelError) as info:
+            files.write("/sys/kernel/ftrace_enabled", text)
+        assert info.value.errno == errno.EINVAL
+    assert files.read("/sys/kernel/ftrace_enabled") == "1\n"
+
+
+def test_a_new_event_has_its_directory_made_in_the_guest(files):
+    events = "/tracing/kprobe_events"
+    files.write(events, "p:dirs tracefs_create_dir name=+0(%di):string\n")
+    files.write(events, "p:gone tracefs_remove\n")
+    files.write("/tracing/events/kprobes/enable", "1")
+    files.write(events, "p:mine/other vfs_read\n-:mine/other\n")
+    trace = files.read("/tracing/trace")
+    made = [line.split("name=")[1] for line in trace.splitlines() if "name=" in line]
+    assert made == ['"mine"', '"other"']
+    assert trace.count(" gone: ") == 2
