@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, ClassVar, TypeVar
 
+from engine.heap import Heap
 from engine.ktypes import KAddr
 from engine.machine import Machine
 
@@ -28,6 +29,7 @@ HANDLER_DISABLED = 1
 EVENT_RECORD = 1
 EVENT_RETURN = 2
 EVENT_SYSCALL = 4
+EVENT_SIMPLE = 1 << 63
 TRIGGER_POST = 1
 FILE_RECORD, FILE_TRIGGER_COND = 1, 2
 ARRAY_STACKTRACE, ARRAY_FUNC_STACKTRACE = 1, 2
@@ -41,7 +43,6 @@ NR_CMDLINES = 1024  # at first; a power of two
 CMDLINE = Struct("<Q16s")
 # struct kp_rethook_node: next, rethook, ret_addr, frame, task, func, rp; then its data
 NODE = Struct("<7Q")
-CHUNK_SIZE = 0x10000  # bytes got from the machine at a time
 
 CONFIG = Struct("<8I3QI4x")  # struct kp_config
 CONFIG_CLOCK = 32  # offset of its field clock
@@ -92,7 +93,6 @@ class KpSite(Record):
     flags = _word(2)
     first = _word(3, "the newest kp_handler")
     hits = _word(4, "entered, missed ones too")
-    lite = _word(5, "kp_event or kp_rethook of its one handler, for the short way")
     id = _word(6)
 
 
@@ -117,18 +117,49 @@ class KpHandler(Record):
     user_fault = _word(14)
 
 
+def _condition(n: int, doc: str = "") -> Any:
+    """A word of a kp_event by which its records are simple or not."""
+    word = _word(n)
+
+    def put(record: KpEvent, value: int) -> None:
+        word.fset(record, value)
+        record.judge()
+
+    return property(word.fget, put, doc=doc)
+
+
 class KpEvent(Record):
     """struct kp_event"""
 
     __slots__ = ()
     SIZE = 64
-    flags = _word(0)
+    flags = _condition(0)
     type = _word(1)
-    nhit = _word(2)
-    size = _word(3)
-    prog = _word(4)
-    filter = _word(5)
-    files = _word(6, "kp_file, where flags and filter do not say all")
+    _nhit = _word(2)
+    size = _condition(3)
+    prog = _condition(4)
+    filter = _condition(5)
+    files = _condition(6, "kp_file, where flags and filter do not say all")
+
+    @property
+    def nhit(self) -> int:
+        count: int = self._nhit & ~EVENT_SIMPLE
+        return count
+
+    @nhit.setter
+    def nhit(self, value: int) -> None:
+        self._nhit = value
+        self.judge()
+
+    def judge(self) -> None:
+        """Say whether lite.S may write the records."""
+        flags = self.flags
+        size = 24 if flags & EVENT_RETURN else 16
+        simple = flags & EVENT_RECORD and self.size == size
+        if simple and not (self.prog | self.filter | self.files):
+            self._nhit |= EVENT_SIMPLE
+        else:
+            self._nhit &= ~EVENT_SIMPLE
 
 
 class KpTrigger(Record):
@@ -184,10 +215,12 @@ class KpRethook(Record):
     flags = _word(5)
     kp = _word(6)
     id = _word(7)
-    inuse = _word(8)
+    event = _word(8, "kp_event that a return is for and no one else; else kp_no_event")
     site = _word(9)
     user_entry = _word(10)
     user_ret = _word(11)
+    long_way = _word(12, "an entry is not simple")
+    maxactive = _word(13)
 
 
 class KpCpu(Record):
@@ -223,58 +256,6 @@ JPROBE_SIZE_AT, JPROBE_LENGTH = 168, 240
 _R = TypeVar("_R", bound=Record)
 
 
-class Heap:
-    """Guest data memory in blocks of a power of two; freed blocks are used again.
-
-    Context: control.
-    """
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self._free: dict[int, list[KAddr]] = {}
-        self._chunks: list[tuple[int, int, memoryview, memoryview]] = []
-        self._fill = (0, 0)  # unused rest of the newest chunk
-        # block -> the chunk it lies in
-        self._chunk_of: dict[int, tuple[int, int, memoryview, memoryview]] = {}
-
-    def alloc(self, size: int) -> KAddr:
-        """A zeroed block of at least size bytes, aligned to 64."""
-        size = self._class(size)
-        free = self._free.get(size)
-        if free:
-            addr = free.pop()
-            self.view(addr, size)[:] = bytes(size)
-            return addr
-        start, end = self._fill
-        if start + size > end:
-            room = max(CHUNK_SIZE, size)
-            start = self.machine.alloc_data(room)
-            end = start + room
-            view = self.machine.view(start, room)
-            self._chunks.append((start, end, view, view.cast("B").cast("Q")))
-        self._fill = (start + size, end)
-        self._chunk_of[start] = self._chunks[-1]
-        return KAddr(start)
-
-    def free(self, addr: KAddr, size: int) -> None:
-        """size: as it was given to alloc()."""
-        self._free.setdefault(self._class(size), []).append(addr)
-
-    def view(self, addr: KAddr, size: int) -> memoryview:
-        """The bytes of a block."""
-        start, _, view, _ = self._chunk_of[addr]
-        return view[addr - start : addr - start + size]
-
-    def words(self, addr: KAddr) -> tuple[memoryview, int]:
-        """(64-bit words of the chunk around a block, index of the block's first)."""
-        start, _, _, words = self._chunk_of[addr]
-        return words, (addr - start) // 8
-
-    @staticmethod
-    def _class(size: int) -> int:
-        return max(64, 1 << (size - 1).bit_length())
-
-
 class Runtime:
     """The engine's guest code and its memory.
 
@@ -306,6 +287,7 @@ class Runtime:
         self._cpus_at = cpus
         self.nr_cmdlines = 0
         self._cmdlines_at = KAddr(0)
+        self.config_changed: Callable[[], None] = lambda: None
         self._alloc_cmdlines(NR_CMDLINES)
         # instruction of ours that may fault -> where to go on then
         self.extable = dict(self._read_extable())
@@ -330,6 +312,7 @@ class Runtime:
         """
         old, size = self._cmdlines_at, CMDLINE.size * self.nr_cmdlines
         self._alloc_cmdlines(1 << (count - 1).bit_length())
+        self.config_changed()
         self.heap.free(old, size)
 
     def _apply_fixups(self, config: bytes) -> None:
@@ -407,20 +390,32 @@ class Runtime:
             words[base + i * size // 8] = 0 if last else nodes + (i + 1) * size
             words[base + i * size // 8 + 1] = rh.addr
         rh.free = nodes
+        rh.maxactive = maxactive
+        rh.event = self.symbols["kp_no_event"]
         return rh, nodes
 
     def free_rethook(self, rh: KpRethook, nodes: KAddr, size: int) -> None:
         """Its memory is used again when no node is in use; size: of all nodes."""
         rh.flags |= RETHOOK_DISABLED
+        rh.long_way = 1
+        rh.event = self.symbols["kp_no_event"]
         self._dying.append((rh, nodes, size))
         self.after_quiescence(self._reap)
 
     def _reap(self) -> None:
-        for entry in [e for e in self._dying if not e[0].inuse]:
+        for entry in [e for e in self._dying if not self.inuse(e[0])]:
             self._dying.remove(entry)
             rh, nodes, size = entry
             self.heap.free(nodes, size)
             self.free(rh)
+
+    def inuse(self, rh: KpRethook) -> int:
+        """Its nodes that are not on the free list."""
+        count, node = int(rh.maxactive), int(rh.free)
+        while node:
+            count -= 1
+            node = self.machine.read_u64(node)
+        return count
 
     def flush_task(self, task: KAddr) -> None:
         """Take back the nodes of a task that is gone.
@@ -436,7 +431,6 @@ class Runtime:
             rh = m.read_u64(node + 8)
             m.write_u64(node, m.read_u64(rh))
             m.write_u64(rh, node)
-            m.write_u64(rh + 64, m.read_u64(rh + 64) - 1)
             node = following
 
     # ---- what handlers leave behind

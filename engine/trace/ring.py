@@ -34,9 +34,9 @@ MAX_SMALL_DATA = 112
 # struct kp_ring: offsets of its 64-bit words
 _PAGES, _NR_PAGES, _HEAD, _READ, _TAIL, _LAST_TS = 0, 8, 16, 24, 32, 40
 _ENTRIES, _OVERRUN, _CONSUMED, _BYTES, _ON, _OVERWRITE, _DROPPED = range(48, 104, 8)
-_SCRATCH, _COUNTER, _QUANTUM = 104, 112, 120
+_SCRATCH, _COUNTER, _QUANTUM, _PLACE = 104, 112, 120, 128
 RING_ON, RING_SLOW_CLOCK = 1, 2
-_PAGE_ENTRIES = 128
+_PAGE_ENTRIES = 136
 
 
 # An entry: its time, the CPU, where its data begin and where they end in the pages
@@ -116,6 +116,26 @@ class CpuRing:
     def _set_page_entries(self, page: int, value: int) -> None:
         _U32.pack_into(self._ring, _PAGE_ENTRIES + 4 * page, value)
 
+    def _settle(self) -> None:
+        """Count what guest code has written the short way; the next hit goes the long.
+
+        Before anything else is read or changed.  Context: either.
+        """
+        place = self._get(_PLACE)
+        if not place:
+            return
+        self._set(_PLACE, 0)
+        count = place >> 32
+        if count:
+            page = self._get(_TAIL)
+            data = self._get(_PAGES) + page * PAGE_SIZE + BUF_PAGE_HDR_SIZE
+            commit = place - data & 0xFFFF_FFFF
+            size = commit - self._words[page * PAGE_WORDS + 2]
+            _U64.pack_into(self.pages, page * PAGE_SIZE + 8, commit)
+            self._set_page_entries(page, self._page_entries(page) + count)
+            self._set(_BYTES, self._get(_BYTES) + size)
+            self._set(_ENTRIES, self._get(_ENTRIES) + count)
+
     @property
     def nr_pages(self) -> int:
         return self._get(_NR_PAGES)
@@ -123,6 +143,7 @@ class CpuRing:
     @property
     def entries(self) -> int:
         """Unread entries.  Kernel: ring_buffer_entries_cpu()."""
+        self._settle()
         return self._get(_ENTRIES) - self._get(_OVERRUN) - self._get(_CONSUMED)
 
     @property
@@ -131,6 +152,7 @@ class CpuRing:
         return self._get(_OVERRUN)
 
     def set_on(self, on: bool, slow_clock: bool = False) -> None:
+        self._settle()
         self._set(_ON, on and (RING_ON | (RING_SLOW_CLOCK if slow_clock else 0)))
 
     def set_quantum(self, quantum: int) -> None:
@@ -174,6 +196,7 @@ class CpuRing:
 
     def reset(self) -> None:
         """Forget all entries.  Kernel: ring_buffer_reset_cpu()."""
+        self._settle()
         for page in range(self.nr_pages):
             _PAGE_HDR.pack_into(self.pages, page * PAGE_SIZE, 0, 0)
             self._set_page_entries(page, 0)
@@ -189,6 +212,7 @@ class CpuRing:
 
         Kernel: ring_buffer_resize().
         """
+        self._settle()
         old = self.nr_pages
         if nr_pages == old:
             return
@@ -233,6 +257,7 @@ class CpuRing:
         """
         if not self._get(_ON):
             return False
+        self._settle()
         data += bytes(-len(data) % 4)
         ts, head = max(self.now(), self._get(_LAST_TS)), b""
         need = len(data) + (4 if len(data) <= MAX_SMALL_DATA else 8)
@@ -359,6 +384,7 @@ class CpuRing:
 
         Kernel: ring_buffer_consume()
         """
+        self._settle()
         ts, _, start, end = last
         page, head, nr_pages = start // PAGE_SIZE, self._get(_HEAD), self.nr_pages
         gone, left = -self._get(_READ), count

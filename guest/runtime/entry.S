@@ -7,9 +7,6 @@
  * begins with [ss or return address][site], and the words below make it a struct pt_regs.
  * On the way out the word of ss takes the address to go on at, and that of sp the flags:
  * the registers are popped, then popfq and ret leave nothing clobbered.
- *
- * First only the registers that C functions change are saved, in their places, and the
- * short way of lite.c may be tried; if it declines, the rest of struct pt_regs is added.
  */
 #include "runtime.h"
 
@@ -20,9 +17,10 @@ kp_fixups:	/* this file is the first to be linked */
 	.text
 
 	/* Below ss and sp. The flags are saved before anything changes them. */
-	.macro SAVE_LITE
+	.macro SAVE
 	pushfq
-	leaq	PT_ORIG_AX-PT_FLAGS(%rsp), %rsp
+	pushq	$KP_CS
+	leaq	PT_ORIG_AX-PT_CS(%rsp), %rsp
 	pushq	%rdi
 	pushq	%rsi
 	pushq	%rdx
@@ -32,10 +30,6 @@ kp_fixups:	/* this file is the first to be linked */
 	pushq	%r9
 	pushq	%r10
 	pushq	%r11
-	cld
-	.endm
-
-	.macro SAVE_REST
 	pushq	%rbx
 	pushq	%rbp
 	pushq	%r12
@@ -43,19 +37,16 @@ kp_fixups:	/* this file is the first to be linked */
 	pushq	%r14
 	pushq	%r15
 	movq	$-1, PT_ORIG_AX(%rsp)
-	movq	$KP_CS, PT_CS(%rsp)
+	cld
 	.endm
 
-	.macro RESTORE_REST
+	.macro RESTORE
 	popq	%r15
 	popq	%r14
 	popq	%r13
 	popq	%r12
 	popq	%rbp
 	popq	%rbx
-	.endm
-
-	.macro RESTORE_LITE
 	popq	%r11
 	popq	%r10
 	popq	%r9
@@ -67,24 +58,15 @@ kp_fixups:	/* this file is the first to be linked */
 	popq	%rdi
 	.endm
 
-	/* kp_enter(site, regs, kind); lite(site, flags, sp) before it */
-	.macro ENTRY name kind lite=none
+	/* kp_enter(site, regs, kind) */
+	.macro ENTRY name kind
 	.globl	\name
 	.type	\name, @function
 \name:
-	SAVE_LITE
-	.ifnc	\lite, none
-	movq	PT_SP-PT_R11(%rsp), %rdi
-	movq	PT_FLAGS-PT_R11(%rsp), %rsi
-	leaq	PT_SIZE-PT_R11(%rsp), %rdx
-	call	\lite
-	testq	%rax, %rax
-	jnz	kp_leave_lite
-	.endif
+	SAVE
 	.if	\kind == KP_INT3
 	cli	/* as behind an interrupt gate */
 	.endif
-	SAVE_REST
 	movq	PT_SP(%rsp), %rdi
 	leaq	PT_SIZE(%rsp), %rax
 	movq	%rax, PT_SP(%rsp)
@@ -99,23 +81,6 @@ kp_fixups:	/* this file is the first to be linked */
 	ENTRY kp_entry_int3 KP_INT3
 	ENTRY kp_entry_ftrace KP_FTRACE
 	ENTRY kp_entry_opt KP_OPT
-	ENTRY kp_entry_int3_event KP_INT3 kp_lite_event_int3
-	ENTRY kp_entry_ftrace_event KP_FTRACE kp_lite_event
-	ENTRY kp_entry_opt_event KP_OPT kp_lite_event
-	ENTRY kp_entry_int3_kret KP_INT3 kp_lite_kret_int3
-	ENTRY kp_entry_ftrace_kret KP_FTRACE kp_lite_kret
-	ENTRY kp_entry_opt_kret KP_OPT kp_lite_kret
-
-	.type	kp_leave_lite, @function
-kp_leave_lite:
-	movq	PT_FLAGS-PT_R11(%rsp), %rcx
-	movq	%rax, PT_SS-PT_R11(%rsp)
-	movq	%rcx, PT_SP-PT_R11(%rsp)
-	RESTORE_LITE
-	leaq	PT_SP-PT_ORIG_AX(%rsp), %rsp
-	popfq
-	ret
-	.size	kp_leave_lite, . - kp_leave_lite
 
 	/* The trap that brought us here has its ip in mail[2]: kp_break(), kp_fault(). */
 	.irp	name, break, fault
@@ -124,9 +89,8 @@ kp_leave_lite:
 kp_\name\()_entry:
 	pushq	$KP_SS
 	pushq	$0
-	SAVE_LITE
+	SAVE
 	cli
-	SAVE_REST
 	leaq	PT_SIZE(%rsp), %rax
 	movq	%rax, PT_SP(%rsp)
 	movq	%rsp, %rdi
@@ -176,9 +140,8 @@ kp_jprobe_trap:
 kp_post_entry:
 	pushq	$KP_SS
 	pushq	$0
-	SAVE_LITE
+	SAVE
 	cli
-	SAVE_REST
 	leaq	PT_SIZE(%rsp), %rax
 	movq	%rax, PT_SP(%rsp)
 	movq	%rsp, %rdi
@@ -194,8 +157,7 @@ kp_leave:
 	movq	PT_FLAGS(%rsp), %rdx
 	movq	%rdx, PT_SP(%rsp)
 	movq	%rax, PT_SS(%rsp)
-	RESTORE_REST
-	RESTORE_LITE
+	RESTORE
 	leaq	PT_SP-PT_ORIG_AX(%rsp), %rsp
 	popfq
 	ret
@@ -203,37 +165,23 @@ kp_leave:
 	movq	%rax, PT_IP(%rsp)
 	movq	$KP_CS, PT_CS(%rsp)
 	movq	$KP_SS, PT_SS(%rsp)
-	RESTORE_REST
-	RESTORE_LITE
+	RESTORE
 	leaq	PT_IP-PT_ORIG_AX(%rsp), %rsp
 	iretq
 	.size	kp_leave, . - kp_leave
 
 	/*
-	 * A probed function returns here. The word that held its return address takes
-	 * the trampoline's own address, so that a stack trace made by a handler finds it
-	 * behind struct pt_regs, and then the address to go on at.
+	 * Where a probed function returns to, the long way. The word that held its return
+	 * address takes the trampoline's own address, so that a stack trace made by a handler
+	 * finds it behind struct pt_regs, and then the address to go on at.
 	 */
-	.globl	kp_ret_trampoline
-	.type	kp_ret_trampoline, @function
-kp_ret_trampoline:
+	.globl	kp_ret_long
+	.type	kp_ret_long, @function
+kp_ret_long:
 	pushq	$kp_ret_trampoline
 	pushq	$KP_SS
 	pushq	$0
-	SAVE_LITE
-	leaq	PT_SIZE-PT_R11(%rsp), %rdi
-	movq	PT_FLAGS-PT_R11(%rsp), %rsi
-	call	kp_lite_return
-	testq	%rax, %rax
-	jz	1f
-	movq	PT_FLAGS-PT_R11(%rsp), %rcx
-	movq	%rax, PT_SIZE-PT_R11(%rsp)
-	movq	%rcx, PT_SS-PT_R11(%rsp)
-	RESTORE_LITE
-	leaq	PT_SS-PT_ORIG_AX(%rsp), %rsp
-	popfq
-	ret
-1:	SAVE_REST
+	SAVE
 	leaq	PT_SIZE+8(%rsp), %rax
 	movq	%rax, PT_SP(%rsp)
 	movq	%rsp, %rdi
@@ -241,11 +189,10 @@ kp_ret_trampoline:
 	movq	%rax, PT_SIZE(%rsp)
 	movq	PT_FLAGS(%rsp), %rax
 	movq	%rax, PT_SS(%rsp)
-	RESTORE_REST
-	RESTORE_LITE
+	RESTORE
 	leaq	PT_SS-PT_ORIG_AX(%rsp), %rsp
 	popfq
 	ret
-	.size	kp_ret_trampoline, . - kp_ret_trampoline
+	.size	kp_ret_long, . - kp_ret_long
 
 	.section .note.GNU-stack, "", @progbits

@@ -3,6 +3,22 @@
 #include "fetch.h"
 #include "record.h"
 
+/* What lite.S has written since the last time is counted; the next record is not its. */
+static void settle(struct kp_ring *r)
+{
+	struct kp_page *page = (struct kp_page *)r->pages + r->tail;
+	u64 commit = (u32)((u32)r->place - (u32)(u64)page->data);
+	u64 count = r->place >> 32;
+
+	if (count) {
+		r->page_entries[r->tail] += count;
+		r->entries += count;
+		r->bytes += commit - page->commit;
+		page->commit = commit;
+	}
+	r->place = 0;
+}
+
 /* Make the page after the tail the new tail; 0: the buffer is full and keeps the oldest. */
 static struct kp_page *next_page(struct kp_ring *r)
 {
@@ -47,6 +63,7 @@ void *kp_ring_place(struct kp_ring *r, u64 size)
 
 	if (!r || !r->on || need > KP_PAGE_DATA)
 		return 0;
+	settle(r);
 	page = (struct kp_page *)r->pages + r->tail;
 	ts = ring_clock(r);
 	delta = ts - r->last_ts;
@@ -77,7 +94,12 @@ void *kp_ring_place(struct kp_ring *r, u64 size)
 	}
 	need += extend;
 	page->commit += need;
-	kp_commit(r, r->tail, need, ts);
+	r->page_entries[r->tail]++;
+	r->bytes += need;
+	r->entries++;
+	r->last_ts = ts;
+	if (r->on == 1)
+		r->place = (u32)(u64)(page->data + page->commit);
 	return p;
 }
 

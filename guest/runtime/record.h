@@ -31,17 +31,6 @@
 #define ENTRY_HEAD(type, ctx, pid) \
 	((u64)(pid) << 32 | ((u64)(ctx) & 0xff) << 24 | ((u64)(ctx) & 0xff0000) | (u64)(u16)(type))
 
-struct kp_page *kp_next_page(struct kp_ring *r);
-
-/* A record's place is taken: count it. */
-static inline __attribute__((always_inline)) void kp_commit(struct kp_ring *r, u64 tail, u64 need, u64 ts)
-{
-	r->page_entries[tail]++;
-	r->bytes += need;
-	r->entries++;
-	r->last_ts = ts;
-}
-
 /* Kernel: tracing_record_cmdline() */
 static inline void kp_save_cmdline(u64 task, u32 pid)
 {

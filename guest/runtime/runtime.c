@@ -11,6 +11,38 @@ long kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs);
 
 struct kp_config kp_config;
 
+#define SAME(offset, type, member) \
+	_Static_assert(offset == __builtin_offsetof(struct type, member), #member)
+SAME(KPC_GS_CURRENT, kp_config, gs_current);
+SAME(KPC_GS_CPU, kp_config, gs_cpu);
+SAME(KPC_GS_PREEMPT, kp_config, gs_preempt);
+SAME(KPC_GS_RESCHED, kp_config, gs_resched);
+SAME(KPC_TASK_PID, kp_config, task_pid);
+SAME(KPC_TASK_COMM, kp_config, task_comm);
+SAME(KPC_TASK_RETHOOKS, kp_config, task_rethooks);
+SAME(KPC_CLOCK_STEP, kp_config, clock_step);
+SAME(KPC_CLOCK, kp_config, clock);
+SAME(KPC_CPUS, kp_config, cpus);
+SAME(KPC_CMDLINES, kp_config, cmdlines);
+SAME(KPC_CMDLINE_MASK, kp_config, cmdline_mask);
+SAME(SITE_HITS, kp_site, hits);
+SAME(EVENT_TYPE, kp_event, type);
+SAME(EVENT_NHIT, kp_event, nhit);
+SAME(RETHOOK_FREE, kp_rethook, free);
+SAME(RETHOOK_EVENT, kp_rethook, event);
+SAME(RETHOOK_SITE, kp_rethook, site);
+SAME(RETHOOK_LONG, kp_rethook, long_way);
+SAME(NODE_RETHOOK, kp_rethook_node, rethook);
+SAME(NODE_RET_ADDR, kp_rethook_node, ret_addr);
+SAME(NODE_FRAME, kp_rethook_node, frame);
+SAME(NODE_TASK, kp_rethook_node, task);
+SAME(NODE_FUNC, kp_rethook_node, func);
+SAME(CPU_CURRENT, kp_cpu, current_kprobe);
+SAME(CPU_STATUS, kp_cpu, status);
+SAME(CPU_RING, kp_cpu, ring);
+SAME(RING_LAST_TS, kp_ring, last_ts);
+SAME(RING_PLACE, kp_ring, place);
+
 static void reset_current(struct kp_cpu *c)
 {
 	c->current_kprobe = 0;
@@ -316,7 +348,6 @@ static void recycle(struct kp_rethook_node *node)
 
 	node->next = rh->free;
 	rh->free = (u64)node;
-	rh->inuse--;
 }
 
 /* pre_handler at the entry of a function with a return probe. */
@@ -333,7 +364,6 @@ long kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
 		return 0;
 	}
 	rh->free = node->next;
-	rh->inuse++;
 	node->task = kp_current();
 	node->func = regs->ip - 1;
 	node->ret_addr = 0;

@@ -16,7 +16,6 @@
 #define HC_STACK 0x32      /* mail: ip, sp, bp; mail_ret: addresses written to stack of struct kp_cpu */
 
 /* x86-64's struct pt_regs: 21 words from low to high addresses. */
-#define PT_R11 48 /* below it those that a C function preserves */
 #define PT_ORIG_AX 120
 #define PT_IP 128
 #define PT_CS 136
@@ -31,6 +30,53 @@
 #define KP_INT3 0
 #define KP_FTRACE 1
 #define KP_OPT 2 /* by jump: a changed ip and the return value are ignored */
+
+/*
+ * What lite.S leaves to engine/arch/x86/lite.py: an operand that begins with LITE_BASE is
+ * to have in its place the address of the site, what the site's handler is for (struct
+ * kp_event, struct kp_rethook), the probed address, the distance to where to go on at; a
+ * distance within the runtime is another one where the copy is.
+ */
+#define LITE_BASE 0x12340000
+#define LITE_SITE 1
+#define LITE_DATA 2
+#define LITE_ADDR 3
+#define LITE_CONT 4
+#define LITE_REL 5
+
+/* Offsets in the structures below, for assembly; runtime.c checks them. */
+#define KPC_GS_CURRENT 0
+#define KPC_GS_CPU 4
+#define KPC_GS_PREEMPT 8
+#define KPC_GS_RESCHED 12
+#define KPC_TASK_PID 16
+#define KPC_TASK_COMM 20
+#define KPC_TASK_RETHOOKS 24
+#define KPC_CLOCK_STEP 28
+#define KPC_CLOCK 32
+#define KPC_CPUS 40
+#define KPC_CMDLINES 48
+#define KPC_CMDLINE_MASK 56
+#define SITE_HITS 32
+#define EVENT_TYPE 8
+#define EVENT_NHIT 16
+#define RETHOOK_FREE 0
+#define RETHOOK_EVENT 64
+#define RETHOOK_SITE 72
+#define RETHOOK_LONG 96
+#define NODE_RETHOOK 8
+#define NODE_RET_ADDR 16
+#define NODE_FRAME 24
+#define NODE_TASK 32
+#define NODE_FUNC 40
+#define CPU_CURRENT 0
+#define CPU_STATUS 8
+#define CPU_RING 72
+#define RING_LAST_TS 40
+#define RING_PLACE 128
+#define KP_HIT_SS 2
+#define KP_PAGE_SIZE 4096
+#define KP_PAGE_DATA 4080
 
 #ifndef __ASSEMBLER__
 typedef unsigned long u64;
@@ -69,9 +115,9 @@ struct kp_site {
 	u64 flags;
 	u64 first; /* struct kp_handler *, newest first */
 	u64 hits;  /* entered, missed ones too */
-	u64 lite;  /* of its one handler, where the short way is taken: kp_event or kp_rethook */
+	u64 pad0;
 	u64 id;    /* the engine's */
-	u64 pad;
+	u64 pad1;
 };
 
 /* One registered struct kprobe, 128 bytes. */
@@ -99,10 +145,11 @@ struct kp_handler {
 #define EVENT_RECORD 1UL /* write a record (the event is enabled for trace) */
 #define EVENT_RETURN 2UL /* record is {func, ret_ip}, else {ip} */
 #define EVENT_SYSCALL 4UL /* written with preemption disabled once more than the caller knows */
+#define EVENT_SIMPLE (1UL << 63) /* of nhit: EVENT_RECORD, and no prog, filter, files */
 struct kp_event {
 	u64 flags;
 	u64 type;   /* common_type */
-	u64 nhit;
+	u64 nhit;   /* and EVENT_SIMPLE */
 	u64 size;   /* bytes of the record's fixed part, common header included */
 	u64 prog;   /* fetch instructions, 0: none */
 	u64 filter; /* filter program, 0: none */
@@ -168,11 +215,13 @@ struct kp_rethook {
 	u64 flags;
 	u64 kp;       /* a module's struct kretprobe, 0 if none */
 	u64 id;
-	u64 inuse;    /* nodes that are not on the free list */
+	u64 event;    /* the kp_event that a return is for and no one else; else kp_no_event */
 	u64 site;     /* struct kp_site * of the last hit: current_kprobe of the handler */
 	u64 user_entry; /* kp_module_entry and kp_module_return call these as fn(node, regs) */
 	u64 user_ret;
-	u64 pad[4];
+	u64 long_way; /* an entry is not simple: there are flags or an entry_fn */
+	u64 maxactive; /* nodes in all */
+	u64 pad[2];
 };
 struct kp_rethook_node {
 	u64 next;     /* in the task's list, or in the free list */
@@ -204,7 +253,6 @@ struct kp_jprobe {
 /* Per CPU, 256 bytes. */
 #define KP_IDLE 0UL
 #define KP_HIT_ACTIVE 1UL /* Linux's names and values */
-#define KP_HIT_SS 2UL
 #define KP_REENTER 4UL
 #define KP_HIT_SSDONE 8UL
 struct kp_cpu {
@@ -233,9 +281,11 @@ struct kp_cpu {
  * then data; 29 padding; 30 time extend (u32: delta >> 27).
  * Data: u16 type, u8 flags, u8 preempt_count, s32 pid, then the event's fields.
  * What does not fit on a page starts the next one; there is no padding entry.
+ *
+ * place is the one word that lite.S has for its records on the tail page: their number << 32
+ * | the low half of the address where the next one goes, which is not the page's first.
+ * Whoever else looks at the ring adds that to tail page, entries and bytes and clears it.
  */
-#define KP_PAGE_SIZE 4096
-#define KP_PAGE_DATA 4080
 struct kp_page {
 	u64 time_stamp;
 	u64 commit;
@@ -259,6 +309,7 @@ struct kp_ring {
 	u64 scratch;   /* KP_PAGE_SIZE bytes where a record is made that may not be wanted */
 	u64 counter;   /* with RING_SLOW_CLOCK: address of a word counted up with each record, or */
 	u64 quantum;   /* if not 0, what the usual clock's time is divided by */
+	u64 place;     /* lite.S puts records here, 0: it does not */
 	u32 page_entries[]; /* unread entries on each page */
 };
 

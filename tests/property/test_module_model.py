@@ -52,7 +52,7 @@ class Model(RuleBasedStateMachine):
             self.settle()
             assert self.box.list() == []
             arch = self.box.kernel.state.arch
-            for cache in (arch.insn_slots, arch.stub_slots, arch.opt.optinsn_slots):
+            for cache in (arch.insn_slots, arch.stubs.slots, arch.opt.optinsn_slots):
                 assert cache.nr_used == 0
             if self.loaded:
                 self.check_text()

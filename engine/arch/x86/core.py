@@ -19,13 +19,13 @@ from engine.arch.x86.listing import text_listing
 from engine.arch.x86.opt import OptProbes
 from engine.arch.x86.regs import (
     ARGUMENTS,
-    KERNEL_DS,
     NAMES,
     LivePtRegs,
     regs_get_kernel_argument,
 )
 from engine.arch.x86.rethook import Rethooks
-from engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
+from engine.arch.x86.stub import Stubs
+from engine.arch.x86.text_patching import TextPatcher, jmp
 from engine.errors import KernelError, MemoryFault
 from engine.kprobe import Kprobe, KprobeFlag, OptimizedKprobe
 from engine.ktypes import KAddr
@@ -45,16 +45,15 @@ from engine.runtime import (
 )
 from engine.slots import KprobeInsnCache
 
-STUB_SIZE = 16
 _OFF = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
-NO_RESCHED_WORD = 0xFFFF_FFFF
 
 
 class Ainsn:
     """What belongs to one probed address.  Kernel: struct arch_specific_insn."""
 
     __slots__ = (
-        "boostable", "entry", "hit", "insn", "kind", "removed", "site", "slot", "stub",
+        "boostable", "data", "entry", "hit", "insn", "kind", "removed", "site", "slot",
+        "stub",
     )  # fmt: skip
 
     def __init__(self, site: KpSite) -> None:
@@ -63,7 +62,8 @@ class Ainsn:
         self.kind = Emulation.NONE
         self.slot: KAddr | None = None
         self.stub: KAddr | None = None
-        self.entry = ""  # end of the name of the runtime's entry for it
+        self.entry = ""  # end of the name of the lite code for it; "": none
+        self.data = 0  # what that code is for: kp_event or kp_rethook
         self.boostable = False
         self.hit: Hit | None = None
         self.removed = False
@@ -87,6 +87,7 @@ class X86:
 
     runtime: Runtime
     path: HitPath
+    stubs: Stubs
     opt: OptProbes
     rethooks: Rethooks
     ftrace: FtraceSites
@@ -96,7 +97,6 @@ class X86:
         self.patcher = TextPatcher(machine)
         self.text = checks.MachineText(machine, self.patcher.original)
         self.insn_slots = KprobeInsnCache(machine, KPROBE_SLOT_SIZE, "kprobe_insn_page")
-        self.stub_slots = KprobeInsnCache(machine, STUB_SIZE, "kprobe_stub_page")
         self.handlers: dict[KAddr, KpHandler] = {}
 
     def arch_init_kprobes(self, core: Core) -> None:
@@ -104,10 +104,12 @@ class X86:
         self.runtime = Runtime(self.machine)
         self.path = path = HitPath(self.machine, self.runtime)
         self.rethooks = Rethooks(self.runtime, path)
+        self.stubs = Stubs(self.machine, self.patcher, self.runtime)
+        self.runtime.config_changed = self._config_changed
         self.opt = OptProbes(self, core)
         self.ftrace = FtraceSites(self.machine, self.patcher, self.runtime)
         core.insn_caches += (
-            *(self.insn_slots, self.stub_slots, self.ftrace.slots),
+            *(self.insn_slots, self.stubs.slots, self.ftrace.slots),
             self.opt.optinsn_slots,
         )
         symbols = self.runtime.symbols
@@ -122,13 +124,6 @@ class X86:
             "pre": symbols["kp_py_handler"],
             "post": symbols["kp_py_post"],
         }
-        # fn of a handler -> end of the entry's name
-        self._short_ways = {
-            symbols["kp_event_handler"]: "_event",
-            self.pre_handler_kretprobe: "_kret",
-        }
-        if self.machine.runtime_config().gs_resched == NO_RESCHED_WORD:
-            self._short_ways = {}
         self.machine.on_breakpoint(path.kprobe_int3_handler)
         self.machine.on_fault(path.kprobe_fault_handler)
         for reason, handler in (
@@ -186,7 +181,7 @@ class X86:
         assert p.addr is not None
         ainsn = Ainsn(self._make_site(p))
         ainsn.site.cont = p.addr + len(NOP5)
-        self._make_stub(ainsn)
+        self.stubs.make(ainsn)
         p.opcode = NOP5
         p.ainsn = ainsn
         p.site = ainsn.site.addr
@@ -196,21 +191,14 @@ class X86:
         site.probe_addr = p.addr
         return site
 
-    def _make_stub(self, ainsn: Ainsn) -> None:
-        """The code that a guest handler's site is entered by: see entry.S."""
-        ainsn.stub = self.stub_slots.get_insn_slot()
-        self._write_stub(ainsn)
-
-    def _write_stub(self, ainsn: Ainsn) -> None:
-        stub = ainsn.stub
-        assert stub is not None
-        code = push_imm32(ainsn.site.addr)
-        kind = "ftrace"
-        if ainsn.insn is not None:
-            code = bytes((0x6A, KERNEL_DS)) + code  # push $KERNEL_DS
-            kind = "int3"
-        entry = self.runtime.symbols[f"kp_entry_{kind}{ainsn.entry}"]
-        self.patcher.poke(stub, code + jmp(stub + len(code), entry))
+    def _config_changed(self) -> None:
+        """Write the copies of what the runtime has changed in its own code."""
+        self.stubs.lite.read()
+        with self.patcher:
+            for p in self.core.kprobe_table.values():
+                if p.ainsn is not None and p.ainsn.entry:
+                    self.stubs.write(p.ainsn)
+                    self.opt.entry_changed(p)
 
     def _write_slot(self, ainsn: Ainsn, post_handler: bool) -> None:
         """The copy of the instruction and what follows it.
@@ -261,7 +249,7 @@ class X86:
         def done() -> None:
             self.runtime.free(ainsn.site)
             if ainsn.stub is not None:
-                self.stub_slots.free_insn_slot(ainsn.stub, dirty=False)
+                self.stubs.slots.free_insn_slot(ainsn.stub, dirty=False)
             if ainsn.slot is not None and ainsn.insn is not None:
                 path.slots.pop(ainsn.slot, None)
                 for end in (ainsn.slot + 1, ainsn.slot + ainsn.insn.length + 1):
@@ -283,10 +271,17 @@ class X86:
             following = record.addr
         site = ainsn.site
         site.first = following
-        self._set_entry(p, records)
         hit = ainsn.hit
-        if hit is None:
-            return
+        if hit is not None:
+            self._sync_hit(p, hit, probes, records)
+        if self.stubs.set_entry(ainsn, records):
+            self.opt.entry_changed(p)
+
+    def _sync_hit(
+        self, p: Kprobe, hit: Hit, probes: list[Kprobe], records: list[KpHandler]
+    ) -> None:
+        """What Python does at a breakpoint there."""
+        ainsn, site = p.ainsn, p.ainsn.site
         pres: list[Any] = []
         posts: list[Any] = []
         has_post = False
@@ -303,7 +298,7 @@ class X86:
         guest = not all(callable(f) for f, _ in (*pres, *posts))
         hit.guest_posts = guest and bool(posts)
         if guest and ainsn.stub is None:
-            self._make_stub(ainsn)
+            self.stubs.make(ainsn)
         hit.handlers = () if guest else tuple(pres)
         hit.posts = () if guest else tuple(posts)
         hit.records = tuple(records)
@@ -312,21 +307,6 @@ class X86:
         site.cont = hit.cont
         site.flags = SITE_SINGLESTEP if hit.step else 0
         self.path.hits[hit.addr + 1] = hit
-
-    def _set_entry(self, p: Kprobe, records: Sequence[KpHandler]) -> None:
-        """Choose the way into the runtime: for one handler there may be a short one."""
-        ainsn: Ainsn = p.ainsn
-        entry = ""
-        if len(records) == 1 and self._short_ways:
-            (record,) = records
-            if not record.flags and not record.post_fn:
-                entry = self._short_ways.get(record.fn, "")
-            ainsn.site.lite = record.data
-        if entry != ainsn.entry:
-            ainsn.entry = entry
-            if ainsn.stub is not None:
-                self._write_stub(ainsn)
-            self.opt.entry_changed(p)
 
     def _sync_handler(self, kp: Kprobe) -> KpHandler:
         """Make kp's kp_handler, if need be, say what kp says."""

@@ -19,6 +19,7 @@ from engine.machine import Machine
 
 JMP32_OPCODE = 0xE9
 CALL_OPCODE = 0xE8
+PAGE_MASK = 0xFFF
 BYTES_WIDTH = 3 * 11
 
 
@@ -39,7 +40,9 @@ class Listing:
         self.table = table
         self.names = {addr: name for name, addr in symbols.items()}
         self.dis = Disassembler()
-        self.extra: list[tuple[str, int, int]] = []  # (title, start, end)
+        self.extra: list[tuple[str, int]] = []  # (title, start)
+        # detour buffer -> (bytes of its stub, where the displaced instructions are)
+        self.stubs: dict[int, tuple[int, int]] = {}
 
     def name(self, addr: int) -> str:
         """Kernel: sprint_symbol() without size."""
@@ -96,27 +99,30 @@ class Listing:
         title = f"{self.name(addr)}"
         if opcode == INT3_INSN_OPCODE:
             note = f"breakpoint, was: {words}"
-            self.extra.append((f"slot of {title}", ainsn.slot, 16))
+            self.extra.append((f"slot of {title}", ainsn.slot))
         elif opcode == JMP32_OPCODE:
             note = f"jump, was: {words}"
-            self.extra.append((f"detour buffer of {title}", p.optinsn.buffer, 48))  # type: ignore[attr-defined]
+            optinsn = p.optinsn  # type: ignore[attr-defined]
+            self.extra.append((f"detour buffer of {title}", optinsn.buffer))
+            self.stubs[optinsn.buffer] = optinsn.stub, optinsn.displaced
         else:
             note = f"ftrace call, was: {words}"
-            self.extra.append((f"stub of {title}", ainsn.stub, 16))
+            self.extra.append((f"stub of {title}", ainsn.stub))
         return size, [self.line(addr, raw, text, note)]
 
-    def out_of_line(self, start: int, size: int) -> Iterator[str]:
-        """Code up to the jump or breakpoint that ends it."""
-        addr, end = start, start + size
-        jumps = 2 if size > 16 else 1  # a detour buffer has its stub's before
-        while addr < end:
-            insn = decode(self.machine.read(addr, min(MAX_INSN_SIZE, end - addr)), addr)
+    def out_of_line(self, start: int) -> Iterator[str]:
+        """Code up to the jump or breakpoint that ends it; of a detour buffer, all."""
+        if start in self.stubs:
+            size, displaced = self.stubs[start]
+            yield from self.plain(start, start + size)
+            start = displaced
+        addr = start
+        while True:
+            insn = decode(self.code(addr, (addr | PAGE_MASK) + 1), addr)
             if insn is None:
                 break
             addr = insn.next_addr
-            ends = insn.opcode[0] in (INT3_INSN_OPCODE, JMP32_OPCODE, 0xC3, 0xC2)
-            jumps -= ends
-            if not jumps:
+            if insn.opcode[0] in (INT3_INSN_OPCODE, JMP32_OPCODE, 0xC3, 0xC2):
                 break
         yield from self.plain(start, addr)
 
@@ -134,6 +140,6 @@ def text_listing(
     """
     listing = Listing(machine, table, symbols)
     lines = [f"{listing.name(start)}:", *listing.function(start, end)]
-    for title, addr, size in listing.extra:
-        lines += ["", f"{title}:", *listing.out_of_line(addr, size)]
+    for title, addr in listing.extra:
+        lines += ["", f"{title}:", *listing.out_of_line(addr)]
     return "\n".join(lines) + "\n"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Jump optimisation on x86: detour buffers, and jumps for breakpoints.
 
-A detour buffer is a stub (see guest/runtime/entry.S), the displaced instructions moved
-there, and a jump back behind them.  The runtime goes on at the displaced instructions.
+A detour buffer is a stub (see guest/runtime/entry.S, lite.S), the displaced
+instructions moved there, and a jump back behind them.  The stub goes on at the
+displaced instructions.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from engine.arch.x86.checks import JMP32_INSN_SIZE, relocate
 from engine.arch.x86.checks_opt import Obstacle, can_optimize
 from engine.arch.x86.emulate import INT3
 from engine.arch.x86.insn import MAX_INSN_SIZE
-from engine.arch.x86.regs import KERNEL_DS
-from engine.arch.x86.text_patching import jmp, push_imm32
+from engine.arch.x86.text_patching import jmp
 from engine.errors import KernelError
 from engine.kprobe import Kprobe, OptimizedKprobe, kprobe_disarmed
 from engine.ktypes import KAddr
@@ -24,28 +24,22 @@ from engine.slots import KprobeInsnCache
 if TYPE_CHECKING:
     from engine.arch.x86.core import X86
 
-STUB_LEN = 12  # push $KERNEL_DS; push $site; jmp kp_entry_opt
 # the displaced instructions are at most the 4 bytes behind a breakpoint and one more
-OPTINSN_SIZE = (
-    STUB_LEN + JMP32_INSN_SIZE - 1 + MAX_INSN_SIZE + JMP32_INSN_SIZE + 15
-) & ~15
+DISPLACED_SIZE = JMP32_INSN_SIZE - 1 + MAX_INSN_SIZE + JMP32_INSN_SIZE
 
 
 class Optinsn:
     """Kernel: struct arch_optimized_insn"""
 
-    __slots__ = ("buffer", "code", "in_text", "size")
+    __slots__ = ("buffer", "code", "displaced", "in_text", "size", "stub")
 
-    def __init__(self, buffer: KAddr, size: int, code: bytes) -> None:
+    def __init__(self, buffer: KAddr, displaced: KAddr, size: int, code: bytes) -> None:
         self.buffer = buffer
+        self.displaced = displaced  # where the displaced instructions are
+        self.stub = 0  # bytes of the stub
         self.size = size  # bytes covered, 5 or more
         self.code = code  # the original bytes covered
         self.in_text = False  # the jump is written
-
-    @property
-    def displaced(self) -> KAddr:
-        """Where the displaced instructions are."""
-        return KAddr(self.buffer + STUB_LEN)
 
 
 class OptProbes:
@@ -54,9 +48,9 @@ class OptProbes:
     def __init__(self, x86: X86, core: Core) -> None:
         self.x86 = x86
         self.core = core
-        self.optinsn_slots = KprobeInsnCache(
-            x86.machine, OPTINSN_SIZE, "kprobe_optinsn_page"
-        )
+        self.displaced_at = x86.stubs.size
+        size = self.displaced_at + DISPLACED_SIZE + 15 & ~15
+        self.optinsn_slots = KprobeInsnCache(x86.machine, size, "kprobe_optinsn_page")
 
     def prepare(self, op: OptimizedKprobe) -> None:
         """Kernel: arch_prepare_optimized_kprobe()"""
@@ -65,7 +59,7 @@ class OptProbes:
         if isinstance(region, Obstacle):
             return
         buffer = self.optinsn_slots.get_insn_slot()
-        at = buffer + STUB_LEN
+        at = KAddr(buffer + self.displaced_at)
         displaced = b""
         try:
             for insn in region.insns:
@@ -76,7 +70,7 @@ class OptProbes:
         displaced += jmp(at + len(displaced), op.addr + region.size)
         self.x86.patcher.poke(at, displaced)
         code = b"".join(insn.raw for insn in region.insns)
-        op.optinsn = Optinsn(buffer, region.size, code)
+        op.optinsn = Optinsn(buffer, at, region.size, code)
 
     def check(self, op: OptimizedKprobe) -> bool:
         """Kernel: arch_check_optimized_kprobe()"""
@@ -115,10 +109,11 @@ class OptProbes:
 
     def write_stub(self, op: OptimizedKprobe) -> None:
         """The head of the detour buffer, for the site's handlers as they are now."""
-        buffer = op.optinsn.buffer
-        stub = bytes((0x6A, KERNEL_DS)) + push_imm32(op.ainsn.site.addr)
-        entry = self.x86.runtime.symbols[f"kp_entry_opt{op.ainsn.entry}"]
-        self.x86.patcher.poke(buffer, stub + jmp(buffer + len(stub), entry))
+        optinsn: Optinsn = op.optinsn
+        buffer, displaced = optinsn.buffer, optinsn.displaced
+        stub = self.x86.stubs.code(op.ainsn, buffer, "opt", displaced)
+        optinsn.stub = len(stub)
+        self.x86.patcher.poke(buffer, stub)
 
     def entry_changed(self, p: Kprobe) -> None:
         """p.ainsn.entry is another one: if the detour buffer is in use, tell it."""

@@ -53,6 +53,9 @@ class Rethooks:
                 setattr(record, fn, user)
         record.data = rh.guest_data
         record.kp = rh.guest_kp
+        record.long_way = record.flags | record.entry_fn
+        alone = record.ret_fn == symbols["kp_event_return"] and not record.flags
+        record.event = record.data if alone else symbols["kp_no_event"]
 
     def free(self, rh: Rethook) -> None:
         """Kernel: rethook_free()"""

@@ -45,6 +45,13 @@ class TextPatcher:
         if not self._depth:
             self._drop()
 
+    def __enter__(self) -> TextPatcher:
+        self.begin()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.finish()
+
     def poke(self, addr: int, data: bytes) -> None:
         """Write memory of the engine's own that may have run before."""
         self._poke_text(addr, data)

@@ -306,7 +306,7 @@ def test_slots_and_records_are_used_again_after_a_quiescent_state(box):
     assert b.text("alu", 16) == ALU
     assert b.arch.insn_slots.nr_used == 2
     b.machine.run_later()
-    assert b.arch.insn_slots.nr_used == b.arch.stub_slots.nr_used == 0
+    assert b.arch.insn_slots.nr_used == b.arch.stubs.slots.nr_used == 0
     assert not b.arch.path.slots
     assert not b.arch.path.traps
     assert not b.arch.path.hits

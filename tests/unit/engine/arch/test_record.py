@@ -186,3 +186,36 @@ def test_disabled_event_of_two(box):
     disable_kprobe(b.state, p)
     e.hit()
     assert [row[1] for row in e.records()] == [7, 1500, 1500]
+
+
+@pytest.mark.parametrize("offset", WAYS)
+def test_names_go_into_a_table_of_another_size(box, offset):
+    e = Events(box({"f": F}), offset)
+    e.hit()
+    e.hit()
+    e.b.runtime.resize_cmdlines(16)
+    assert e.b.runtime.comm_of(42) is None
+    e.hit()
+    assert e.b.runtime.comm_of(42) == "testing"
+    assert e.ring.entries == 3
+
+
+@pytest.mark.parametrize("offset", WAYS)
+def test_what_the_short_way_wrote_is_counted_at_once(box, offset):
+    e = Events(box({"f": F}), offset)
+    for number in range(1, 5):
+        e.hit()
+        e.hit()
+        assert e.ring.entries == len(e.records()) == 2 * number
+        assert e.ring.stats().bytes == 40 * number
+    assert e.b.arch.handlers[e.probe.handler].nmissed == 0
+
+
+@pytest.mark.parametrize("offset", WAYS)
+def test_an_event_whose_wants_change_between_hits(box, offset):
+    e = Events(box({"f": F}), offset)
+    prog = e.b.runtime.heap.alloc(64)  # that of no argument
+    for number in range(6):
+        e.event.prog = prog if number % 2 else 0
+        e.hit()
+    assert e.event.nhit == e.ring.entries == 6

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The code by which a site with guest handlers enters the runtime.
+
+A stub is that of guest/runtime/entry.S, or where the site has a single handler that is
+an event's or a return probe's, a copy of a template of lite.S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine.arch.x86.lite import LiteCode
+from engine.arch.x86.regs import KERNEL_DS
+from engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
+from engine.machine import Machine
+from engine.runtime import KpHandler, Runtime
+from engine.slots import KprobeInsnCache
+
+if TYPE_CHECKING:
+    from engine.arch.x86.core import Ainsn
+
+STUB_SIZE = 16  # of that of entry.S, at most
+NO_RESCHED_WORD = 0xFFFF_FFFF
+
+
+class Stubs:
+    """Context: control."""
+
+    def __init__(
+        self, machine: Machine, patcher: TextPatcher, runtime: Runtime
+    ) -> None:
+        symbols = self._symbols = runtime.symbols
+        self._patcher = patcher
+        self.lite = LiteCode(machine, symbols)
+        self.size = max(STUB_SIZE, self.lite.max_size)
+        self.slots = KprobeInsnCache(machine, self.size + 15 & ~15, "kprobe_stub_page")
+        # fn of a handler -> end of the name of the lite code for it
+        self._short_ways = {
+            symbols["kp_event_handler"]: "_event",
+            symbols["kp_kret_entry"]: "_kret",
+        }
+        if machine.runtime_config().gs_resched == NO_RESCHED_WORD:
+            self._short_ways = {}
+
+    def make(self, ainsn: Ainsn) -> None:
+        ainsn.stub = self.slots.get_insn_slot()
+        self.write(ainsn)
+
+    def write(self, ainsn: Ainsn) -> None:
+        stub, hit = ainsn.stub, ainsn.hit
+        if stub is None:
+            return
+        if hit is None:
+            code = self.code(ainsn, stub, "ftrace", ainsn.site.cont)
+        else:
+            kind = "step" if hit.step and ainsn.entry else "int3"
+            code = self.code(ainsn, stub, kind, hit.slot)
+        self._patcher.poke(stub, code)
+
+    def code(self, ainsn: Ainsn, at: int, kind: str, cont: int) -> bytes:
+        """What stands at ``at`` for a site that is entered in that way."""
+        site = ainsn.site
+        if ainsn.entry:
+            where = site.addr, ainsn.data, site.probe_addr, cont
+            return self.lite.copy(kind + ainsn.entry, at, *where)
+        code = push_imm32(site.addr)
+        if kind != "ftrace":
+            code = bytes((0x6A, KERNEL_DS)) + code  # push $KERNEL_DS
+        return code + jmp(at + len(code), self._symbols[f"kp_entry_{kind}"])
+
+    def set_entry(self, ainsn: Ainsn, records: Sequence[KpHandler]) -> bool:
+        """Choose the code by a site's handlers; whether it is now another one."""
+        entry, data = "", 0
+        if len(records) == 1:
+            (record,) = records
+            if not record.flags and not record.post_fn:
+                entry = self._short_ways.get(record.fn, "")
+                data = record.data if entry else 0
+        if (entry, data) == (ainsn.entry, ainsn.data):
+            return False
+        ainsn.entry, ainsn.data = entry, data
+        self.write(ainsn)
+        return True

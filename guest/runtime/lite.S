@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The common hits, without a struct pt_regs: a site whose one handler is that of an event
+ * with nothing to fetch or filter, or that of a return probe. Nothing here is run where it
+ * stands but the return trampoline: engine/arch/x86/lite.py makes a copy for each site,
+ * with what it knows of the site in the instructions (FIELD), where else its stub would
+ * be. What is not simple takes the long way by what the stub does (entry.S). No handler of
+ * others runs and nothing faults, so current_kprobe and the preempt count stay as they are.
+ *
+ * In an emulator arithmetic costs nothing, each access to memory or branch as much as ten
+ * instructions, pushfq five times and popfq ten times that. So what decides against the
+ * short way is or-ed together and tested once; each register that is used is saved, which
+ * takes two accesses; and flags come back by sahf, after an addition that sets OF.
+ */
+#include "runtime.h"
+
+	/* The 4 bytes before are LITE_BASE + n: the engine replaces LITE_BASE. */
+	.macro FIELD what
+771:	.pushsection .kp_lite_fixups, "a"
+	.long	771b - 4 - ., \what
+	.popsection
+	.endm
+
+	/* The bytes before are a field of struct kp_config. */
+	.macro CONFIG field size=4
+771:	.pushsection .kp_fixups, "a"
+	.long	771b - \size - ., 0x6b700000 + \field
+	.popsection
+	.endm
+
+	.section .kp_lite_fixups, "a"
+	.globl	kp_lite_fixups
+kp_lite_fixups:
+
+	.text
+
+	.macro SAVE
+	pushq	%rax
+	pushfq
+	pushq	%rcx
+	pushq	%rdx
+	pushq	%rsi
+	.endm
+#define SAVED 40
+#define SAVED_FLAGS 24
+
+	.macro RESTORE
+	popq	%rsi
+	popq	%rdx
+	popq	%rcx
+	popq	%rax
+	xchgb	%al, %ah
+	andb	$8, %al
+	addb	$0x78, %al	/* 0x80 overflows */
+	sahf
+	popq	%rax
+	.endm
+
+	.macro RESTORE_ALL_FLAGS
+	popq	%rsi
+	popq	%rdx
+	popq	%rcx
+	movq	8(%rsp), %rax
+	popfq
+	leaq	8(%rsp), %rsp
+	.endm
+
+	/* rcx: struct kp_cpu */
+	.macro THIS_CPU
+	movl	%gs:0, %ecx
+	CONFIG	KPC_GS_CPU
+	shlq	$8, %rcx
+	addq	$LITE_BASE, %rcx
+	CONFIG	KPC_CPUS
+	.endm
+
+	/*
+	 * Add to rax, and to ZF, what is against writing a record of size bytes. In: rcx
+	 * struct kp_cpu. Out: rcx place, rdx struct kp_ring; rsi is lost. The hit is counted
+	 * in nhit, whose fix-up is what.
+	 */
+	.macro CHECK size nhit what=none
+	movl	%gs:0, %esi
+	CONFIG	KPC_GS_RESCHED
+	orq	%rsi, %rax
+	movl	%gs:0, %esi
+	CONFIG	KPC_GS_PREEMPT
+	andl	$0xfffff8, %esi	/* interrupts, or more than fits into the head */
+	orq	%rsi, %rax
+	movq	CPU_RING(%rcx), %rdx
+	movq	\nhit, %rcx
+	.ifnc	\what, none
+	FIELD	\what
+	.endif
+	leaq	1(%rcx), %rsi
+	movq	%rsi, \nhit
+	.ifnc	\what, none
+	FIELD	\what
+	.endif
+	notq	%rcx		/* EVENT_SIMPLE */
+	shrq	$63, %rcx
+	orq	%rcx, %rax
+	movq	RING_PLACE(%rdx), %rcx
+	/* on a page: behind other records, and far enough from its end */
+	movl	%ecx, %esi
+	andl	$KP_PAGE_SIZE - 1, %esi
+	subl	$KP_PAGE_SIZE - KP_PAGE_DATA + 1, %esi
+	subq	$KP_PAGE_DATA - (\size + 4), %rsi
+	notq	%rsi
+	shrq	$63, %rsi
+	orq	%rsi, %rax
+	.endm
+
+	/*
+	 * Take the place: rcx points to it, its head but the record's is written; rax, rdx
+	 * and rsi are lost. To \long, if time has gone on too far.
+	 */
+	.macro TAKE size long
+	movabsq	LITE_BASE, %rax
+	CONFIG	KPC_CLOCK 8
+	addq	$LITE_BASE, %rax
+	CONFIG	KPC_CLOCK_STEP
+	movq	%rax, %rsi
+	subq	RING_LAST_TS(%rdx), %rsi
+	cmpq	$1 << 27, %rsi
+	jae	\long
+	movq	%rax, RING_LAST_TS(%rdx)
+	movabsq	%rax, LITE_BASE
+	CONFIG	KPC_CLOCK 8
+	shll	$5, %esi
+	orl	$\size / 4, %esi
+	movabsq	$(1 << 32) + \size + 4, %rax
+	addq	%rcx, %rax
+	movq	%rax, RING_PLACE(%rdx)
+	movslq	%ecx, %rcx
+	movl	%esi, (%rcx)
+	.endm
+
+	/*
+	 * The record's head, and the name of the task, whose pointer goes to rsi. \type: where
+	 * the event's is; \flags: where RFLAGS are. rax and rdx are lost. See kp_context().
+	 */
+	.macro HEAD kind flags type what=none
+	movl	%gs:0, %eax
+	CONFIG	KPC_GS_PREEMPT
+	.if	\kind == KP_INT3
+	leal	0x490000 - 1(%rax), %edx	/* NMI, hard interrupt, interrupts off */
+	.else
+	movl	\flags, %edx
+	notl	%edx
+	andl	$0x200, %edx
+	shll	$16 - 9, %edx
+	orl	%eax, %edx
+	.endif
+	movl	%edx, %eax
+	shll	$24, %eax
+	andl	$0xff0000, %edx
+	orl	%edx, %eax
+	movzwl	\type, %edx
+	.ifnc	\what, none
+	FIELD	\what
+	.endif
+	orl	%edx, %eax
+	movq	%gs:0, %rsi
+	CONFIG	KPC_GS_CURRENT
+	movl	LITE_BASE(%rsi), %edx
+	CONFIG	KPC_TASK_PID
+	shlq	$32, %rdx
+	orq	%rdx, %rax
+	movq	%rax, 4(%rcx)
+	shrq	$32, %rax
+	movl	%eax, %edx
+	andl	$LITE_BASE, %edx
+	CONFIG	KPC_CMDLINE_MASK
+	leaq	(%rdx,%rdx,2), %rdx
+	leaq	LITE_BASE(,%rdx,8), %rdx
+	CONFIG	KPC_CMDLINES
+	movq	%rax, (%rdx)
+	leaq	LITE_BASE(%rsi), %rsi
+	CONFIG	KPC_TASK_COMM
+	movq	(%rsi), %rax
+	movq	%rax, 8(%rdx)
+	movq	8(%rsi), %rax
+	movq	%rax, 16(%rdx)
+	.endm
+
+	/* On to what follows the handlers. step: the slot ends in a trap. */
+	.macro GO_ON kind step
+	.if	\step
+	THIS_CPU
+	movq	$LITE_BASE, %rax
+	FIELD	LITE_SITE
+	movq	%rax, (%rcx)
+	movq	$KP_HIT_SS, CPU_STATUS(%rcx)
+	.endif
+	RESTORE
+	.if	\kind == KP_FTRACE
+	leaq	8(%rsp), %rsp
+	.endif
+	.byte	0xe9
+	.long	LITE_BASE
+	FIELD	LITE_CONT
+	.endm
+
+	/* As the stub does it. */
+	.macro LONG_WAY name kind
+	RESTORE_ALL_FLAGS
+	.if	\kind != KP_FTRACE
+	pushq	$KP_SS
+	.endif
+	pushq	$LITE_BASE
+	FIELD	LITE_SITE
+	jmp	kp_entry_\name
+	FIELD	LITE_REL
+	.endm
+
+	/* Of an event whose struct kp_event is the site's. */
+	.macro EVENT name entry kind step=0
+	.globl	kp_lite_\name\()_event, kp_lite_\name\()_event_end
+kp_lite_\name\()_event:
+	SAVE
+	THIS_CPU
+	movq	CPU_CURRENT(%rcx), %rax
+	CHECK	16, LITE_BASE+EVENT_NHIT, LITE_DATA
+	jnz	8f
+	TAKE	16 8f
+	movq	$LITE_BASE, 12(%rcx)
+	FIELD	LITE_ADDR
+	HEAD	\kind, SAVED_FLAGS(%rsp), LITE_BASE+EVENT_TYPE, LITE_DATA
+	incq	LITE_BASE+SITE_HITS
+	FIELD	LITE_SITE
+	GO_ON	\kind \step
+8:	decq	LITE_BASE+EVENT_NHIT
+	FIELD	LITE_DATA
+	LONG_WAY \entry \kind
+kp_lite_\name\()_event_end:
+	.endm
+
+	/* Of a return probe: its newest free node goes to the task's list. frame: see sp */
+	.macro KRET name entry kind step=0 frame=SAVED
+	.globl	kp_lite_\name\()_kret, kp_lite_\name\()_kret_end
+kp_lite_\name\()_kret:
+	SAVE
+	THIS_CPU
+	movq	CPU_CURRENT(%rcx), %rax
+	orq	LITE_BASE+RETHOOK_LONG, %rax
+	FIELD	LITE_DATA
+	movq	LITE_BASE+RETHOOK_FREE, %rdx
+	FIELD	LITE_DATA
+	cmpq	$1, %rdx
+	sbbq	%rcx, %rcx
+	orq	%rcx, %rax
+	jnz	8f
+	movq	(%rdx), %rax
+	movq	%rax, LITE_BASE+RETHOOK_FREE
+	FIELD	LITE_DATA
+	incq	LITE_BASE+SITE_HITS
+	FIELD	LITE_SITE
+	movq	$LITE_BASE, %rax
+	FIELD	LITE_SITE
+	movq	%rax, LITE_BASE+RETHOOK_SITE
+	FIELD	LITE_DATA
+	movq	$LITE_BASE, NODE_FUNC(%rdx)
+	FIELD	LITE_ADDR
+	leaq	\frame(%rsp), %rax
+	movq	%rax, NODE_FRAME(%rdx)
+	movq	\frame(%rsp), %rax
+	movq	%rax, NODE_RET_ADDR(%rdx)
+	movq	$kp_ret_trampoline, \frame(%rsp)
+	movq	%gs:0, %rsi
+	CONFIG	KPC_GS_CURRENT
+	movq	%rsi, NODE_TASK(%rdx)
+	movq	LITE_BASE(%rsi), %rax
+	CONFIG	KPC_TASK_RETHOOKS
+	movq	%rax, (%rdx)
+	movq	%rdx, LITE_BASE(%rsi)
+	CONFIG	KPC_TASK_RETHOOKS
+	GO_ON	\kind \step
+8:	LONG_WAY \entry \kind
+kp_lite_\name\()_kret_end:
+	.endm
+
+	EVENT	int3 int3 KP_INT3
+	EVENT	step int3 KP_INT3 1
+	EVENT	ftrace ftrace KP_FTRACE
+	EVENT	opt opt KP_OPT
+	KRET	int3 int3 KP_INT3
+	KRET	step int3 KP_INT3 1
+	KRET	ftrace ftrace KP_FTRACE 0 SAVED+8
+	KRET	opt opt KP_OPT
+
+	/*
+	 * A probed function returns here: the word that held its return address takes it
+	 * again. What is not simple: kp_ret_long().
+	 */
+	.globl	kp_ret_trampoline
+	.type	kp_ret_trampoline, @function
+kp_ret_trampoline:
+	leaq	-8(%rsp), %rsp
+	SAVE
+	pushq	%rdi
+	pushq	%r8
+	movq	%gs:0, %rsi
+	CONFIG	KPC_GS_CURRENT
+	movq	LITE_BASE(%rsi), %rdi
+	CONFIG	KPC_TASK_RETHOOKS
+	testq	%rdi, %rdi
+	jz	9f
+	movq	NODE_RETHOOK(%rdi), %r8
+	movq	RETHOOK_EVENT(%r8), %r8
+	leaq	SAVED+16(%rsp), %rax
+	xorq	NODE_FRAME(%rdi), %rax
+	xorl	%ecx, %ecx
+	cmpq	$kp_ret_trampoline, NODE_RET_ADDR(%rdi)
+	sete	%cl
+	orq	%rcx, %rax
+	THIS_CPU
+	CHECK	24, EVENT_NHIT(%r8)
+	jnz	8f
+	TAKE	24 8f
+	movq	NODE_FUNC(%rdi), %rax
+	movq	%rax, 12(%rcx)
+	movq	NODE_RET_ADDR(%rdi), %rax
+	movq	%rax, 20(%rcx)
+	movq	%rax, SAVED+16(%rsp)
+	HEAD	KP_FTRACE, SAVED_FLAGS+16(%rsp), EVENT_TYPE(%r8)
+	movq	%gs:0, %rsi
+	CONFIG	KPC_GS_CURRENT
+	movq	(%rdi), %rax
+	movq	%rax, LITE_BASE(%rsi)
+	CONFIG	KPC_TASK_RETHOOKS
+	movq	NODE_RETHOOK(%rdi), %rdx
+	movq	RETHOOK_FREE(%rdx), %rax
+	movq	%rax, (%rdi)
+	movq	%rdi, RETHOOK_FREE(%rdx)
+	popq	%r8
+	popq	%rdi
+	RESTORE
+	ret
+8:	decq	EVENT_NHIT(%r8)
+9:	popq	%r8
+	popq	%rdi
+	RESTORE_ALL_FLAGS
+	leaq	8(%rsp), %rsp
+	jmp	kp_ret_long
+	.size	kp_ret_trampoline, . - kp_ret_trampoline
+
+	/* The event of return probes that no event handles: never simple. */
+	.bss
+	.globl	kp_no_event
+	.balign	64
+kp_no_event:
+	.skip	64
+
+	.section .kp_lite_fixups, "a"
+	.long	0, 0
+
+	.section .note.GNU-stack, "", @progbits
