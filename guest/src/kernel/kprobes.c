@@ -53,7 +53,7 @@ static noinline int kprobes_call(unsigned long nr, void *array, int num)
 	if (num <= 0)
 		return -EINVAL;
 	ret = kpfs_control(nr, (unsigned long)array, num);
-	if (ret || (nr & 0xf) == CTL_UNREGISTER)
+	if ((nr & 0xf) == CTL_UNREGISTER)
 		kprobes_synchronize();
 	return ret;
 }
