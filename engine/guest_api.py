@@ -38,7 +38,7 @@ from engine.state import State, get_kprobe
 CALLS = range(0x40)
 _KPROBES, _KRETPROBES, _JPROBES = 0x00, 0x10, 0x20
 _REGISTER, _UNREGISTER, _ENABLE, _DISABLE = range(4)
-_GET_KPROBE, _KPROBE_RUNNING, _OOPS = 0x30, 0x31, 0x32
+_GET_KPROBE, _KPROBE_RUNNING, _OOPS, _HANDLED = range(0x30, 0x34)
 KSYM_NAME_LEN = 512
 _PROBES_MAX = 4096  # of one batch
 
@@ -93,7 +93,7 @@ class GuestApi:
     # ---- calls
     def serve(self, number: int, first: int, second: int) -> int:
         """One call of the guest; raises what it is refused with."""
-        if number in (_GET_KPROBE, _KPROBE_RUNNING, _OOPS):
+        if _GET_KPROBE <= number <= _HANDLED:
             return self._serve_other(number, first)
         kind, action = self._kinds.get(number & ~0xF), number & 0xF
         if kind is None:
@@ -119,7 +119,10 @@ class GuestApi:
             return self._structure_of(get_kprobe(st, first))
         if number == _KPROBE_RUNNING:
             return self._structure_of(st.arch.kprobe_running())
-        return int(st.arch.kprobe_reset(st.machine.cpu()))
+        cpu = st.machine.cpu()
+        if number == _HANDLED:
+            return sum(1 << n for n in st.arch.cpus_handling() if n != cpu)
+        return int(st.arch.kprobe_reset(cpu))
 
     def _register(self, st: State, kind: _Kind, pointers: Sequence[int]) -> None:
         st.arch.text_poke_begin()

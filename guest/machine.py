@@ -112,6 +112,7 @@ class Guest:
             numbers=self._syscall_numbers,
         )
         self.syscalls.expire = self._expire
+        self._sched.on_yield = self._yielded
         self._runtime: LoadedObject | None = None
         self.log = KernelLog(self._memory, self._info.log, self.sprint_symbol)
         self._sched.panic_reason = self._panic_reason
@@ -426,6 +427,11 @@ class Guest:
         self._expire()
         self._sched.run_until_idle(BACKGROUND_TURNS)
         self._sched.note_quiescence()
+
+    def _yielded(self) -> None:
+        """A busy CPU gets its timer interrupts too."""
+        self.clock.step()
+        self._expire()
 
     def _expire(self) -> None:
         self._sched.expire(self.clock.now(), self._timer_entry)

@@ -49,6 +49,8 @@ class Sched:
         self.host_ops: dict[int, int] = {}
         self.on_host_op: Callable[[int, int], None] = self._no_host_op
         self.on_exit: Callable[[int], None] = self._no_exit
+        # called when a CPU has used up its credit: time has passed
+        self.on_yield: Callable[[], None] = lambda: None
         # serves a CPU that stands at HC_API: see guest/control.py
         self.on_control: Callable[[int], None] = self._no_control
         self.panic_reason: Callable[[], str] = lambda: "kernel panic"
@@ -213,6 +215,8 @@ class Sched:
                 self.on_control(number)
             elif self._reason == abi.HC_YIELD or self._idle[number]:
                 self._next = (number + 1) % count
+                if self._reason == abi.HC_YIELD:
+                    self.on_yield()
             if done():
                 return True
 

@@ -174,7 +174,7 @@ class Kernel:
         ret = self.guest.syscalls.call(task, name, *args, host_op=host_op)
         self._nr_syscalls += 1
         self._busy += time.perf_counter_ns() - begin
-        self._after()
+        self.guest_ran()
         return self._result(ret, name)
 
     def nested_syscall(self, name: str, *args: int | str | bytes) -> int:
@@ -224,8 +224,11 @@ class Kernel:
         }
 
     # ---- waiting
-    def _after(self) -> None:
-        """Something ran in the guest: tell those who wait for that."""
+    def guest_ran(self) -> None:
+        """Tell those who wait for something to run in the guest.
+
+        To be called with the lock held by who has let it run.
+        """
         if self._waiters:
             self._changed.notify_all()
         if self.on_wake is not None:
@@ -268,7 +271,7 @@ class Kernel:
             deadline = guest.next_deadline()
             if deadline is not None and deadline <= guest.now():
                 guest.tick()
-                self._after()
+                self.guest_ran()
                 deadline = guest.next_deadline()
         except Exception:
             log.exception("the guest's background work failed")

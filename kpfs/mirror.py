@@ -153,7 +153,7 @@ class Replayer:
     def make(self, task: HostTask, plan: Plan) -> int:
         """Have a task make a call: its value, -errno."""
         ret = self.guest.call(task, plan)
-        self.kernel._after()
+        self.kernel.guest_ran()
         if ret == BLOCKED:
             log.warning("mirrored call %d of %d sleeps", plan.nr, task.pid)
         return ret

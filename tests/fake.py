@@ -538,6 +538,9 @@ class FakeArch:
     def kprobe_running(self) -> Kprobe | None:
         return None
 
+    def cpus_handling(self) -> list[int]:
+        return []
+
     def kprobe_reset(self, cpu: int) -> bool:
         return False
 

@@ -187,6 +187,9 @@ class Arch(Protocol):
     def kprobe_running(self) -> Kprobe | None:
         """The probe whose handler runs on the running CPU.  Context: either."""
 
+    def cpus_handling(self) -> Collection[int]:
+        """The CPUs that are in the middle of handling a probe."""
+
     def kprobe_reset(self, cpu: int) -> bool:
         """The running task of this CPU dies: whether it was handling a probe."""
 

@@ -381,6 +381,16 @@ long kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
 	return 0;
 }
 
+/* The handler at the entry: what is being handled at the return too. */
+static u64 entry_handler(struct kp_rethook *rh)
+{
+	struct kp_handler *h = (struct kp_handler *)((struct kp_site *)rh->site)->first;
+
+	while (h && h->data != (u64)rh)
+		h = (struct kp_handler *)h->next;
+	return (u64)h;
+}
+
 /*
  * The nodes of one call stand together on the task's list, newest first: all but the
  * last of them have the trampoline for a return address.
@@ -411,6 +421,7 @@ u64 kp_trampoline_handler(struct pt_regs *regs)
 			break;
 		if (rh->ret_fn && !(rh->flags & RETHOOK_DISABLED)) {
 			c->current_kprobe = rh->site;
+			c->instance = entry_handler(rh);
 			c->status = KP_HIT_ACTIVE;
 			((node_fn *)rh->ret_fn)(node, regs);
 			reset_current(c);

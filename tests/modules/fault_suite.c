@@ -114,6 +114,59 @@ static void test_colocated(struct kunit *test)
 	unregister_kprobe(&kp2);
 }
 
+/* One in any other handler is that handler's probe's too. */
+static void bad_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { bad_handler(p, regs); }
+static int bad_node(struct kretprobe_instance *ri, struct pt_regs *regs) { return bad_handler(NULL, regs); }
+static long bad_entry(long *p)
+{
+	bad_handler(NULL, NULL);
+	jprobe_return();
+	return 0;
+}
+static struct kretprobe rp;
+static struct jprobe jp;
+
+static void test_in_other_handlers(struct kunit *test)
+{
+	int i, offset;
+
+	for (i = 0; i < 8; i++) {
+		suite_init(test);
+		offset = i & 1 ? 5 : 0;
+		if (i < 2) {
+			kp.offset = offset;
+			kp.post_handler = bad_post;
+			kp.fault_handler = skip_load;
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		} else if (i < 4) {
+			memset(&jp, 0, sizeof(jp));
+			jp.entry = bad_entry;
+			jp.kp.symbol_name = "load";
+			jp.kp.offset = offset;
+			jp.kp.fault_handler = skip_load;
+			KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+		} else {
+			memset(&rp, 0, sizeof(rp));
+			*(i & 1 ? &rp.handler : &rp.entry_handler) = bad_node;
+			rp.kp.symbol_name = "load";
+			rp.kp.fault_handler = skip_load;
+			KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+			/* the last to have been handled before the return */
+			kp2.offset = 5;
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+		}
+		loaded = 0;
+		KUNIT_EXPECT_EQ(test, load(&value), 42);
+		KUNIT_EXPECT_EQ(test, loaded, 123);
+		KUNIT_EXPECT_EQ(test, faults, 1);
+		KUNIT_EXPECT_PTR_EQ(test, fault_kp, i < 2 ? &kp : i < 4 ? &jp.kp : &rp.kp);
+		unregister_kprobe(&kp);
+		unregister_kprobe(&kp2);
+		unregister_jprobe(&jp);
+		unregister_kretprobe(&rp);
+	}
+}
+
 static long copied;
 static int copy_handler(struct kprobe *p, struct pt_regs *regs)
 {
@@ -166,7 +219,8 @@ static void test_warning(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(test_in_handler), KUNIT_CASE(test_in_instruction), KUNIT_CASE(test_colocated),
-	KUNIT_CASE(test_exception_table), KUNIT_CASE(test_warning), {}
+	KUNIT_CASE(test_in_other_handlers), KUNIT_CASE(test_exception_table),
+	KUNIT_CASE(test_warning), {}
 };
 static struct kunit_suite suite = { .name = "fault", .init = suite_init, .test_cases = cases };
 kunit_test_suite(suite);

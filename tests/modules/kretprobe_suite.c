@@ -20,6 +20,7 @@ static struct task_struct *seen_task;
 static void *seen_ret_addr, *caller;
 static bool seen_preemptible;
 static struct kretprobe rp, rp2;
+static struct kprobe kp, *running;
 
 static int entered(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
@@ -32,6 +33,7 @@ static int entered(struct kretprobe_instance *ri, struct pt_regs *regs)
 static int returned(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	seen_rp = get_kretprobe(ri);
+	running = kprobe_running();
 	seen_task = ri->task;
 	seen_ret_addr = (void *)get_kretprobe_retaddr(ri);
 	seen_preemptible |= preemptible();
@@ -50,6 +52,7 @@ static int suite_init(struct kunit *test)
 {
 	memset(&rp, 0, sizeof(rp));
 	memset(&rp2, 0, sizeof(rp2));
+	memset(&kp, 0, sizeof(kp));
 	rp.kp.symbol_name = "inner";
 	rp.handler = returned;
 	rp2.kp.symbol_name = "outer";
@@ -87,6 +90,29 @@ static void test_maxactive(struct kunit *test)
 	rp.maxactive = -3;
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 	KUNIT_EXPECT_EQ(test, rp.maxactive, expected);
+	unregister_kretprobe(&rp);
+}
+
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	order[nr_order++] = kprobe_running() == p;
+	return 0;
+}
+
+/* At the return it is the return probe again that is being handled. */
+static void test_kprobe_running(struct kunit *test)
+{
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	kp.symbol_name = "inner";
+	kp.offset = 5;
+	kp.pre_handler = pre;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, inner(1), 2);
+	KUNIT_EXPECT_EQ(test, nr_order, 1);
+	KUNIT_EXPECT_EQ(test, order[0], 1);
+	KUNIT_EXPECT_PTR_EQ(test, running, &rp.kp);
+	KUNIT_EXPECT_NULL(test, kprobe_running());
+	unregister_kprobe(&kp);
 	unregister_kretprobe(&rp);
 }
 
@@ -267,7 +293,8 @@ static void test_stack_trace(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(test_return), KUNIT_CASE(test_maxactive), KUNIT_CASE(test_recursion),
+	KUNIT_CASE(test_return), KUNIT_CASE(test_maxactive), KUNIT_CASE(test_kprobe_running),
+	KUNIT_CASE(test_recursion),
 	KUNIT_CASE(test_data), KUNIT_CASE(test_entry_handler_refuses), KUNIT_CASE(test_colocated),
 	KUNIT_CASE(test_batch), KUNIT_CASE(test_switch), KUNIT_CASE(test_where),
 	KUNIT_CASE(test_unregistered_meanwhile), KUNIT_CASE(test_changed_value),

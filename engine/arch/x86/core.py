@@ -452,6 +452,9 @@ class X86:
         """Context: either."""
         return self.path.guest.running()
 
+    def cpus_handling(self) -> Collection[int]:
+        return [n for n, c in enumerate(self.runtime.cpus) if c.current_kprobe]
+
     def kprobe_reset(self, cpu: int) -> bool:
         handling = bool(self.runtime.cpus[cpu].current_kprobe)
         self.runtime.reset_cpu(cpu)

@@ -19,6 +19,7 @@
 #define CTL_GET_KPROBE 0x30     /* (addr): the struct kprobe there, 0 */
 #define CTL_KPROBE_RUNNING 0x31 /* (): the one being handled on this CPU, 0 */
 #define CTL_OOPS 0x32           /* (): the task dies; whether it was handling a probe */
+#define CTL_KPROBES_HANDLED 0x33 /* (): mask of the other CPUs that are handling a probe */
 
 /* guest/modules.py */
 #define CTL_MODULE_LOAD 0x100  /* (user address, length): struct module *, or -errno */

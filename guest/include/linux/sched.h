@@ -2,6 +2,7 @@
 #ifndef _LINUX_SCHED_H
 #define _LINUX_SCHED_H
 #include <kpfs/abi.h>
+#include <kpfs/hypercall.h>
 #include <linux/err.h>
 #include <linux/list.h>
 #include <linux/rbtree.h>
@@ -173,6 +174,9 @@ pid_t kernel_clone(struct kernel_clone_args *args);
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags);
 pid_t user_mode_thread(int (*fn)(void *), void *arg, unsigned long flags);
 struct task_struct *fork_idle(int cpu);
+
+/* For loops that wait for another CPU, which gets its turn by this. */
+#define cpu_relax() poll_credit()
 
 /* A static call as with dynamic preemption: "call __SCT__cond_resched". */
 int __cond_resched(void);

@@ -4,6 +4,7 @@
  * guest; what it needs of a module's structures it reads and writes where they lie.
  */
 #include <kpfs/control.h>
+#include <kpfs/hypercall.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/rcupdate.h>
@@ -31,13 +32,30 @@ AT(kretprobe_instance, rp, 48);
 AT(kretprobe_instance, data, 56);
 AT(jprobe, entry, 104);
 
+/*
+ * Wait for handlers that other CPUs are in the middle of: what they use may be freed then.
+ * The effect of synchronize_rcu(), for handlers run with preemption off.
+ */
+static noinline void kprobes_synchronize(void)
+{
+	long found, cpus = LONG_MAX;
+
+	while ((found = kpfs_control(CTL_KPROBES_HANDLED, 0, 0)) > 0 && (cpus &= found))
+		kpfs_yield();
+}
+
 /* As with a mutex, one may sleep first. */
 static noinline int kprobes_call(unsigned long nr, void *array, int num)
 {
+	int ret;
+
 	might_sleep();
 	if (num <= 0)
 		return -EINVAL;
-	return kpfs_control(nr, (unsigned long)array, num);
+	ret = kpfs_control(nr, (unsigned long)array, num);
+	if ((nr & 0xf) == CTL_UNREGISTER)
+		kprobes_synchronize();
+	return ret;
 }
 
 int register_kprobe(struct kprobe *p)

@@ -87,7 +87,7 @@
 	EXPORT	1, copy_to_kernel_nofault, debugfs_create_dir, debugfs_remove, disable_kprobe
 	EXPORT	1, enable_kprobe, find_get_pid, find_get_task_by_vpid, find_module, get_kprobe
 	EXPORT	1, is_module_address, is_module_text_address, jprobe_return
-	EXPORT	1, kallsyms_lookup_name, kill_pid, kprobe_running, ktime_get
+	EXPORT	1, kallsyms_lookup_name, kill_pid, kpfs_yield, kprobe_running, ktime_get
 	EXPORT	1, ktime_get_boottime, ktime_get_ns, ktime_get_real, ktime_get_with_offset
 	EXPORT	1, kunit_binary_failed, kunit_do_failed, kunit_kmalloc_array
 	EXPORT	1, kunit_log_append, kunit_try_catch_throw, kunit_unary_assert_failed

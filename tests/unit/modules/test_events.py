@@ -20,7 +20,7 @@ DUMMY = (
     + "\t*x += 1;\n}\n"
     + NOIPA
     + "int dummy_dev_init(int x) { return x; }\n"
-    + "static int __init dummy_init_module(void)\n"
+    + "int place;\nstatic int __init dummy_init_module(void)\n"
     + "{ int x = 0; dummy_setup(&x); return x - 1; }\n"
     + "static void __exit dummy_cleanup_module(void) { }\n"
     + "module_init(dummy_init_module);\nmodule_exit(dummy_cleanup_module);\n"
@@ -47,6 +47,10 @@ class Events(Box):
     def counts(self) -> dict[str, int]:
         lines = self.read("/tracing/kprobe_profile").splitlines()
         return {line.split()[0]: int(line.split()[1]) for line in lines}
+
+    def stats(self) -> dict[str, list[str]]:
+        rows = [line.split() for line in self.read("/machine/stats").splitlines()]
+        return {row[0]: row[1:] for row in rows}
 
     def trace(self) -> list[str]:
         """What each record says."""
@@ -256,6 +260,30 @@ def test_one_of_an_event_goes(box):
     found = box.list()
     assert "k vfs_read+0x0 [FTRACE]" in found
     assert any("[GONE]" in line for line in found)
+
+
+@pytest.mark.parametrize("optimization", [0, 1])
+def test_stats_count_every_hit(box, optimization):
+    """On the short ways of the runtime too."""
+    box.insmod(box.dummy)
+    box.write("/sys/debug/kprobes-optimization", f"{optimization}\n")
+    box.add("p:e dummy_setup", "p:o dummy_setup+5", "r:r dummy_dev_init")
+    box.switch(1, "e", "o", "r")
+    box.settle()
+    place = box.address("place")
+    for _ in range(7):
+        box.call("dummy_setup", place)
+    for _ in range(3):
+        box.call("dummy_dev_init", 1)
+    rows = box.stats()
+    assert rows["ftrace"] == ["2", "10", "0"]
+    armed = ["1", "7", "0"], ["0", "0", "0"]
+    assert (rows["jump"], rows["breakpoint"]) == armed[:: 2 * optimization - 1]
+    box.add("p:again dummy_setup")  # the long way
+    box.switch(1, "again")
+    box.call("dummy_setup", place)
+    rows = box.stats()
+    assert rows["ftrace"] == ["3", "11", "0"]
 
 
 def test_names_given_to_events(box):

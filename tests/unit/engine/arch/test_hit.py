@@ -208,6 +208,47 @@ def test_probe_hit_in_a_handler_is_missed_but_stepped(box, inner, guest_inner):
     assert b.cpu_state() == (0, 0)
 
 
+def test_states_of_the_control_block(box):
+    """Before and after each trap: status, current_kprobe, what is saved of another."""
+    b = nested_box(box)
+    cpu, names = b.runtime.cpus[0], {0: "-"}
+
+    def state():
+        prev = (names[cpu.prev_kprobe], cpu.prev_status)
+        return cpu.status, names[cpu.current_kprobe], *(prev if cpu.status == 4 else ())
+
+    def note_state(p, regs, flags):
+        b.seen.append(("post", *state()))
+
+    outer = nest(b, 5, post_handler=note_state)
+    inner = b.probe("alu", STEPPED, post_handler=note_state)
+    names.update({outer.site: "outer", inner.site: "inner"})
+    trap = b.machine.cpu_.breakpoint
+
+    def watched(ip):
+        before = state()
+        to = trap(ip)
+        b.seen.append((before, state()))
+        return to
+
+    b.machine.cpu_.breakpoint = watched
+    idle, active, ss, reenter, ssdone = 0, 1, 2, 4, 8
+    assert b.call("caller", 5, 7) == 27
+    assert b.seen == [
+        ((idle, "-"), (idle, "-")),  # the runtime goes on with it
+        # within its handler
+        ((active, "outer"), (reenter, "inner", "outer", active)),
+        ((reenter, "inner", "outer", active), (active, "outer")),
+        # the outer probe's own instruction is stepped, and the runtime goes on
+        ((ss, "outer"), (ss, "outer")),
+        ("post", ssdone, "outer"),
+        # the caller calls alu, whose handlers are all Python
+        ((idle, "-"), (ss, "inner")),
+        ("post", ssdone, "inner"),
+        ((ss, "inner"), (idle, "-")),
+    ]
+
+
 @pytest.mark.parametrize("inner", MODES)
 @pytest.mark.parametrize("offset", [5, CALL])
 def test_inner_post_handler_is_not_called_when_missed(box, inner, offset):

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Handlers that another CPU does something meanwhile, or that an interrupt comes into. */
+#include <linux/completion.h>
+#include <linux/hrtimer.h>
+#include <linux/kthread.h>
+#include <linux/percpu.h>
+#include "targets.h"
+
+#define TURNS 2000 /* polls: some turns of the other CPUs */
+TARGET long target(long x) { return x + 1; }
+TARGET long target2(long x) { return x + 2; }
+
+static int inside, left, hits;
+
+/* Takes its time: the other CPUs go on while it runs. */
+static void linger(void)
+{
+	int i;
+
+	WRITE_ONCE(inside, inside + 1);
+	for (i = 0; i < TURNS; i++)
+		cpu_relax();
+	WRITE_ONCE(left, left + 1);
+}
+
+static int slow_pre(struct kprobe *p, struct pt_regs *regs) { linger(); return 0; }
+static void slow_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { linger(); }
+static int slow_node(struct kretprobe_instance *ri, struct pt_regs *regs) { linger(); return 0; }
+static long slow_entry(long x) { linger(); jprobe_return(); return 0; }
+static int pre(struct kprobe *p, struct pt_regs *regs) { hits++; return 0; }
+static int count_return(struct kretprobe_instance *ri, struct pt_regs *regs) { hits++; return 0; }
+
+static struct kprobe kp, kp2;
+static struct kretprobe rp;
+static struct jprobe jp;
+
+static int suite_init(struct kunit *test)
+{
+	memset(&kp, 0, sizeof(kp));
+	memset(&kp2, 0, sizeof(kp2));
+	memset(&rp, 0, sizeof(rp));
+	memset(&jp, 0, sizeof(jp));
+	kp.symbol_name = rp.kp.symbol_name = jp.kp.symbol_name = "target";
+	inside = left = hits = 0;
+	return 0;
+}
+
+static DECLARE_COMPLETION(done);
+static long result;
+static int call_target(void *unused)
+{
+	result = target(1);
+	complete(&done);
+	return 0;
+}
+
+/* target() is called on another CPU; wait until its slow handler is running. */
+static void start_elsewhere(struct kunit *test)
+{
+	int cpu = (smp_processor_id() + 1) % num_online_cpus();
+	struct task_struct *t = kthread_create(call_target, NULL, "elsewhere");
+
+	KUNIT_ASSERT_FALSE(test, IS_ERR(t));
+	kthread_bind(t, cpu);
+	wake_up_process(t);
+	while (!READ_ONCE(inside))
+		cpu_relax();
+	KUNIT_EXPECT_EQ(test, left, 0);
+}
+
+static void finish(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, left, inside);
+	wait_for_completion(&done);
+	KUNIT_EXPECT_EQ(test, result, 2);
+}
+
+/* When unregister_kprobe() is back, nobody is in a handler. */
+static void test_kprobe(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		suite_init(test);
+		kp.offset = i & 1 ? 5 : 0;
+		if (i & 2)
+			kp.post_handler = slow_post;
+		else
+			kp.pre_handler = slow_pre;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		start_elsewhere(test);
+		unregister_kprobe(&kp);
+		finish(test);
+	}
+}
+
+static void test_kprobes(struct kunit *test)
+{
+	struct kprobe *kps[] = { &kp, &kp2 };
+
+	kp.pre_handler = slow_pre;
+	kp2.symbol_name = "target2";
+	kp2.pre_handler = pre;
+	KUNIT_ASSERT_EQ(test, register_kprobes(kps, 2), 0);
+	start_elsewhere(test);
+	target2(1); /* handled here, whatever the other CPU is at */
+	KUNIT_EXPECT_EQ(test, hits, 1);
+	KUNIT_EXPECT_EQ(test, kp2.nmissed, 0);
+	unregister_kprobes(kps, 2);
+	finish(test);
+}
+
+static void test_kretprobe(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		suite_init(test);
+		if (i)
+			rp.entry_handler = slow_node;
+		else
+			rp.handler = slow_node;
+		KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+		start_elsewhere(test);
+		unregister_kretprobe(&rp);
+		finish(test);
+	}
+}
+
+static void test_jprobe(struct kunit *test)
+{
+	jp.entry = slow_entry;
+	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+	start_elsewhere(test);
+	unregister_jprobe(&jp);
+	finish(test);
+}
+
+/* It goes on being handled when the other probe at its address goes. */
+static void test_colocated(struct kunit *test)
+{
+	kp.pre_handler = slow_pre;
+	kp2.symbol_name = "target";
+	kp2.pre_handler = pre;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	start_elsewhere(test);
+	unregister_kprobe(&kp2);
+	finish(test);
+	unregister_kprobe(&kp);
+}
+
+/* A timer of this CPU whose interrupt counts; the probe on what it calls is kp2. */
+static int ticks, running_wrong;
+static bool came_in;
+TARGET void tick(void) { ticks++; }
+static enum hrtimer_restart timer_fn(struct hrtimer *t)
+{
+	if (!in_hardirq())
+		running_wrong++;
+	tick();
+	return HRTIMER_NORESTART;
+}
+static struct hrtimer timer;
+
+/* Waits for the interrupt, if it can come in. */
+static int wait_for_tick(struct kprobe *p, struct pt_regs *regs)
+{
+	int i, before = ticks;
+
+	for (i = 0; i < 20 * TURNS && READ_ONCE(ticks) == before; i++)
+		cpu_relax();
+	came_in = ticks != before;
+	if (kprobe_running() != p)
+		running_wrong++;
+	return 0;
+}
+static void wait_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	wait_for_tick(p, regs);
+}
+static int wait_return(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	return wait_for_tick(kprobe_running(), regs);
+}
+static int posts;
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { posts++; }
+
+/* Call target() on this CPU, whose probe waits; then let another tick be hit. */
+static void one_tick(struct kunit *test, bool inside)
+{
+	int before = ticks, hit = hits, stepped = posts;
+	unsigned long missed = kp2.nmissed;
+
+	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	timer.function = timer_fn;
+	came_in = false;
+	hrtimer_start(&timer, 1000 * 1000, HRTIMER_MODE_REL);
+	KUNIT_EXPECT_EQ(test, target(1), 2);
+	KUNIT_EXPECT_EQ(test, came_in, inside);
+	while (READ_ONCE(ticks) == before)
+		cpu_relax();
+	KUNIT_EXPECT_EQ(test, ticks, before + 1);
+	KUNIT_EXPECT_EQ(test, kp2.nmissed - missed, inside);
+	KUNIT_EXPECT_EQ(test, hits - hit, !inside);
+	KUNIT_EXPECT_EQ(test, posts - stepped, kp2.post_handler && !inside);
+	KUNIT_EXPECT_NULL(test, kprobe_running());
+	hrtimer_start(&timer, 1000, HRTIMER_MODE_REL);
+	while (READ_ONCE(ticks) == before + 1)
+		cpu_relax();
+	KUNIT_EXPECT_EQ(test, hits - hit, 1 + !inside);
+	KUNIT_EXPECT_EQ(test, running_wrong, 0);
+}
+
+/*
+ * A probe in an interrupt handler, while another one is being handled on the same CPU:
+ * the handler does its work, with the instruction stepped if need be, and the hit is
+ * missed. In the handlers of a breakpoint no interrupt comes.
+ */
+static void test_interrupt(struct kunit *test)
+{
+	int inner, outer;
+
+	for (inner = 0; inner < 3; inner++) {
+		for (outer = 0; outer < 4; outer++) {
+			suite_init(test);
+			kp2.symbol_name = "tick";
+			kp2.offset = inner ? 5 : 0;
+			kp2.pre_handler = pre;
+			kp2.post_handler = inner == 2 ? post : NULL;
+			kp.offset = outer & 1 ? 5 : 0;
+			if (outer < 2)
+				kp.pre_handler = wait_for_tick;
+			else
+				kp.post_handler = wait_post;
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+			one_tick(test, !(outer & 1));
+			unregister_kprobe(&kp);
+			unregister_kprobe(&kp2);
+		}
+		KP_CLEAR(kp2);
+		rp.handler = wait_return;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+		KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+		one_tick(test, true);
+		unregister_kretprobe(&rp);
+		unregister_kprobe(&kp2);
+	}
+}
+
+/* The same with a return probe in the interrupt: that call is not hooked. */
+static void test_interrupt_returns(struct kunit *test)
+{
+	rp.kp.symbol_name = "tick";
+	rp.handler = count_return;
+	kp.pre_handler = wait_for_tick;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	timer.function = timer_fn;
+	hrtimer_start(&timer, 1000 * 1000, HRTIMER_MODE_REL);
+	KUNIT_EXPECT_EQ(test, target(1), 2);
+	KUNIT_EXPECT_TRUE(test, came_in);
+	KUNIT_EXPECT_EQ(test, hits, 0);
+	KUNIT_EXPECT_EQ(test, rp.kp.nmissed, 1);
+	tick();
+	KUNIT_EXPECT_EQ(test, hits, 1);
+	unregister_kprobe(&kp);
+	unregister_kretprobe(&rp);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(test_kprobe), KUNIT_CASE(test_kprobes), KUNIT_CASE(test_kretprobe),
+	KUNIT_CASE(test_jprobe), KUNIT_CASE(test_colocated), KUNIT_CASE(test_interrupt),
+	KUNIT_CASE(test_interrupt_returns), {}
+};
+static struct kunit_suite suite = { .name = "smp", .init = suite_init, .test_cases = cases };
+kunit_test_suite(suite);
+MODULE_LICENSE("GPL");
