@@ -123,7 +123,7 @@ def _get_valid_kprobe(st: State, p: Kprobe) -> Kprobe | None:
     Kernel: __get_valid_kprobe()
     """
     ap = get_kprobe(st, p.addr) if p.addr is not None else None
-    if ap is None or ap is p or any(kp is p for kp in ap.list):
+    if ap is None or ap is p or p in ap.list:
         return ap
     return None
 
@@ -185,7 +185,7 @@ def _register_aggr_kprobe(st: State, orig_p: Kprobe, p: Kprobe) -> None:
     arm = kprobe_disabled(ap) and not kprobe_disabled(p)
     if arm:
         ap.flags &= ~KprobeFlag.DISABLED
-    st.arch.sync_site(ap)
+    st.arch.sync_site(ap, p)
     if not arm or st.kprobes_all_disarmed:
         return
     try:
@@ -295,7 +295,7 @@ def _unregister_kprobe(st: State, p: Kprobe) -> bool:
         ap.post_handler = None
     if p.break_handler and not kprobe_gone(p):
         ap.break_handler = None
-    st.arch.sync_site(ap)
+    st.arch.sync_site(ap, p)
     _release_handler(st, p)
     if not kprobe_disabled(ap) and not st.kprobes_all_disarmed:
         # the handler that kept it from being a jump may be gone
@@ -359,7 +359,7 @@ def _disable_kprobe(st: State, p: Kprobe) -> Kprobe:
                 p.flags &= ~KprobeFlag.DISABLED
                 raise
         orig_p.flags |= KprobeFlag.DISABLED
-    st.arch.sync_site(orig_p)
+    st.arch.sync_site(orig_p, p)
     return orig_p
 
 
@@ -391,7 +391,7 @@ def enable_kprobe(st: State, p: Kprobe) -> None:
     arm = kprobe_disabled(orig_p) and not st.kprobes_all_disarmed
     if arm:
         orig_p.flags &= ~KprobeFlag.DISABLED
-    st.arch.sync_site(orig_p)
+    st.arch.sync_site(orig_p, p)
     if not arm:
         return
     try:

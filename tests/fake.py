@@ -459,7 +459,7 @@ class FakeArch:
         self.poke_depth -= 1
         assert self.poke_depth >= 0
 
-    def sync_site(self, p: Kprobe) -> None:
+    def sync_site(self, p: Kprobe, changed: Kprobe | None = None) -> None:
         chain = p.list if p.is_aggr else [p]
         for kp in chain:
             if kp.handler is None:

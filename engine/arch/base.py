@@ -116,8 +116,11 @@ class Arch(Protocol):
 
     def text_poke_finish(self) -> None: ...
 
-    def sync_site(self, p: Kprobe) -> None:
+    def sync_site(self, p: Kprobe, changed: Kprobe | None = None) -> None:
         """Make the guest's kp_site and kp_handlers say what p (and its list) say.
+
+        changed: the one probe of the list that has come, gone or changed its flags, so
+        that what is said of all others can stay.
 
         Called by the core after every change of p.list, flags or handlers, and before
         the text is armed.  The flag OPTIMIZED is excepted: arch_optimize_kprobes() and

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from itertools import accumulate, count, repeat
 from typing import TYPE_CHECKING
 
 from engine.trace.ring import PAGE_SIZE, PAGE_WORDS, TIME_EXTEND, CpuRing
@@ -20,6 +21,7 @@ _Parts = tuple[str, str]  # of a line: before and behind the time
 
 BATCH = 128  # records: few, for readers with little room may not want them all
 KNOWN_MAX = 1 << 16
+PADDING = 29  # of the types of entries, the first that is not the size of data
 NSEC = 1_000_000_000
 
 _U64 = struct.Struct("<Q")
@@ -39,72 +41,23 @@ class Lines:
         self._irq_info = tr.options["irq-info"]
         self._symbol = symbol_text(tr)
         self._context_info = tr.options["context-info"]
-        self._in_ns = self._context_info and tr.ring.in_ns
+        self.in_ns = self._context_info and tr.ring.in_ns
 
     def batches(self, ring: CpuRing) -> Iterator[list[Entry]]:
-        """The unread records of a CPU, oldest first.
+        """The unread records of a CPU, oldest first, some at a time.
 
         Nothing must change before the last is given.
         """
-        cpu, in_ns = ring.cpu, self._in_ns
-        known: dict[bytes, _Parts] = {}  # of records of one second
-        second = end_of_second = 0  # in ns, less what rounds up to it
-        secs = ""
-        found: list[Entry] = []
-        for first, last, ts, unread in ring.spans():
-            page = first // PAGE_WORDS
-            base = page * PAGE_WORDS
-            raw = bytes(ring.pages[page * PAGE_SIZE : (page + 1) * PAGE_SIZE])
-            words = memoryview(raw).cast("I").tolist()
-            i, end = first - base, last - base
-            base, unread = base * 4, unread - base
-            while i < end:
-                word = words[i]
-                kind = word & 31
-                i += 1
-                if kind == TIME_EXTEND:
-                    ts += (words[i] << 27) + (word >> 5)
-                    i += 1
-                    continue
-                ts += word >> 5
-                start = i
-                if kind:
-                    i += kind
-                else:
-                    i += words[i] // 4
-                    start += 1
-                if start <= unread:
-                    continue
-                if ts >= end_of_second:
-                    secs, second = self._second(ts)
-                    end_of_second = second + NSEC
-                    known = {}
-                data = raw[start * 4 : i * 4]
-                parts = known.get(data)
-                if parts is None:
-                    parts = self._parts(ring, base + start * 4, secs)
-                    if len(known) < KNOWN_MAX:
-                        known[data] = parts
-                head, tail = parts
-                if in_ns:
-                    text = head + str((ts - second) // 1000).zfill(6) + tail
-                else:
-                    text = self._line(ts, parts)
-                found.append((ts, cpu, text, base + start * 4, base + i * 4))
-                if len(found) == BATCH:
-                    yield found
-                    found = []
-        if found:
-            yield found
+        return _CpuLines(self, ring).batches()
 
-    def _second(self, ts: int) -> tuple[str, int]:
+    def second(self, ts: int) -> tuple[str, int]:
         """How times of that second begin, and the first that is rounded to it."""
-        if not self._in_ns:
+        if not self.in_ns:
             return "", 1 << 64
         second = (ts + 500) // NSEC
         return f"{second:5d}.", second * NSEC - 500
 
-    def _parts(self, ring: CpuRing, record: int, secs: str) -> _Parts:
+    def parts(self, ring: CpuRing, record: int, secs: str) -> _Parts:
         """What stands around the changing part of the time."""
         (common,) = _U64.unpack_from(ring.pages, record)
         number = common & 0xFFFF
@@ -122,7 +75,7 @@ class Lines:
             prefix = self._prefixes[key] = self._prefix(*key)
         return prefix + secs, f": {text}"
 
-    def _line(self, ts: int, parts: _Parts) -> str:
+    def line(self, ts: int, parts: _Parts) -> str:
         """A line without a time in ns."""
         head, tail = parts
         return f"{head}{ts:12d}{tail}" if self._context_info else tail
@@ -136,6 +89,120 @@ class Lines:
         if self._irq_info:
             flags = lat_fmt(common & 0xFF, common >> 8 & 0xFF)
         return f"{comm:>16}-{pid:<7d} [{cpu:03d}] {flags} "
+
+
+class _CpuLines:
+    """Lines of the records of one CPU."""
+
+    def __init__(self, lines: Lines, ring: CpuRing) -> None:
+        self._lines = lines
+        self._ring = ring
+        self._known: dict[bytes, _Parts] = {}  # of records of one second
+        self._second = self._next_second = 0  # in ns, less what rounds up to it
+        self._secs = ""
+        # the page at hand: its place in the ring, and its data
+        self._base = 0
+        self._raw = b""
+        self._words: list[int] = []
+
+    def batches(self) -> Iterator[list[Entry]]:
+        ring = self._ring
+        for first, last, ts, unread in ring.spans():
+            page = first // PAGE_WORDS
+            at = page * PAGE_SIZE
+            base = page * PAGE_WORDS
+            self._base, self._raw = at, bytes(ring.pages[at : at + PAGE_SIZE])
+            self._words = memoryview(self._raw).cast("I").tolist()
+            i, end = first - base, last - base
+            uniform = unread <= first
+            while i < end:
+                if uniform:
+                    batch, i, ts = self._alike(i, end, ts)
+                    uniform = bool(batch)
+                else:
+                    batch, i, ts = self._any(i, end, ts, unread - base)
+                if batch:
+                    yield batch
+
+    def _alike(self, i: int, end: int, ts: int) -> tuple[list[Entry], int, int]:
+        """Records from word i on, where they are of one size: (they, i, time).
+
+        Nothing where they are not, or not of one second.
+        """
+        words, raw = self._words, self._raw
+        kind = words[i] & 31
+        if not 0 < kind < PADDING or not self._lines.in_ns:
+            return [], i, ts
+        step = kind + 1
+        end = min(end, i + BATCH * step)
+        heads = words[i:end:step]
+        times = list(accumulate([head >> 5 for head in heads], initial=ts))
+        if {head & 31 for head in heads} != {kind} or times[-1] >= self._next_second:
+            return [], i, ts
+        del times[0]
+        places = range(4 * i + 4, 4 * end, 4 * step)
+        size, known = 4 * kind, self._known
+        try:
+            found = [known[raw[at : at + size]] for at in places]
+        except KeyError:
+            found = [self._parts(at, at + size) for at in places]
+        second = self._second
+        lines = [
+            f"{head}{str((time - second) // 1000).zfill(6)}{tail}"
+            for time, (head, tail) in zip(times, found, strict=True)
+        ]
+        first = self._base + 4 * i + 4
+        starts = count(first, 4 * step)
+        ends = count(first + size, 4 * step)
+        batch = zip(times, repeat(self._ring.cpu), lines, starts, ends, strict=False)
+        return list(batch), i + step * len(heads), times[-1]
+
+    def _any(
+        self, i: int, end: int, ts: int, unread: int
+    ) -> tuple[list[Entry], int, int]:
+        """Records of any size from word i on: (they, i, time)."""
+        words, base, cpu = self._words, self._base, self._ring.cpu
+        found: list[Entry] = []
+        while i < end and len(found) < BATCH:
+            word = words[i]
+            kind = word & 31
+            i += 1
+            if kind == TIME_EXTEND:
+                ts += (words[i] << 27) + (word >> 5)
+                i += 1
+                continue
+            ts += word >> 5
+            start = i
+            if kind:
+                i += kind
+            else:
+                i += words[i] // 4
+                start += 1
+            if start > unread:
+                place, last = 4 * start, 4 * i
+                text = self._line(ts, place, last)
+                found.append((ts, cpu, text, base + place, base + last))
+        return found, i, ts
+
+    def _line(self, ts: int, start: int, end: int) -> str:
+        """The line of a record that is at these bytes of the page."""
+        if ts >= self._next_second:
+            self._secs, self._second = self._lines.second(ts)
+            self._next_second = self._second + NSEC
+            self._known = {}
+        parts = self._known.get(self._raw[start:end]) or self._parts(start, end)
+        if self._lines.in_ns:
+            return parts[0] + str((ts - self._second) // 1000).zfill(6) + parts[1]
+        return self._lines.line(ts, parts)
+
+    def _parts(self, start: int, end: int) -> _Parts:
+        data = self._raw[start:end]
+        parts = self._known.get(data)
+        if parts is None:
+            parts = self._lines.parts(self._ring, self._base + start, self._secs)
+            if len(self._known) < KNOWN_MAX:
+                self._known[data] = parts
+        return parts
 
 
 def _unknown(number: int) -> Callable[[memoryview, int], str]:

@@ -13,8 +13,8 @@ from engine.trace.ring_buffer import Rings
 if TYPE_CHECKING:
     from engine.trace.array import TraceArray
 
-# Linux gives at most a page per read(); more at once spares a reader the round trips
-PIPE_READ_MAX = 131072
+# What Linux gives at most per read(); who asks for more gets more, in whole lines
+PIPE_PAGE = 4096
 _HEADER = """\
 # tracer: {tracer}
 #
@@ -105,7 +105,7 @@ class TracePipe:
         Context: control.  Kernel: tracing_read_pipe()
         """
         if not self._pending:
-            self._pending = self._fill(min(count, PIPE_READ_MAX))
+            self._pending = self._fill(count)
         text, self._pending = self._pending[:count], self._pending[count:]
         if text:
             self._was_read = True
@@ -124,7 +124,7 @@ class TracePipe:
             if used + size >= count:
                 ends = list(accumulate(map(len, lines), initial=used))
                 fit = bisect_left(ends, count)
-                if ends[fit] > PIPE_READ_MAX and (texts or fit > 1):
+                if ends[fit] > max(count, PIPE_PAGE) and (texts or fit > 1):
                     fit -= 1
                 entries += chunk[:fit]
                 texts += lines[:fit]

@@ -52,8 +52,8 @@ class Ainsn:
     """What belongs to one probed address.  Kernel: struct arch_specific_insn."""
 
     __slots__ = (
-        "boostable", "data", "entry", "hit", "insn", "kind", "removed", "site", "slot",
-        "stub",
+        "all_guest", "boostable", "data", "entry", "hit", "insn", "kind", "records",
+        "removed", "site", "slot", "stub",
     )  # fmt: skip
 
     def __init__(self, site: KpSite) -> None:
@@ -66,7 +66,14 @@ class Ainsn:
         self.data = 0  # what that code is for: kp_event or kp_rethook
         self.boostable = False
         self.hit: Hit | None = None
+        self.records: list[KpHandler] = []  # of the probes, in the order of their list
+        self.all_guest = False  # each probe has a pre_handler in the guest and no other
         self.removed = False
+
+
+def _is_guest(kp: Kprobe) -> bool:
+    others = kp.post_handler, kp.break_handler, kp.fault_handler
+    return isinstance(kp.pre_handler, int) and others == (None, None, None)
 
 
 class X86:
@@ -259,12 +266,44 @@ class X86:
         self.runtime.after_quiescence(done)
 
     # ---- what a hit does
-    def sync_site(self, p: Kprobe) -> None:
+    def sync_site(self, p: Kprobe, changed: Kprobe | None = None) -> None:
         ainsn = p.ainsn
         if not isinstance(ainsn, Ainsn):
             return
+        if changed is None or not self._sync_one(p, ainsn, changed):
+            self._sync_all(p, ainsn)
+
+    def _sync_one(self, p: Kprobe, ainsn: Ainsn, changed: Kprobe) -> bool:
+        """What sync_site() does where nothing but one of many records changes."""
+        records, hit = ainsn.records, ainsn.hit
+        come = len(p.list) - len(records)
+        if not ainsn.all_guest or not _is_guest(changed) or len(p.list) < 2:
+            return False
+        if hit is not None and not hit.stub and not int(changed.flags) & _OFF:
+            return False
+        if come == 0:
+            self._sync_handler(changed)
+        elif come == 1 and p.list[0] is changed and records:
+            record = self._sync_handler(changed)
+            record.next = records[0].addr
+            records.insert(0, record)
+            ainsn.site.first = record.addr
+            return len(records) > 2  # with the second the way into the runtime changes
+        elif come == -1 and changed.handler in self.handlers:
+            i = records.index(self.handlers[changed.handler])
+            following = records.pop(i).next
+            if i:
+                records[i - 1].next = following
+            else:
+                ainsn.site.first = following
+        else:
+            return False
+        return True
+
+    def _sync_all(self, p: Kprobe, ainsn: Ainsn) -> None:
         probes = p.list if p.is_aggr else [p]
-        records = [self._sync_handler(kp) for kp in probes]
+        ainsn.all_guest = all(map(_is_guest, probes))
+        records = ainsn.records = [self._sync_handler(kp) for kp in probes]
         following = 0
         for record in reversed(records):
             record.next = following
@@ -301,7 +340,7 @@ class X86:
             self.stubs.make(ainsn)
         hit.handlers = () if guest else tuple(pres)
         hit.posts = () if guest else tuple(posts)
-        hit.records = tuple(records)
+        hit.records = records
         hit.stub = ainsn.stub or 0 if guest else 0
         hit.cont = self.opt.continuation(p) or hit.slot
         site.cont = hit.cont

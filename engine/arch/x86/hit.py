@@ -14,7 +14,7 @@ need not be cleared for a single step.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.arch.x86.checks import Emulation
@@ -80,7 +80,7 @@ class Hit:
         self.guest_posts = False  # a post_handler is guest code: the runtime runs all
         self.has_post = False  # a post_handler, enabled or not
         self.plain = True  # neither emulated nor with post_handlers
-        self.records: tuple[KpHandler, ...] = ()
+        self.records: Sequence[KpHandler] = ()
 
 
 class LazyNode(RethookNode):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Breakpoints: handlers, slots, single steps, nesting, faults."""
 
+import random
+
 import pytest
 
 from engine.arch.x86.regs import SP, regs_get_kernel_argument, regs_set_return_value
@@ -395,3 +397,55 @@ def test_removed_twice_is_removed_once(box):
     b.machine.run_later()
     assert b.call("alu", 1, 1) == 5
     assert [what for what, _ in b.seen] == ["b"]
+
+
+def chain_of(b, p):
+    """The kp_handlers of a site, as guest code walks them: (address, flags)."""
+    found, at = [], p.ainsn.site.first
+    while at:
+        record = b.arch.handlers[at]
+        found.append((at, record.flags))
+        at = record.next
+    return found
+
+
+@pytest.mark.parametrize("offset", [0, BOOSTED])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_chain_follows_the_list(box, offset, seed):
+    """Guest code alone handles these probes, so that single records are changed."""
+    rng = random.Random(seed)
+    b = box({"alu": ALU})
+    handler = b.runtime.symbols["kp_event_handler"]
+    probes = []
+    for step in range(120):
+        doing = rng.random()
+        if doing < 0.5 or not probes:
+            p = b.probe("alu", offset, pre_handler=handler)
+            event = b.runtime.make(KpEvent)
+            p.data = event.addr
+            probes.append((p, event))
+            b.arch.sync_site(b.state.kprobe_table[p.addr], p)
+        else:
+            p, _ = rng.choice(probes)
+            if doing < 0.7:
+                disable_kprobe(b.state, p)
+            elif doing < 0.85:
+                enable_kprobe(b.state, p)
+            else:
+                unregister_kprobe(b.state, p)
+                probes = [pair for pair in probes if pair[0] is not p]
+        if not probes:
+            continue
+        entry = b.state.kprobe_table[probes[0][0].addr]
+        want = [
+            (kp.handler, int(bool(kp.flags & KprobeFlag.DISABLED)))
+            for kp in (entry.list if entry.is_aggr else [entry])
+        ]
+        assert chain_of(b, entry) == want
+        if step % 10 == 0:
+            before = [event.nhit for _, event in probes]
+            assert b.call("alu", 5, 7) == 27
+            hits = [
+                event.nhit - n for (_, event), n in zip(probes, before, strict=True)
+            ]
+            assert hits == [int(not p.flags & KprobeFlag.DISABLED) for p, _ in probes]
