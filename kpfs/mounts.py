@@ -70,17 +70,17 @@ def umount(target: str, flags: int = 0) -> None:
 
 
 def bind(source: str, target: str) -> None:
-    """Make source, a file or a directory with its mounts, appear at target."""
-    mount(source, target, "", MS_BIND | MS_REC)
+    """Make source, a file or a directory with its mounts, appear at target.
 
-
-def bind_over_link(source: str, target: str) -> None:
-    """Make source appear in place of target, which is a symbolic link."""
-    link = os.open(target, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    A target that is a symbolic link is itself covered.
+    """
+    covered = os.open(target, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        bind(source, f"/proc/self/fd/{link}")
+        mount(source, f"/proc/self/fd/{covered}", "", MS_BIND | MS_REC)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, target) from None
     finally:
-        os.close(link)
+        os.close(covered)
 
 
 def make_read_only(target: str) -> None:
@@ -120,9 +120,8 @@ def _unescape(word: str) -> str:
 def as_linux_shows(table: str, source: str) -> str:
     """A mount table (/proc/PID/mounts) with the types that Linux has for our parts.
 
-    source is that of our tree.  Its other parts are plain files of procfs and devtmpfs
-    on Linux, and left out.  Ours follow /sys, as a booting system mounts them: who
-    looks for the first tracefs finds it.
+    source is that of our tree; what Linux has no mount for is left out.  Ours follow
+    /sys, as a booting system mounts them: who looks for the first tracefs finds it.
     """
     others: list[str] = []
     parts: dict[str, str] = {}

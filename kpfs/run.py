@@ -35,8 +35,11 @@ BINDS = (
     ("version", "/proc/version"),
     ("modules", "/proc/modules"),
     ("kmsg", "/dev/kmsg"),
+    ("machine/mounts", "/proc/mounts"),
 )
-MOUNT_TABLE = "/proc/mounts"  # a link to the calling process' own
+# The host kernel's build-id, under which perf would keep our symbols in ~/.debug.  Ours
+# has none.
+NOTES = "/sys/kernel/notes"
 # signals for the command; those of the terminal reach it without our help
 FORWARDED = (
     signal.SIGINT,
@@ -167,18 +170,15 @@ def prepare_mount_points(privileged: bool) -> None:
 
 def bind_tree() -> None:
     """Show the parts of the tree where the kernel has them."""
-    for name, target in BINDS:
+    binds = [(f"{TREE}/{name}", target) for name, target in BINDS]
+    for source, target in [*binds, (os.devnull, NOTES)]:
         # this host may have no such file, and procfs lets nobody make one
         try:
-            mounts.bind(f"{TREE}/{name}", target)
+            mounts.bind(source, target)
         except FileNotFoundError:
             continue
         except OSError as error:
             raise SetupError(f"{target}: {error.strerror}") from None
-    try:
-        mounts.bind_over_link(f"{TREE}/machine/mounts", MOUNT_TABLE)
-    except OSError as error:
-        raise SetupError(f"{MOUNT_TABLE}: {error.strerror}") from None
 
 
 def _filter(daemon: Daemon) -> Filter | None:

@@ -113,30 +113,6 @@ def test_the_host_is_out_of_reach(kpfs):
     assert kpfs.sh(script).stdout == ""
 
 
-@pytest.mark.skipif(not shutil.which("sysctl", path="/sbin:/usr/sbin"), reason="procps")
-def test_sysctl_of_procps(kpfs):
-    done = kpfs.sh(
-        "PATH=$PATH:/sbin:/usr/sbin; sysctl debug.kprobes-optimization; "
-        "sysctl -w debug.kprobes-optimization=0; sysctl -n debug.kprobes-optimization; "
-        "sysctl -w debug.kprobes-optimization=2; echo $?"
-    )
-    assert done.stdout.splitlines()[:3] == [
-        "debug.kprobes-optimization = 1",
-        "debug.kprobes-optimization = 0",
-        "0",
-    ]
-    assert "Invalid argument" in done.stderr
-
-
-@pytest.mark.skipif(not shutil.which("busybox"), reason="busybox is not installed")
-def test_sysctl_of_busybox(kpfs):
-    done = kpfs.sh(
-        "busybox sysctl -w debug.kprobes-optimization=0; "
-        "busybox sysctl -n debug.kprobes-optimization"
-    )
-    assert done.stdout == "debug.kprobes-optimization = 0\n0\n"
-
-
 def start(kpfs, script):
     child = subprocess.Popen(
         kpfs.command("run", "--", "sh", "-c", script),
@@ -203,57 +179,6 @@ def test_the_tour(kpfs):
     assert re.search(
         r"tail-\d+ +\[00\d\] .{5} .*: inside: \(vfs_read\+0x5/", done.stdout
     )
-
-
-# In a mount namespace of our own everyone may open /dev/fuse.
-OPEN_DEVICE = """
-mount --make-rprivate /
-mount -t tmpfs none "$1"
-mknod -m 666 "$1/fuse" c 10 229
-mount --bind "$1/fuse" /dev/fuse
-shift
-exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
-"""
-
-
-@pytest.fixture(scope="session")
-def ordinary(tmp_path_factory):
-    """Runs a shell script as an ordinary user, who may read the checkout at most.
-
-    In the script $kpfs is the command.
-    """
-    if os.geteuid() != 0:
-        prefix, checkout, top = [], harness.ROOT, tmp_path_factory.mktemp("ordinary")
-        home = Path(os.environ["HOME"])
-    else:
-        top = Path("/var/tmp") / f"kpfs-test-{os.getpid()}"
-        checkout, home, device = top / "checkout", top / "home", top / "device"
-        for path in (checkout, home, device):
-            path.mkdir(parents=True)
-        harness.copy_checkout(checkout)
-        os.chown(home, harness.NOBODY, harness.NOBODY)
-        prefix = ["unshare", "-m", "sh", "-ec", OPEN_DEVICE, "sh", device]
-    path = "/usr/bin:/bin:/usr/sbin:/sbin"
-    settings = {"HOME": str(home), "PATH": path, **harness.pip_settings()}
-    settings["kpfs"] = str(checkout / "scripts/kpfs")
-
-    def run(script):
-        return subprocess.run(
-            [*prefix, "sh", "-c", script],
-            env=settings,
-            cwd=home if prefix else top,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-
-    first = run("$kpfs --version")  # prepares a virtual environment
-    if "kpfs: needs" in first.stderr:
-        pytest.skip(first.stderr.splitlines()[-1])
-    assert first.returncode == 0, first.stderr
-    yield run
-    if prefix:
-        shutil.rmtree(top)
 
 
 @pytest.mark.user

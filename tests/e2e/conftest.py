@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fixtures of the tests of whole commands."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import harness
+
+# In a mount namespace of our own everyone may open /dev/fuse.
+OPEN_DEVICE = """
+mount --make-rprivate /
+mount -t tmpfs none "$1"
+mknod -m 666 "$1/fuse" c 10 229
+mount --bind "$1/fuse" /dev/fuse
+shift
+exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+"""
+
+
+@pytest.fixture(scope="session")
+def ordinary(tmp_path_factory):
+    """Runs a shell script as an ordinary user, who may read the checkout at most.
+
+    In the script $kpfs is the command.
+    """
+    if os.geteuid() != 0:
+        prefix, checkout, top = [], harness.ROOT, tmp_path_factory.mktemp("ordinary")
+        home = Path(os.environ["HOME"])
+    else:
+        top = Path("/var/tmp") / f"kpfs-test-{os.getpid()}"
+        checkout, home, device = top / "checkout", top / "home", top / "device"
+        for path in (checkout, home, device):
+            path.mkdir(parents=True)
+        harness.copy_checkout(checkout)
+        os.chown(home, harness.NOBODY, harness.NOBODY)
+        prefix = ["unshare", "-m", "sh", "-ec", OPEN_DEVICE, "sh", device]
+    path = "/usr/bin:/bin:/usr/sbin:/sbin"
+    settings = {"HOME": str(home), "PATH": path, **harness.pip_settings()}
+    settings["kpfs"] = str(checkout / "scripts/kpfs")
+
+    def run(script, timeout=300):
+        return subprocess.run(
+            [*prefix, "sh", "-c", script],
+            env=settings,
+            cwd=home if prefix else top,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    first = run("$kpfs --version")  # prepares a virtual environment
+    if "kpfs: needs" in first.stderr:
+        pytest.skip(first.stderr.splitlines()[-1])
+    assert first.returncode == 0, first.stderr
+    yield run
+    if prefix:
+        shutil.rmtree(top)
