@@ -28,12 +28,8 @@ from importlib.machinery import PathFinder
 from engine.ktypes import MASK64
 from guest import abi
 from guest.memory import PAGE_SIZE, Memory
-from guest.regwindow import (
-    NR_WINDOW,
-    WINDOW_IP,
-    WINDOW_OF_PT_REGS,
-    find_window,
-)
+from guest.regwindow import NR_WINDOW, WINDOW_IP, WINDOW_OF_PT_REGS, find_window
+from guest.watchdog import Watchdog
 
 # UC_X86_REG_* in the order of struct pt_regs; 0: no register, a constant
 _CS, _SS, _RIP, _RSP, _RFLAGS = 11, 49, 41, 44, 253
@@ -128,6 +124,8 @@ class Cpu:
         handle = ctypes.c_void_p()
         self._check(self._py.uc_open(_ARCH_X86, _MODE_64, ctypes.byref(handle)))
         self._uc = ctypes.c_void_p(handle.value)
+        stop = ctypes.cast(self._py.uc_emu_stop, ctypes.c_void_p)
+        self.watchdog = Watchdog(stop.value or 0, handle.value or 0)
         self._keep: list[object] = []
         self._prepare_arguments()
         self._window = find_window(handle.value or 0, self._write_window)
@@ -149,6 +147,7 @@ class Cpu:
 
     def close(self) -> None:
         """Free the engine; nothing may be called afterwards."""
+        self.watchdog.close()
         if self._uc:
             for context in (*self._contexts, self._scratch):
                 self._py.uc_context_free(context)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from time import monotonic, process_time
 
 from engine.ktypes import KTime
 from guest import abi
@@ -19,7 +20,8 @@ from guest.traps import GuestPanicError, Traps
 
 CREDIT = 256  # polls of one turn
 CREDIT_AFTER_DONE = 4  # enough for the task to sleep
-LOCKUP_TURNS = 100_000  # in one go: seconds of running
+LOCKUP_TURNS = 100_000  # in one go, for one thing that is waited for
+LOOK_TURNS = 8  # between looks at how long that takes
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
 _PCPU_RESCHED = 0x18
 _PCPU_CREDIT = 0x1C
@@ -27,6 +29,39 @@ _PCPU_DEADLINE = 0x20
 _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
 _X86_EFLAGS_FIXED = 2
+
+
+class _Patience:
+    """How long the guest may run in one go, in turns and in CPU time of the host."""
+
+    def __init__(self, turns: int, limit: float) -> None:
+        self._limit = limit
+        self.again(turns)
+
+    def again(self, turns: int) -> None:
+        """Begin anew."""
+        self._last = turns + LOCKUP_TURNS
+        self._since = 0.0  # of process_time() at the first look
+        self._seconds = 0.0
+        self.look_at = turns + LOOK_TURNS
+
+    def ends(self, turns: int) -> bool:
+        """Whether it has lasted too long; asked when look_at has come."""
+        now = process_time()
+        self._since = self._since or now
+        self._seconds = now - self._since
+        if turns >= self._last or self._seconds >= self._limit:
+            return True
+        self.look_at = turns + LOOK_TURNS
+        return False
+
+    def exhausted(self, turns: int) -> bool:
+        """Whether it has gone on for as long again."""
+        return turns >= self._last + LOCKUP_TURNS
+
+    def seconds(self) -> int:
+        """Of CPU time, rounded."""
+        return round(self._seconds)
 
 
 class Sched:
@@ -54,6 +89,7 @@ class Sched:
         # serves a CPU that stands at HC_API: see guest/control.py
         self.on_control: Callable[[int], None] = self._no_control
         self.panic_reason: Callable[[], str] = lambda: "kernel panic"
+        self._watchdog = cpu.watchdog
         self.turns = 0
         self.dead = ""  # why the kernel is dead
         self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
@@ -166,6 +202,8 @@ class Sched:
         self._clock.now()
         self.turns += 1
         self._reason = 0
+        if monotonic() >= self._watchdog.rewind_at:
+            self._watchdog.wind()
         try:
             cpu.run()
         except GuestPanicError as exc:
@@ -181,7 +219,13 @@ class Sched:
             self._unexplained_stop()
 
     def _unexplained_stop(self) -> None:
-        """The emulator left the run by itself: a call of address 0, else it is dead."""
+        """The emulator left the run by itself.
+
+        The watchdog told it to, or it is a call of address 0; else the guest is dead.
+        """
+        if self._watchdog.expired():
+            self._traps.lockup(int(self._watchdog.limit))
+            return
         ip = self._cpu.read_reg(REG_IP)
         if ip:
             self.dead = f"triple fault or halt at {ip:#x}"
@@ -194,7 +238,7 @@ class Sched:
         A task at HC_HOST_OP is served at once, before anything else runs.
         """
         count = self.nr_cpus
-        limit = self.turns + LOCKUP_TURNS
+        patience = _Patience(self.turns, self._watchdog.limit)
         while True:
             for _ in range(count):
                 number = self._next
@@ -204,8 +248,8 @@ class Sched:
             else:
                 return False
             self.turn(number)
-            if self.turns > limit:
-                self._soft_lockup()
+            if self.turns >= patience.look_at and patience.ends(self.turns):
+                self._soft_lockup(patience)
             if self._reason == abi.HC_HOST_OP:
                 if done():
                     return True
@@ -220,11 +264,15 @@ class Sched:
             if done():
                 return True
 
-    def _soft_lockup(self) -> None:
-        """The guest neither finishes nor idles: a lock that nobody will give back."""
-        ip = self._cpu.read_reg(REG_IP)
-        self.dead = f"soft lockup: CPU {self._cpu.active} stuck at {ip:#x}"
-        raise GuestPanicError(self.dead)
+    def _soft_lockup(self, patience: _Patience) -> None:
+        """The guest neither finishes nor idles: whoever does not sleep is to blame."""
+        if self._reason == abi.HC_YIELD:
+            patience.again(self.turns)
+            self._traps.lockup(patience.seconds())
+        elif patience.exhausted(self.turns):
+            ip = self._cpu.read_reg(REG_IP)
+            self.dead = f"soft lockup: CPU {self._cpu.active} stuck at {ip:#x}"
+            raise GuestPanicError(self.dead)
 
     def prefer(self, number: int) -> None:
         """Let this CPU have the next turn."""

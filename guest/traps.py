@@ -25,6 +25,7 @@ from guest.cpu import (
 )
 from guest.memory import Memory
 
+X86_TRAP_NMI = 2
 X86_TRAP_BP = 3
 X86_TRAP_UD = 6
 X86_TRAP_GP = 13
@@ -32,12 +33,13 @@ X86_TRAP_PF = 14
 ENTRIES: Mapping[int, str] = {
     0: "asm_exc_divide_error",
     1: "asm_exc_debug",
+    X86_TRAP_NMI: "asm_exc_nmi",
     X86_TRAP_BP: "asm_exc_int3",
     X86_TRAP_UD: "asm_exc_invalid_op",
     X86_TRAP_GP: "asm_exc_general_protection",
     X86_TRAP_PF: "asm_exc_page_fault",
 }
-_WITH_ERROR_CODE = frozenset((X86_TRAP_GP, X86_TRAP_PF))
+_WITH_ERROR_CODE = frozenset((X86_TRAP_NMI, X86_TRAP_GP, X86_TRAP_PF))
 _FRAME = struct.Struct("<6Q")  # error code, ip, cs, flags, sp, ss
 _X86_PF_INSTR = 0x10
 
@@ -79,6 +81,13 @@ class Traps:
         """A jump to address 0, where the emulator ends the run instead of faulting."""
         self._cpu.set_fault_address(0)
         self._fault(X86_TRAP_PF, 0, 0, _X86_PF_INSTR)
+
+    def lockup(self, seconds: int) -> None:
+        """The guest has not come to rest for so long: it is told by an NMI.
+
+        Context: control.
+        """
+        self._deliver(X86_TRAP_NMI, self._cpu.read_reg(REG_IP), seconds)
 
     def _fault(self, vector: int, ip: int, address: int, error_code: int) -> None:
         if self._fault_handler is not None and vector != X86_TRAP_BP:

@@ -18,7 +18,7 @@ from typing import NamedTuple, NoReturn
 from engine.errors import KernelError
 from engine.ktypes import MASK64
 from engine.trace.fields import COMMON_FIELDS, Field
-from engine.trace.kstr import is_space, kstrtol, kstrtoul
+from engine.trace.kstr import is_digit, is_space, kstrtol, kstrtoul
 
 MAX_FILTER_STR_VAL = 256
 MAX_NUMBER = 24
@@ -315,7 +315,7 @@ def _string_op(op: PredOp, string: str) -> tuple[PredOp, str]:
     if op is not PredOp.GLOB:
         return _STRING_OPS[op], string
     negate, string = string.startswith("!"), string.removeprefix("!")
-    wild = not string[:1].isdigit() and any(char in string for char in "*?[\\")
+    wild = not is_digit(string[:1]) and any(char in string for char in "*?[\\")
     op = PredOp.GLOB if wild else PredOp.STREQ
     return (_NEGATED[op] if negate else op), string
 

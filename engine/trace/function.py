@@ -17,6 +17,7 @@ from engine.ktypes import KAddr
 from engine.runtime import Runtime
 from engine.trace.events import Printer, SymbolText, TraceEvent
 from engine.trace.fields import Field
+from engine.trace.kstr import is_digit
 from engine.trace.pids import GuestSet, PidSet
 
 if TYPE_CHECKING:
@@ -142,8 +143,8 @@ class Functions:
 
         Kernel: match_records()
         """
-        if pattern[:1].isdigit() and module is None:
-            index = int(pattern) if pattern.isdigit() else 0
+        if is_digit(pattern[:1]) and module is None:
+            index = int(pattern) if all(map(is_digit, pattern)) else 0
             functions = self.all()
             return {functions[index - 1].addr} if 0 < index <= len(functions) else set()
         fits = glob(pattern) if pattern else lambda _name: True

@@ -26,6 +26,11 @@ _NAME = re.compile(f"[A-Za-z_{_HIGH_ALPHA}][A-Za-z0-9_{_HIGH_ALPHA}]*")
 _SYSTEM_NAME = re.compile(f"[A-Za-z_{_HIGH_ALPHA}-][A-Za-z0-9_{_HIGH_ALPHA}-]*")
 
 
+def is_digit(char: str) -> bool:
+    """Of one character or none; str.isdigit() knows many more.  Kernel: isdigit()"""
+    return len(char) == 1 and char in _DIGITS
+
+
 def is_space(char: str) -> bool:
     """Kernel: isspace()"""
     return char in BLANKS

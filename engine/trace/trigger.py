@@ -22,7 +22,7 @@ from engine.trace.event_file import (
     write_filter,
 )
 from engine.trace.filter import EventFilter, create_filter
-from engine.trace.kstr import BLANKS, kstrtoul
+from engine.trace.kstr import BLANKS, is_digit, kstrtoul
 from engine.trace.ring import PAGE_SIZE
 
 UNLIMITED = -1
@@ -289,7 +289,7 @@ def _separate_filter(text: str | None, required: bool) -> tuple[str | None, str 
     """
     if text is None:
         return None, None
-    if not required and not text[0].isdigit():
+    if not required and not is_digit(text[0]):
         return None, text
     param, rest = _strsep(text, " \t")
     return param, (rest.lstrip(BLANKS) if rest else None) or None

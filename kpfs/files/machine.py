@@ -18,6 +18,7 @@ from kpfs.node import DynDir, File, Handle, Node
 from kpfs.seqfile import SeqFile, whole_lines
 
 MAX_ARGS = 6
+MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign
 SITE_HITS = 32  # offset of hits in struct kp_site
 NUMBER = re.compile(rb"-?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 WORD = re.compile(rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)')
@@ -113,6 +114,8 @@ def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
         return task.buffer
     if not NUMBER.fullmatch(word):
         return bytes(word)
+    if len(word) > MAX_NUMBER:
+        raise KernelError(errno.EINVAL, "more than 64 bits")
     octal = len(word) > 1 and word.isdigit() and word.startswith(b"0")
     return int(word, 8 if octal else 0)
 

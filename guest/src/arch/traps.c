@@ -9,6 +9,7 @@
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/nmi.h>
 #include <linux/notifier.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
@@ -239,6 +240,14 @@ __visible noinstr void exc_debug(struct pt_regs *regs)
 {
 	irqentry_enter(regs);
 	notify_debug(regs);
+	irqentry_exit(regs);
+}
+
+/* From the machine beneath: a CPU has not come to rest for so many seconds. */
+__visible noinstr void exc_nmi(struct pt_regs *regs, unsigned long seconds)
+{
+	irqentry_enter(regs);
+	watchdog_soft_lockup(regs, seconds);
 	irqentry_exit(regs);
 }
 

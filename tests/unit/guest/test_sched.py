@@ -9,12 +9,13 @@ from guest import abi
 from guest.clock import Clock
 from guest.cpu import REG_IP, REG_SP, EmulatorError
 from guest.memory import KERNEL_DATA
-from guest.sched import CREDIT, Sched
+from guest.sched import CREDIT, LOOK_TURNS, Sched
 from guest.traps import GuestPanicError, Traps
 from tests.unit.guest.bare import BareCpu
 
 BX = 5
 IDLE, YIELD, DONE, PANIC = "e710eb00", "e711eb00", "e712", "e714eb00"
+API = f"e7{abi.HC_API:02x}eb00"
 AGAIN = "ebfa"  # back to the four bytes before: hypercall and its jump
 NONE = 2**64 - 1
 
@@ -156,12 +157,22 @@ def test_a_halt_is_the_end(machine):
         machine.start("f4").run_until_idle()
 
 
-def test_a_lockup_is_the_end(machine, monkeypatch):
+def test_a_lockup_is_told_to_the_guest(machine, monkeypatch):
     monkeypatch.setattr("guest.sched.LOCKUP_TURNS", 50)
+    machine.entries["asm_exc_nmi"] = machine.put(0x800, IDLE)
     sched = machine.start(YIELD + AGAIN)
+    sched.run_until_idle()
+    assert sched.is_idle(0)
+    assert 50 <= sched.turns <= 50 + LOOK_TURNS + 1
+
+
+def test_a_lockup_without_anybody_to_tell_is_the_end(machine, monkeypatch):
+    monkeypatch.setattr("guest.sched.LOCKUP_TURNS", 50)
+    sched = machine.start(API + AGAIN)
+    sched.on_control = lambda _cpu: None
     with pytest.raises(GuestPanicError, match="soft lockup: CPU 0"):
         sched.run_until_idle()
-    assert sched.turns == 51
+    assert 100 <= sched.turns <= 100 + LOOK_TURNS + 1
 
 
 # ---- traps

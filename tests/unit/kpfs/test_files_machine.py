@@ -51,6 +51,7 @@ def test_the_first_failure_ends_the_write(kernel):
 
 def test_too_many_arguments(kernel):
     assert code(write, kernel, b"mmap 1 2 3 4 5 6 7\n") == "EINVAL"
+    assert code(write, kernel, b"mmap " + b"9" * 5000) == "EINVAL"
 
 
 def test_noise(kernel):

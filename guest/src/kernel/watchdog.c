@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A task that does not give up its CPU. The machine beneath finds it, as it alone has a
+ * clock that goes on meanwhile, and the task is killed: nobody could be served otherwise.
+ */
+#include <linux/kernel.h>
+#include <linux/nmi.h>
+#include <linux/sched.h>
+
+void die(const char *str, struct pt_regs *regs, long err);
+
+void watchdog_soft_lockup(struct pt_regs *regs, unsigned long seconds)
+{
+	pr_emerg("watchdog: BUG: soft lockup - CPU#%d stuck for %lus! [%s:%d]\n", smp_processor_id(),
+		 seconds, current->comm, current->pid);
+	die("soft lockup", regs, 0);
+}

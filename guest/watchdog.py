@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The end of a run that does not end by itself: guest code that loops without a poll.
+
+Nobody else can stop it, as the running thread keeps the GIL.  So a timer of the C
+library calls uc_emu_stop() itself, on a thread of its own.  Such a stop may repeat a
+read-modify-write of the guest, so it must never come to a run that is sound: the timer
+counts the CPU time of this process, and is wound again before a run whenever the last
+winding is REWIND old.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+LIMIT = 10.0  # s of CPU time in one run
+REWIND = 0.5  # s of the host's time
+_AGAIN = 1.0  # s after which an expiry that had no effect is repeated
+_CLOCK_PROCESS_CPUTIME_ID = 2
+_SIGEV_THREAD = 2
+
+
+class _SigEvent(ctypes.Structure):
+    """struct sigevent of 64 bits."""
+
+    _fields_ = [
+        ("value", ctypes.c_void_p),
+        ("signo", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("function", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("_pad", ctypes.c_char * 32),
+    ]
+
+
+class _TimerSpec(ctypes.Structure):
+    """struct itimerspec, its two times in s and ns."""
+
+    _fields_ = [("words", ctypes.c_long * 4)]
+
+
+class Watchdog:
+    """Calls a C function with one pointer when a run lasts too long."""
+
+    def __init__(self, function: int, argument: int, limit: float = LIMIT) -> None:
+        self.limit = limit
+        self.rewind_at = 0.0  # of time.monotonic(): wind() is due
+        self._wound_at = 0.0  # of time.process_time()
+        self._timer = ctypes.c_void_p()
+        self._library = _library()
+        event = _SigEvent(argument, 0, _SIGEV_THREAD, function, None)
+        create = getattr(self._library, "timer_create", None)
+        if create is None or create(
+            _CLOCK_PROCESS_CPUTIME_ID, ctypes.byref(event), ctypes.byref(self._timer)
+        ):
+            self._library = None  # then there is none
+            self.rewind_at = float("inf")
+
+    def wind(self) -> None:
+        """Let it expire ``limit`` from now.  Context: control."""
+        if self._library is None:
+            return
+        self.rewind_at = time.monotonic() + REWIND
+        self._wound_at = time.process_time()
+        spec = _TimerSpec((*_seconds(_AGAIN), *_seconds(self.limit)))
+        self._library.timer_settime(self._timer, 0, ctypes.byref(spec), None)
+
+    def expired(self) -> bool:
+        """Whether it was this that ended a run; it is wound again at the next one."""
+        late = time.process_time() - self._wound_at >= self.limit * 0.9
+        if self._library is None or not late:
+            return False
+        self.rewind_at = 0.0
+        return True
+
+    def close(self) -> None:
+        """Nothing is called afterwards."""
+        if self._library is not None:
+            self._library.timer_delete(self._timer)
+            self._library = None
+
+
+def _seconds(value: float) -> tuple[int, int]:
+    return int(value), int(value % 1 * 1e9)
+
+
+def _library() -> ctypes.CDLL | None:
+    """What has timer_create(): libc, or librt beside an old one."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "timer_create"):
+        return library
+    try:
+        return ctypes.CDLL("librt.so.1")
+    except OSError:
+        return None

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Guest code that does not come back is ended, and its task alone."""
+
+import errno
+import time
+
+import pytest
+
+from guest.watchdog import Watchdog
+from tests.unit.guest.bare import BareCpu
+
+pytestmark = pytest.mark.guest
+
+LIMIT = 0.5  # s
+FOREVER = "ebfe"  # jmp .
+COUNT = "48ff07ebfb"  # 1: incq (%rdi); jmp 1b
+MASKED = "faebfe"  # cli; jmp .
+
+
+@pytest.fixture
+def task(guest, monkeypatch):
+    dog = guest._cpu.watchdog
+    dog.limit, dog.rewind_at = LIMIT, 0
+    monkeypatch.setattr("guest.watchdog.REWIND", LIMIT / 20)
+    return guest.host_task(1234, 1000, comm="looper", parent=1)
+
+
+def text(guest, code):
+    addr = guest.alloc_text(len(code))
+    guest.poke_text(addr, code)
+    guest.drop_translations(addr, len(code))
+    return addr
+
+
+def polled_loop(guest):
+    """1: mov $__cond_resched,%rax; call *%rax; jmp 1b"""
+    target = guest.lookup_name("__cond_resched")[0].addr
+    addr = guest.alloc_text(32)
+    call = b"\x48\x83\xec\x08" + b"\x48\xb8" + target.to_bytes(8, "little")
+    guest.poke_text(addr, call + b"\xff\xd0\xeb\xf2")
+    guest.drop_translations(addr, 32)
+    return addr
+
+
+def log_of(guest):
+    return [record.text.decode() for record in guest.kernel_log()]
+
+
+@pytest.mark.parametrize("code", [FOREVER, COUNT, MASKED])
+def test_a_loop_without_a_poll(guest, task, code):
+    begin = time.process_time()
+    loop = text(guest, bytes.fromhex(code))
+    data = guest.alloc_data(4096)
+    assert guest.syscalls.call_function(task, loop, data) == -errno.EFAULT
+    assert time.process_time() - begin < 5
+    assert task.gone
+    log = log_of(guest)
+    (said,) = [line for line in log if "soft lockup - CPU#" in line]
+    assert said.startswith("watchdog: BUG: soft lockup - CPU#")
+    assert said.endswith("s! [looper:1234]")
+    assert "soft lockup: 0000 [#1]" in log
+    assert not any("panic" in line for line in log)
+
+
+def test_others_live_on(guest, task):
+    loop = text(guest, bytes.fromhex(FOREVER))
+    for pid in (1234, 1235, 1236):
+        other = guest.host_task(pid, 0, comm="looper", parent=1)
+        assert guest.syscalls.call_function(other, loop) == -errno.EFAULT
+    last = guest.host_task(1237, 0, comm="cat", parent=1)
+    assert guest.syscalls.call(last, "getppid") == 1
+    assert guest.call(guest.lookup_name("__x64_sys_getuid")[0].addr, 0) == 0
+
+
+def test_init_lives_on_too(guest, task):
+    loop = text(guest, bytes.fromhex(FOREVER))
+    assert guest.syscalls.call_function(None, loop) == -errno.EFAULT
+    assert guest.syscalls.call(guest.syscalls.init(), "getpid") == 1
+
+
+def test_a_loop_that_polls(guest, task):
+    assert guest.syscalls.call_function(task, polled_loop(guest)) == -errno.EFAULT
+    assert any("soft lockup" in line for line in log_of(guest))
+    other = guest.host_task(1235, 0, comm="cat", parent=1)
+    assert guest.syscalls.call(other, "getppid") == 1
+
+
+def test_short_runs_are_left_alone(guest, task):
+    """However many: it is wound again in between."""
+    end = time.process_time() + 3 * LIMIT
+    while time.process_time() < end:
+        assert guest.syscalls.call(task, "getppid") == 1
+    assert not any("soft lockup" in line for line in log_of(guest))
+
+
+def test_without_timers(monkeypatch):
+    """A C library that has none: then there is no watchdog."""
+    monkeypatch.setattr("guest.watchdog._library", lambda: None)
+    dog = Watchdog(0, 0)
+    dog.wind()
+    assert not dog.expired()
+    dog.close()
+
+
+def test_a_closed_one_bites_no_more():
+    cpu = BareCpu(1).cpu
+    cpu.watchdog.limit = 0.05
+    cpu.watchdog.wind()
+    cpu.close()
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
