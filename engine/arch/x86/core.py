@@ -10,11 +10,12 @@ from typing import Any
 
 from engine.arch.base import Core
 from engine.arch.x86 import checks
+from engine.arch.x86.ainsn import Ainsn, is_guest
 from engine.arch.x86.checks import JMP32_INSN_SIZE, KPROBE_SLOT_SIZE, Emulation
 from engine.arch.x86.emulate import INT3, slot_code
 from engine.arch.x86.ftrace import FtraceSites
 from engine.arch.x86.hit import Hit, HitPath
-from engine.arch.x86.insn import MAX_INSN_SIZE, NOP5, Insn
+from engine.arch.x86.insn import MAX_INSN_SIZE, NOP5
 from engine.arch.x86.listing import text_listing
 from engine.arch.x86.opt import OptProbes
 from engine.arch.x86.regs import (
@@ -46,34 +47,6 @@ from engine.runtime import (
 from engine.slots import KprobeInsnCache
 
 _OFF = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
-
-
-class Ainsn:
-    """What belongs to one probed address.  Kernel: struct arch_specific_insn."""
-
-    __slots__ = (
-        "all_guest", "boostable", "data", "entry", "hit", "insn", "kind", "records",
-        "removed", "site", "slot", "stub",
-    )  # fmt: skip
-
-    def __init__(self, site: KpSite) -> None:
-        self.site = site
-        self.insn: Insn | None = None  # the original; None on an ftrace location
-        self.kind = Emulation.NONE
-        self.slot: KAddr | None = None
-        self.stub: KAddr | None = None
-        self.entry = ""  # end of the name of the lite code for it; "": none
-        self.data = 0  # what that code is for: kp_event or kp_rethook
-        self.boostable = False
-        self.hit: Hit | None = None
-        self.records: list[KpHandler] = []  # of the probes, in the order of their list
-        self.all_guest = False  # each probe has a pre_handler in the guest and no other
-        self.removed = False
-
-
-def _is_guest(kp: Kprobe) -> bool:
-    others = kp.post_handler, kp.break_handler, kp.fault_handler
-    return isinstance(kp.pre_handler, int) and others == (None, None, None)
 
 
 class X86:
@@ -277,32 +250,24 @@ class X86:
         """What sync_site() does where nothing but one of many records changes."""
         records, hit = ainsn.records, ainsn.hit
         come = len(p.list) - len(records)
-        if not ainsn.all_guest or not _is_guest(changed) or len(p.list) < 2:
+        if not ainsn.all_guest or not is_guest(changed) or len(p.list) < 2:
             return False
         if hit is not None and not hit.stub and not int(changed.flags) & _OFF:
             return False
         if come == 0:
             self._sync_handler(changed)
         elif come == 1 and p.list[0] is changed and records:
-            record = self._sync_handler(changed)
-            record.next = records[0].addr
-            records.insert(0, record)
-            ainsn.site.first = record.addr
+            ainsn.insert(self._sync_handler(changed))
             return len(records) > 2  # with the second the way into the runtime changes
         elif come == -1 and changed.handler in self.handlers:
-            i = records.index(self.handlers[changed.handler])
-            following = records.pop(i).next
-            if i:
-                records[i - 1].next = following
-            else:
-                ainsn.site.first = following
+            ainsn.remove(self.handlers[changed.handler])
         else:
             return False
         return True
 
     def _sync_all(self, p: Kprobe, ainsn: Ainsn) -> None:
         probes = p.list if p.is_aggr else [p]
-        ainsn.all_guest = all(map(_is_guest, probes))
+        ainsn.all_guest = all(map(is_guest, probes))
         records = ainsn.records = [self._sync_handler(kp) for kp in probes]
         following = 0
         for record in reversed(records):

@@ -18,7 +18,7 @@ from engine.runtime import KpHandler, Runtime
 from engine.slots import KprobeInsnCache
 
 if TYPE_CHECKING:
-    from engine.arch.x86.core import Ainsn
+    from engine.arch.x86.ainsn import Ainsn
 
 STUB_SIZE = 16  # of that of entry.S, at most
 NO_RESCHED_WORD = 0xFFFF_FFFF

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What belongs to one probed address."""
+
+from __future__ import annotations
+
+from engine.arch.x86.checks import Emulation
+from engine.arch.x86.hit import Hit
+from engine.arch.x86.insn import Insn
+from engine.kprobe import Kprobe
+from engine.ktypes import KAddr
+from engine.runtime import KpHandler, KpSite
+
+
+class Ainsn:
+    """What belongs to one probed address.  Kernel: struct arch_specific_insn."""
+
+    __slots__ = (
+        "all_guest", "boostable", "data", "entry", "hit", "insn", "kind", "records",
+        "removed", "site", "slot", "stub",
+    )  # fmt: skip
+
+    def __init__(self, site: KpSite) -> None:
+        self.site = site
+        self.insn: Insn | None = None  # the original; None on an ftrace location
+        self.kind = Emulation.NONE
+        self.slot: KAddr | None = None
+        self.stub: KAddr | None = None
+        self.entry = ""  # end of the name of the lite code for it; "": none
+        self.data = 0  # what that code is for: kp_event or kp_rethook
+        self.boostable = False
+        self.hit: Hit | None = None
+        self.records: list[KpHandler] = []  # of the probes, in the order of their list
+        self.all_guest = False  # is_guest() of each probe
+        self.removed = False
+
+    def insert(self, record: KpHandler) -> None:
+        """Put it before all others."""
+        record.next = self.records[0].addr if self.records else 0
+        self.records.insert(0, record)
+        self.site.first = record.addr
+
+    def remove(self, record: KpHandler) -> None:
+        i = self.records.index(record)
+        following = self.records.pop(i).next
+        if i:
+            self.records[i - 1].next = following
+        else:
+            self.site.first = following
+
+
+def is_guest(kp: Kprobe) -> bool:
+    """Whether all it has is a pre_handler in the guest."""
+    others = kp.post_handler, kp.break_handler, kp.fault_handler
+    return isinstance(kp.pre_handler, int) and others == (None, None, None)
