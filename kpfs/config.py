@@ -10,6 +10,7 @@ _VALUES = {"y": True, "n": False}
 _FUNCTION_TRACER = (
     *("available_filter_functions", "set_ftrace_filter", "set_ftrace_notrace"),
     *("set_ftrace_pid", "set_ftrace_notrace_pid", "stack_trace_filter"),
+    *("function_profile_enabled", "trace_stat"),
     *("options/function-trace", "options/function-fork", "options/func_stack_trace"),
 )
 
@@ -27,13 +28,16 @@ OPTIONS = (
     Option(
         "OPTPROBES",
         "probes become jumps where they can",
-        absent=("sys/debug/kprobes-optimization",),
+        absent=("sys/debug/kprobes-optimization", "sys/debug/kprobes_optimization"),
     ),
     # x86 has it with DYNAMIC_FTRACE, and the other way round
     Option(
         "KPROBES_ON_FTRACE",
         "functions begin with an ftrace site, which probes there use",
-        absent=tuple(f"tracing/{name}" for name in _FUNCTION_TRACER),
+        absent=(
+            *(f"tracing/{name}" for name in _FUNCTION_TRACER),
+            "sys/kernel/ftrace_enabled",
+        ),
     ),
     # it selects DYNAMIC_EVENTS; there are none but kprobe events here
     Option(
@@ -43,6 +47,13 @@ OPTIONS = (
             f"tracing/{name}"
             for name in ("kprobe_events", "kprobe_profile", "dynamic_events")
         ),
+    ),
+    # Documentation/trace/kprobes.rst has it in an example; no Linux 6.1 does
+    Option(
+        "DOCUMENTED_SYSCTL",
+        "debug.kprobes_optimization is there too, and takes y and n",
+        default=False,
+        absent=("sys/debug/kprobes_optimization",),
     ),
 )
 _BY_NAME = {option.name: option for option in OPTIONS}

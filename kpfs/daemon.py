@@ -115,6 +115,12 @@ def start(settings: Settings, mountpoint: str, *, die_with_parent: bool) -> Daem
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(1)
+            # The terminal's signals are for the command.  Not a session of our own:
+            # Linux schedules sessions against each other (sched_autogroup), and the
+            # command would wait for us the longer the more it asks us.
+            os.setpgid(0, 0)
+        else:
+            os.setsid()
         channel = theirs.detach() if theirs else -1
         status = _daemon(settings, mountpoint, report, channel)
     finally:
@@ -155,7 +161,6 @@ class _Report:
 
 def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int:
     """The body of the child; its exit status."""
-    os.setsid()
     os.chdir("/")
     _take_stdio(settings)
     _close_all_but({0, 1, 2, pipe, channel})

@@ -25,7 +25,7 @@ from kpfs import seccomp
 # What each of the supervisor's threads shows: the report in work, when it was received
 # (ns of the monotonic clock, 0: none is in work), and how many it has received.
 SLOT = struct.Struct("=QQQ")
-SLOTS = 16
+SLOTS = 4  # each report wakes all that wait for one
 STATE_SIZE = SLOTS * SLOT.size
 GAVE_UP = (1 << 64) - 1  # in place of their number
 PATIENCE = 5.0  # s in which a report must be answered

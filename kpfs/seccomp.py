@@ -132,9 +132,12 @@ def has_reports(listener: int) -> bool:
     return any(events & select.POLLIN for events in _poll(listener, 0))
 
 
-def is_abandoned(listener: int) -> bool:
-    """Whether nobody has the filter any more; waits until that or until a report."""
-    return any(events & select.POLLHUP for events in _poll(listener, None))
+def is_abandoned(listener: int, timeout: int | None = None) -> bool:
+    """Whether nobody has the filter any more; waits until that or until a report.
+
+    timeout: ms.
+    """
+    return any(events & select.POLLHUP for events in _poll(listener, timeout))
 
 
 def _poll(listener: int, timeout: int | None) -> list[int]:

@@ -43,6 +43,7 @@ TABLE: tuple[tuple[str, int, Maker], ...] = (
     ("sys", stat.S_IFDIR | 0o555, _proc_sys),
     ("sys/debug", stat.S_IFDIR | 0o555, _proc_sys),
     ("sys/debug/kprobes-optimization", 0o644, sysctl.KprobesOptimization),
+    ("sys/debug/kprobes_optimization", 0o644, sysctl.DocumentedOptimization),
     ("sys/kernel", stat.S_IFDIR | 0o555, _proc_sys),
     ("sys/kernel/ftrace_enabled", 0o644, sysctl.FtraceEnabled),
     ("tracing", stat.S_IFDIR | 0o700, _dir),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -45,6 +46,12 @@ def missing_oracle() -> str:
     return "" if os.access(ORACLE, os.X_OK) else f"{ORACLE} is not there"
 
 
+@functools.cache
+def prepare() -> None:
+    """Let the command prepare what it needs: the first use says so on stderr."""
+    subprocess.run([str(KPFS), "--version"], capture_output=True, timeout=600)
+
+
 class Kpfs:
     """Runs the command, with a log of its own; unmounts and checks at the end."""
 
@@ -53,6 +60,7 @@ class Kpfs:
         self.log = scratch / "kpfs.log"
         self.mounted: list[Path] = []
         self.announced: list[str] = []
+        prepare()
 
     def command(self, *words: str | Path) -> list[str]:
         """The command line: words, with our log added."""

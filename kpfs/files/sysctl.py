@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""sys/: debug/kprobes-optimization and kernel/ftrace_enabled."""
+"""sys/: the switch of jump optimization, and kernel/ftrace_enabled."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from engine.kprobe_ftrace import set_ftrace_enabled
 from engine.optimizer import set_kprobes_optimization
@@ -22,6 +24,19 @@ class KprobesOptimization(Sysctl):
 
     def set(self, value: int) -> None:
         set_kprobes_optimization(self.kernel.state, bool(value))
+
+
+class DocumentedOptimization(KprobesOptimization):
+    """The same by the name, and with the values, that the documentation has."""
+
+    VALUES: ClassVar = {b"y": 1, b"n": 0}
+
+    def store(self, data: bytes) -> int:
+        value = self.VALUES.get(data.strip().lower())
+        if value is None:
+            return super().store(data)
+        self.set(value)
+        return len(data)
 
 
 class FtraceEnabled(Sysctl):

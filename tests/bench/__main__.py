@@ -8,10 +8,10 @@ import json
 import platform
 import sys
 
-from tests.bench import engine, modules, mount
+from tests.bench import engine, mirror, modules, mount
 from tests.bench.row import Row
 
-GROUPS = {**mount.GROUPS, **engine.GROUPS, **modules.GROUPS}
+GROUPS = {**mount.GROUPS, **engine.GROUPS, **modules.GROUPS, **mirror.GROUPS}
 
 
 def show(row: Row) -> str:

@@ -29,8 +29,8 @@ id -u
 """
 # prints the pid of the daemon of the run that it is in
 DAEMON = (
-    r"sed -n 's,.* /sys/kernel/debug/kpfs .* kpfs:\([0-9]*\) .*,\1,p' "
-    "/proc/self/mountinfo | tail -n 1"
+    r'sed -n "s,.* $(mountpoint -d $KPFS) / .* kpfs:\([0-9]*\) .*,\1,p" '
+    "/proc/self/mountinfo"
 )
 SHOWN = """\
 1
@@ -162,6 +162,17 @@ def test_the_daemon_goes_with_a_killed_kpfs(kpfs):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         os.killpg(child.pid, signal.SIGKILL)
+
+
+def test_the_daemon_is_of_the_session_of_the_command(kpfs):
+    """Another one's would wait for the CPU by itself; the terminal is not for it."""
+    script = f"d=$({DAEMON}); cat /proc/$$/stat /proc/$d/stat"
+    ours, daemons = (
+        line.rpartition(")")[2].split()[2:4]
+        for line in kpfs.sh(script).stdout.splitlines()
+    )
+    assert ours[1] == daemons[1]  # session
+    assert ours[0] != daemons[0]  # process group
 
 
 def test_a_daemon_that_dies_is_said(kpfs):

@@ -68,6 +68,14 @@ def test_sysctl_by_pattern(sh):
     assert sh("sysctl -a --pattern kprobes") == f"{KNOB} = 1\n"
 
 
+@needs("sysctl", "procps")
+def test_sysctl_as_the_documentation_has_it(sh):
+    script = "sysctl -w debug.kprobes_optimization=n; sysctl -a --pattern kprobes"
+    lines = sh(script, "--config", "DOCUMENTED_SYSCTL=y").splitlines()
+    name = "debug.kprobes_optimization"
+    assert lines == [f"{name} = n", f"{KNOB} = 0", f"{name} = 0"]
+
+
 # Another process of the run opens a file over and over.
 BUSY = "(while :; do cat {file}; sleep 0.05; done >/dev/null 2>&1) & busy=$!\n"
 # The lock of these scripts is one for the whole machine, but not ours.

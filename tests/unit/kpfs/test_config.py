@@ -23,6 +23,7 @@ def configured(*words):
 @pytest.mark.parametrize("option", config.OPTIONS, ids=lambda o: o.name)
 def test_files_of_an_option(option):
     kernel = FakeKernel()
+    kernel.config = configured(f"{option.name}=y", "DOCUMENTED_SYSCTL=y")
     root = build(kernel)
     for path in option.absent:
         walk(root, path)
@@ -32,7 +33,7 @@ def test_files_of_an_option(option):
         with pytest.raises(KernelError) as refused:
             walk(root, path)
         assert refused.value.errno == errno.ENOENT
-    left = {path for path, _, _ in TABLE} - set(option.absent)
+    left = {path for path, _, _ in TABLE} - kernel.config.absent()
     for path in left:
         walk(root, path)
 
@@ -98,3 +99,21 @@ def test_nothing_is_a_jump_without_optprobes(kernel):
     assert not kprobe_ftrace(p)
     assert not kprobe_optimized(p)
     assert code[0] == 0xCC
+
+
+def test_the_documented_sysctl():
+    """sysctl -w debug.kprobes_optimization=n"""
+    kernel = Kernel(quiet=True, config=configured("DOCUMENTED_SYSCTL=y"))
+    root = build(kernel)
+    documented = walk(root, "/sys/debug/kprobes_optimization")
+    own = walk(root, "/sys/debug/kprobes-optimization")
+    for data, shown in ((b"n\n", "0\n"), (b"Y", "1\n"), (b"0\n", "0\n")):
+        assert documented.store(data) == len(data)
+        assert (documented.show(), own.show()) == (shown, shown)
+    for data in (b"yes", b"2", b"yn", b""):
+        with pytest.raises(KernelError) as refused:
+            documented.store(data)
+        assert refused.value.errno == errno.EINVAL
+    with pytest.raises(KernelError):
+        own.store(b"n\n")
+    kernel.stop()

@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from kpfs.config import Config
 from kpfs.node import Dir, File, walk
 from kpfs.tree import TABLE, build, linux_path, mount_path
 from tests.unit.kpfs.fakes import FakeKernel
@@ -37,7 +38,10 @@ def test_modes(root, path):
 
 
 def test_every_row_is_there_and_of_its_kind(root):
+    absent = Config().absent()
     for path, mode, _ in TABLE:
+        if path in absent:
+            continue
         node = walk(root, path)
         assert isinstance(node, Dir if stat.S_ISDIR(mode) else File), path
         assert node.size == 0
