@@ -81,9 +81,11 @@ class KernelLog:
         Kernel: vprintk_store().
         """
         for line in text.rstrip("\n").split("\n"):
-            self._append(level, line.encode(errors="replace")[:_TEXT_MAX], now)
+            self.store(0, level, line.encode(errors="replace"), now)
 
-    def _append(self, level: int, text: bytes, now: int) -> None:
+    def store(self, facility: int, level: int, text: bytes, now: int) -> None:
+        """Add one record, whatever is in it; facility 0 is the kernel's own."""
+        text = text[:_TEXT_MAX]
         length = (_RECORD.size + len(text) + 7) & ~7
         first_seq, first, next_seq, index = _LOG.unpack_from(self._ram, self._at)[2:]
         if first_seq < next_seq and not self._header(first)[2]:
@@ -91,11 +93,12 @@ class KernelLog:
         if index + length + _RECORD.size > self._size:  # the mark must fit behind it
             while first_seq < next_seq and first >= index:
                 first_seq, first = self._drop(first_seq, first)
-            self._put_header(index, 0, 0, 0, 0, 0)
+            self._put_header(index, 0, 0, 0, 0)
             index = 0
         while first_seq < next_seq and index <= first < index + length:
             first_seq, first = self._drop(first_seq, first)
-        self._put_header(index, now, next_seq, length, len(text), level)
+        priority = facility, level
+        self._put_header(index, now, next_seq, length, len(text), priority)
         start = self._buf + index + _RECORD.size
         self._ram[start : start + len(text)] = text
         if first_seq == next_seq:
@@ -111,7 +114,14 @@ class KernelLog:
         return seq + 1, 0 if not self._header(index)[2] else index
 
     def _put_header(
-        self, index: int, now: int, seq: int, length: int, text_len: int, level: int
+        self,
+        index: int,
+        now: int,
+        seq: int,
+        length: int,
+        text_len: int,
+        priority: tuple[int, int] = (0, 0),
     ) -> None:
-        fields = (now, seq, length, text_len, 0, level, 0)
+        """priority: facility and level."""
+        fields = (now, seq, length, text_len, *priority, 0)
         _RECORD.pack_into(self._ram, self._buf + index, *fields)

@@ -387,6 +387,10 @@ class Guest:
     def now(self) -> KTime:
         return self.clock.now()
 
+    def devkmsg_emit(self, facility: int, level: int, text: bytes) -> None:
+        """One record of the log that is not the kernel's own."""
+        self.log.store(facility, level, text, self.clock.now())
+
     def printk(self, level: int, text: str) -> None:
         """Context: either."""
         self.log.append(level, text, self.clock.now())

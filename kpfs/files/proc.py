@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 LOG_LINE_MAX = 1024 - 32
 DEFAULT_LEVEL = 4  # KERN_WARNING
+LOG_USER = 1  # the facility of what the kernel did not write itself
 # struct new_utsname: the numbers of its fields, and their length
 UTS_SYSNAME, UTS_RELEASE, UTS_VERSION, UTS_LENGTH = 0, 2, 3, 65
 STRING_MAX = 256
-_PREFIX = re.compile(rb"<([0-9]+)>")
+_PREFIX = re.compile(rb"<([0-9]*)>")
 _UNPRINTABLE = re.compile(rb"[^ -~]|\\")
 
 
@@ -110,16 +111,21 @@ class Kmsg(File):
     nonseekable = True
 
     def store(self, data: bytes) -> None:
-        """``<N>TEXT``: one line of level N modulo 8."""
+        """``<N>TEXT``: one record, N being 8 times the facility, plus the level.
+
+        Kernel: devkmsg_write()
+        """
         if len(data) > LOG_LINE_MAX:
             raise KernelError(errno.EINVAL, "the line is too long")
         text = data.split(b"\0", 1)[0]
-        level = DEFAULT_LEVEL
+        facility, level = LOG_USER, DEFAULT_LEVEL
         prefix = _PREFIX.match(text)
         if prefix:
-            level = int(prefix[1]) & 7
+            # of an overflow the low bits remain
+            number = int(prefix[1] or b"0")
+            facility, level = number >> 3 & 0xFF or facility, number & 7
             text = text[prefix.end() :]
-        self.kernel.guest.printk(level, text.decode("utf-8", "replace"))
+        self.kernel.guest.devkmsg_emit(facility, level, text.removesuffix(b"\n"))
 
     def handle(self, flags: int, pid: int) -> Handle:
         return KmsgHandle(self, flags, pid)

@@ -207,3 +207,12 @@ def test_an_ordinary_user_mounts(ordinary):
     )
     user = done.stdout.splitlines()[-1]
     assert (done.stdout, done.stderr) == (f"1\n{user}\n{user}\n", "")
+
+
+def test_what_is_written_to_kmsg_is_one_record_of_the_user(kpfs):
+    done = kpfs.sh("""
+        echo hello > /dev/kmsg
+        dd if=/dev/kmsg bs=8192 iflag=nonblock 2> /dev/null | grep hello
+    """)
+    (record,) = done.stdout.splitlines()
+    assert re.fullmatch(r"12,\d+,\d+,-;hello", record)

@@ -100,6 +100,7 @@ def attempt(path: str, data: bytes, flags: int, offset: int) -> int:
 def read_all(top: str) -> None:
     """Read every file to its end, blocking ones as far as they go."""
     for path in files(top, 0o444):
+        signal.alarm(PATIENCE)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
             try:
@@ -113,6 +114,8 @@ def read_all(top: str) -> None:
                 raise BugError(
                     f"{path}: {errno.errorcode[error.errno or 0]}"
                 ) from error
+        except BugError as bug:
+            raise BugError(f"{bug} from a read of {path}") from None
 
 
 def replay(top: str) -> None:
@@ -155,6 +158,7 @@ def fuzz(top: str, writes: int, seed: int) -> dict[str, int]:
         if i % READ_EVERY == 0:
             read_all(top)
             targets = files(top, 0o222)
+            signal.alarm(PATIENCE)
         path, data = rng.choice(targets), random_bytes(rng)
         offset = rng.choice((0, 0, 0, 0, 1, 4096, 1 << 40))
         try:

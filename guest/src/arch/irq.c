@@ -29,7 +29,7 @@ const void *free_irq(unsigned int irq, void *dev)
 	return irq_desc[irq].name;
 }
 
-irqreturn_t __handle_irq_event_percpu(struct irqaction *action, int irq)
+noinline irqreturn_t __handle_irq_event_percpu(struct irqaction *action, int irq)
 {
 	if (!action->handler)
 		return IRQ_NONE;

@@ -45,7 +45,7 @@ const struct exception_table_entry *search_extable(const struct exception_table_
 	return NULL;
 }
 
-const struct exception_table_entry *search_exception_tables(unsigned long addr)
+noinline const struct exception_table_entry *search_exception_tables(unsigned long addr)
 {
 	const struct exception_table_entry *e =
 		search_extable(__start___ex_table, __stop___ex_table - __start___ex_table, addr);
@@ -53,7 +53,7 @@ const struct exception_table_entry *search_exception_tables(unsigned long addr)
 	return e ?: search_module_extables(addr);
 }
 
-int fixup_exception(struct pt_regs *regs, int trapnr, unsigned long error_code, unsigned long addr)
+noinline int fixup_exception(struct pt_regs *regs, int trapnr, unsigned long error_code, unsigned long addr)
 {
 	const struct exception_table_entry *e = search_exception_tables(regs->ip);
 

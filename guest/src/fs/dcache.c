@@ -83,7 +83,7 @@ struct dentry *d_make_root(struct inode *root)
 }
 
 /* Takes over the caller's reference to the inode. */
-void d_instantiate(struct dentry *dentry, struct inode *inode)
+noinline void d_instantiate(struct dentry *dentry, struct inode *inode)
 {
 	spin_lock(&dentry->d_lock);
 	dentry->d_inode = inode;

@@ -19,7 +19,7 @@ struct linux_binprm {
 	char buf[128];
 };
 
-void __set_task_comm(struct task_struct *tsk, const char *buf, bool exec)
+noinline void __set_task_comm(struct task_struct *tsk, const char *buf, bool exec)
 {
 	char comm[TASK_COMM_LEN] = "";
 

@@ -7,6 +7,8 @@
 #include <linux/string.h>
 #include <linux/syscalls.h>
 
+/* The limit of every task; a power of two. */
+#define RLIMIT_NOFILE 4096
 static struct kmem_cache *files_cachep;
 
 struct files_struct init_files = {
@@ -47,10 +49,10 @@ static noinline int expand_fdtable(struct files_struct *files, unsigned int nr)
 {
 	struct fdtable *fdt = &files->fdt, new = { .max_fds = fdt->max_fds };
 
+	if (nr >= RLIMIT_NOFILE)
+		return -EMFILE;
 	while (new.max_fds <= nr)
 		new.max_fds *= 2;
-	if (new.max_fds > 4096)
-		return -EMFILE;
 	new.fd = kcalloc(new.max_fds, sizeof(*new.fd), GFP_KERNEL);
 	new.open_fds = kcalloc(new.max_fds / 64, 8, GFP_KERNEL);
 	new.close_on_exec = kcalloc(new.max_fds / 64, 8, GFP_KERNEL);
@@ -166,7 +168,7 @@ int alloc_fd(unsigned int start, unsigned int flags)
 	return error;
 }
 
-int get_unused_fd_flags(unsigned int flags)
+noinline int get_unused_fd_flags(unsigned int flags)
 {
 	return alloc_fd(0, flags);
 }
@@ -220,7 +222,7 @@ static noinline struct file *pick_file(struct files_struct *files, unsigned int 
 	return file;
 }
 
-int close_fd(unsigned int fd)
+noinline int close_fd(unsigned int fd)
 {
 	struct files_struct *files = current->files;
 	struct file *file = pick_file(files, fd);
@@ -248,6 +250,7 @@ static noinline int do_dup2(struct files_struct *files, struct file *file, unsig
 
 	spin_lock(&files->file_lock);
 	__set_open_fd(fd, &files->fdt);
+	__clear_bit(fd, files->fdt.close_on_exec);
 	files->fdt.fd[fd] = get_file(file);
 	spin_unlock(&files->file_lock);
 	if (tofree)
@@ -260,12 +263,16 @@ SYSCALL_DEFINE2(dup2, unsigned int, oldfd, unsigned int, newfd)
 	struct file *file = fget(oldfd);
 	int err;
 
-	if (!file)
-		return -EBADF;
+	if (newfd >= RLIMIT_NOFILE || !file) {
+		err = -EBADF;
+		goto out;
+	}
 	err = oldfd == newfd ? (int)newfd : expand_files(current->files, newfd);
 	if (!err)
 		err = do_dup2(current->files, file, newfd);
-	fput(file);
+out:
+	if (file)
+		fput(file);
 	return err;
 }
 
@@ -296,6 +303,8 @@ static noinline long do_fcntl(int fd, unsigned int cmd, unsigned long arg, struc
 
 	switch (cmd) {
 	case F_DUPFD:
+		if (arg >= RLIMIT_NOFILE)
+			return -EINVAL;
 		new = alloc_fd(arg, 0);
 		if (new >= 0)
 			fd_install(new, get_file(filp));

@@ -33,7 +33,7 @@ static noinline struct file *__alloc_file(int flags)
 	return f;
 }
 
-struct file *alloc_empty_file(int flags)
+noinline struct file *alloc_empty_file(int flags)
 {
 	struct file *f = __alloc_file(flags);
 

@@ -9,7 +9,7 @@
 
 struct fs_struct init_fs = { .users = 1, .umask = 0022 };
 
-void set_fs_pwd(struct fs_struct *fs, const struct path *path)
+noinline void set_fs_pwd(struct fs_struct *fs, const struct path *path)
 {
 	struct path old_pwd = fs->pwd;
 

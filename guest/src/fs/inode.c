@@ -140,7 +140,7 @@ void clear_nlink(struct inode *inode)
 	inode->i_nlink = 0;
 }
 
-struct timespec64 current_time(struct inode *inode)
+noinline struct timespec64 current_time(struct inode *inode)
 {
 	struct timespec64 now;
 

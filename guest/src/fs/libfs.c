@@ -20,7 +20,7 @@ int simple_getattr(const struct path *path, struct kstat *stat)
 	return 0;
 }
 
-void setattr_copy(struct inode *inode, const struct iattr *attr)
+noinline void setattr_copy(struct inode *inode, const struct iattr *attr)
 {
 	if (attr->ia_valid & ATTR_UID)
 		inode->i_uid = attr->ia_uid;
@@ -68,7 +68,7 @@ int simple_link(struct dentry *old_dentry, struct inode *dir, struct dentry *den
 	return 0;
 }
 
-int simple_empty(struct dentry *dentry)
+noinline int simple_empty(struct dentry *dentry)
 {
 	struct dentry *child;
 
@@ -165,7 +165,7 @@ ssize_t simple_write_to_buffer(void *to, size_t available, loff_t *ppos, const v
 	return count;
 }
 
-int dcache_dir_open(struct inode *inode, struct file *file)
+noinline int dcache_dir_open(struct inode *inode, struct file *file)
 {
 	return 0;
 }

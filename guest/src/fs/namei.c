@@ -18,7 +18,7 @@ static noinline struct filename *getname_alloc(size_t len)
 	return result;
 }
 
-struct filename *getname_flags(const char __user *filename, int flags)
+noinline struct filename *getname_flags(const char __user *filename, int flags)
 {
 	long len = strnlen_user(filename, PATH_MAX);
 	struct filename *result;
@@ -46,7 +46,7 @@ struct filename *getname(const char __user *filename)
 	return getname_flags(filename, 0);
 }
 
-struct filename *getname_kernel(const char *filename)
+noinline struct filename *getname_kernel(const char *filename)
 {
 	struct filename *result = getname_alloc(strlen(filename));
 
@@ -56,19 +56,19 @@ struct filename *getname_kernel(const char *filename)
 	return result;
 }
 
-void putname(struct filename *name)
+noinline void putname(struct filename *name)
 {
 	if (IS_ERR_OR_NULL(name) || --name->refcnt > 0)
 		return;
 	kfree(name);
 }
 
-void path_get(const struct path *path)
+noinline void path_get(const struct path *path)
 {
 	dget(path->dentry);
 }
 
-void path_put(const struct path *path)
+noinline void path_put(const struct path *path)
 {
 	dput(path->dentry);
 }
@@ -104,7 +104,7 @@ static noinline int do_inode_permission(struct inode *inode, int mask)
 	return generic_permission(inode, mask);
 }
 
-int inode_permission(struct inode *inode, int mask)
+noinline int inode_permission(struct inode *inode, int mask)
 {
 	int ret = do_inode_permission(inode, mask);
 
@@ -139,7 +139,7 @@ static noinline int nd_jump_root(struct nameidata *nd)
 	return 0;
 }
 
-void terminate_walk(struct nameidata *nd)
+noinline void terminate_walk(struct nameidata *nd)
 {
 	path_put(&nd->path);
 	nd->path.dentry = NULL;
@@ -186,7 +186,7 @@ static noinline void follow_dotdot(struct nameidata *nd)
 	traverse_mounts(&nd->path);
 }
 
-const char *handle_dots(struct nameidata *nd, int type)
+noinline const char *handle_dots(struct nameidata *nd, int type)
 {
 	if (type == LAST_DOTDOT)
 		follow_dotdot(nd);
@@ -214,7 +214,7 @@ static noinline struct dentry *lookup_real(struct inode *dir, struct dentry *den
 	return dentry;
 }
 
-struct dentry *__lookup_slow(const struct qstr *name, struct dentry *dir, unsigned int flags)
+noinline struct dentry *__lookup_slow(const struct qstr *name, struct dentry *dir, unsigned int flags)
 {
 	struct dentry *dentry = d_alloc(dir, name);
 
@@ -396,7 +396,7 @@ static noinline const char *lookup_last(struct nameidata *nd, int *err)
 	return NULL;
 }
 
-int complete_walk(struct nameidata *nd)
+noinline int complete_walk(struct nameidata *nd)
 {
 	if ((nd->flags & LOOKUP_DIRECTORY) && !d_is_dir(nd->path.dentry))
 		return -ENOTDIR;
@@ -422,7 +422,7 @@ static noinline int path_lookupat(struct nameidata *nd, unsigned int flags, stru
 	return err;
 }
 
-int filename_lookup(int dfd, struct filename *name, unsigned int flags, struct path *path)
+noinline int filename_lookup(int dfd, struct filename *name, unsigned int flags, struct path *path)
 {
 	struct nameidata nd;
 

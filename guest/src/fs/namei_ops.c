@@ -273,12 +273,12 @@ out:
 	return error;
 }
 
-int do_rmdir(int dfd, struct filename *name)
+noinline int do_rmdir(int dfd, struct filename *name)
 {
 	return do_remove(dfd, name, true);
 }
 
-int do_unlinkat(int dfd, struct filename *name)
+noinline int do_unlinkat(int dfd, struct filename *name)
 {
 	return do_remove(dfd, name, false);
 }

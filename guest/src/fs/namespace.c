@@ -87,7 +87,7 @@ static void attach_mnt(struct vfsmount *mnt, const struct path *where)
 }
 
 /* What is mounted on a place. */
-struct vfsmount *lookup_mnt(const struct path *path)
+noinline struct vfsmount *lookup_mnt(const struct path *path)
 {
 	return path->dentry->d_mounted;
 }

@@ -187,7 +187,7 @@ int notify_change(struct dentry *dentry, struct iattr *attr)
 	return error;
 }
 
-int do_truncate(struct dentry *dentry, loff_t length, unsigned int time_attrs, struct file *filp)
+noinline int do_truncate(struct dentry *dentry, loff_t length, unsigned int time_attrs, struct file *filp)
 {
 	struct iattr newattrs = { .ia_size = length, .ia_valid = ATTR_SIZE | time_attrs };
 	int ret;
@@ -213,7 +213,7 @@ long vfs_truncate(const struct path *path, loff_t length)
 	return error ? error : do_truncate(path->dentry, length, 0, NULL);
 }
 
-long do_sys_truncate(const char __user *pathname, loff_t length)
+noinline long do_sys_truncate(const char __user *pathname, loff_t length)
 {
 	struct path path;
 	int error;
@@ -314,7 +314,7 @@ SYSCALL_DEFINE3(chown, const char __user *, filename, uid_t, user, gid_t, group)
 	return error;
 }
 
-long do_faccessat(int dfd, const char __user *filename, int mode)
+noinline long do_faccessat(int dfd, const char __user *filename, int mode)
 {
 	struct path path;
 	int res;

@@ -81,7 +81,7 @@ noinline int rw_verify_area(int read_write, struct file *file, const loff_t *ppo
 {
 	if (unlikely((ssize_t)count < 0))
 		return -EINVAL;
-	if (ppos && unlikely(*ppos < 0))
+	if (ppos && unlikely(*ppos < 0 || (loff_t)(*ppos + count) < 0))
 		return -EINVAL;
 	return security_file_permission(file, read_write ? MAY_WRITE : MAY_READ);
 }
@@ -177,7 +177,7 @@ static noinline ssize_t __kernel_read(struct file *file, void *buf, size_t count
 	return ret;
 }
 
-ssize_t kernel_read(struct file *file, void *buf, size_t count, loff_t *pos)
+noinline ssize_t kernel_read(struct file *file, void *buf, size_t count, loff_t *pos)
 {
 	ssize_t ret = rw_verify_area(0, file, pos, count);
 
@@ -206,7 +206,7 @@ ssize_t kernel_write(struct file *file, const void *buf, size_t count, loff_t *p
 }
 
 
-ssize_t ksys_read(unsigned int fd, char __user *buf, size_t count)
+noinline ssize_t ksys_read(unsigned int fd, char __user *buf, size_t count)
 {
 	struct file *file = fdget_pos(fd);
 	ssize_t ret = -EBADF;
@@ -227,7 +227,7 @@ SYSCALL_DEFINE3(read, unsigned int, fd, char __user *, buf, size_t, count)
 	return ksys_read(fd, buf, count);
 }
 
-ssize_t ksys_write(unsigned int fd, const char __user *buf, size_t count)
+noinline ssize_t ksys_write(unsigned int fd, const char __user *buf, size_t count)
 {
 	struct file *file = fdget_pos(fd);
 	ssize_t ret = -EBADF;

@@ -11,7 +11,7 @@ static noinline void *seq_buf_alloc(unsigned long size)
 	return kmalloc(size, GFP_KERNEL);
 }
 
-int seq_open(struct file *file, const struct seq_operations *op)
+noinline int seq_open(struct file *file, const struct seq_operations *op)
 {
 	struct seq_file *p = kzalloc(sizeof(*p), GFP_KERNEL);
 
@@ -29,7 +29,7 @@ static inline void seq_set_overflow(struct seq_file *m)
 	m->count = m->size;
 }
 
-int seq_write(struct seq_file *m, const void *data, size_t len)
+noinline int seq_write(struct seq_file *m, const void *data, size_t len)
 {
 	if (m->count + len < m->size) {
 		memcpy(m->buf + m->count, data, len);
@@ -47,7 +47,7 @@ void seq_putc(struct seq_file *m, char c)
 	m->buf[m->count++] = c;
 }
 
-void seq_puts(struct seq_file *m, const char *s)
+noinline void seq_puts(struct seq_file *m, const char *s)
 {
 	seq_write(m, s, strlen(s));
 }
@@ -85,6 +85,16 @@ int seq_path(struct seq_file *m, const struct path *path)
 		seq_puts(m, p);
 	kfree(buf);
 	return 0;
+}
+
+/* Its first buffer; none stays without, as a buffer of no size cannot grow. */
+static int seq_first_buf(struct seq_file *m)
+{
+	if (m->buf)
+		return 0;
+	m->size = PAGE_SIZE;
+	m->buf = seq_buf_alloc(m->size);
+	return m->buf ? 0 : -ENOMEM;
 }
 
 static noinline int seq_grow(struct seq_file *m)
@@ -141,8 +151,10 @@ static noinline int seq_fill(struct seq_file *m)
 static noinline int traverse(struct seq_file *m, loff_t offset)
 {
 	loff_t pos = 0;
-	int err;
+	int err = seq_first_buf(m);
 
+	if (err)
+		return err;
 	m->index = 0;
 	m->from = m->count = 0;
 	while (pos < offset) {
@@ -166,15 +178,10 @@ ssize_t seq_read(struct file *file, char __user *buf, size_t size, loff_t *ppos)
 {
 	struct seq_file *m = file->private_data;
 	ssize_t copied = 0;
-	int err = 0;
+	int err;
 
 	mutex_lock(&m->lock);
-	if (!m->buf) {
-		m->size = PAGE_SIZE;
-		m->buf = seq_buf_alloc(m->size);
-		if (!m->buf)
-			err = -ENOMEM;
-	}
+	err = seq_first_buf(m);
 	if (!err && (*ppos == 0 || *ppos != m->read_pos)) {
 		err = traverse(m, *ppos);
 		m->read_pos = *ppos;

@@ -77,7 +77,7 @@ static noinline int vfs_statx(int dfd, struct filename *filename, int flags, str
 	return error;
 }
 
-int vfs_fstatat(int dfd, const char __user *filename, struct kstat *stat, int flags)
+noinline int vfs_fstatat(int dfd, const char __user *filename, struct kstat *stat, int flags)
 {
 	struct filename *name = getname_flags(filename, flags);
 	int ret = vfs_statx(dfd, name, flags, stat);

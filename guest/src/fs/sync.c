@@ -7,7 +7,7 @@
 #include <linux/kernel.h>
 #include <linux/syscalls.h>
 
-int vfs_fsync_range(struct file *file, loff_t start, loff_t end, int datasync)
+noinline int vfs_fsync_range(struct file *file, loff_t start, loff_t end, int datasync)
 {
 	int ret;
 
@@ -55,7 +55,7 @@ static void sync_inodes_one_sb(struct super_block *sb)
 		cond_resched();
 }
 
-void ksys_sync(void)
+noinline void ksys_sync(void)
 {
 	sync_inodes_one_sb(root_mnt->mnt_sb);
 }

@@ -26,7 +26,7 @@ static void __exit_signal(struct task_struct *tsk)
 	tsk->pending = 0;
 }
 
-void release_task(struct task_struct *p)
+noinline void release_task(struct task_struct *p)
 {
 	write_lock_irq(&tasklist_lock);
 	__exit_signal(p);
@@ -113,7 +113,7 @@ void __noreturn do_exit(long code)
 	do_task_dead();
 }
 
-void __noreturn do_group_exit(int code)
+noinline void __noreturn do_group_exit(int code)
 {
 	do_exit(code);
 }

@@ -2,6 +2,7 @@
 /* New tasks. */
 #include <linux/completion.h>
 #include <linux/fdtable.h>
+#include <linux/fs.h>
 #include <linux/host.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -72,7 +73,7 @@ static int copy_mm(unsigned long clone_flags, struct task_struct *tsk, int kthre
 	return kthread ? 0 : mm_init(tsk);
 }
 
-void free_task(struct task_struct *tsk)
+noinline void free_task(struct task_struct *tsk)
 {
 	free_thread_stack(tsk);
 	free_task_struct(tsk);
@@ -105,7 +106,7 @@ static struct task_struct *dup_task_struct(struct task_struct *orig)
 	return tsk;
 }
 
-int copy_creds(struct task_struct *p, struct kernel_clone_args *args)
+noinline int copy_creds(struct task_struct *p, struct kernel_clone_args *args)
 {
 	if (!args->set_cred)
 		return 0;
@@ -134,8 +135,12 @@ static int copy_files(unsigned long clone_flags, struct task_struct *tsk, int kt
 
 static int copy_fs(unsigned long clone_flags, struct task_struct *tsk)
 {
-	if (!current->fs || (clone_flags & CLONE_FS))
+	if (!current->fs)
 		return 0;
+	if (clone_flags & CLONE_FS) {
+		current->fs->users++;
+		return 0;
+	}
 	tsk->fs = copy_fs_struct(current->fs);
 	return tsk->fs ? 0 : -ENOMEM;
 }
@@ -158,7 +163,7 @@ static void task_init_kpfs(struct task_struct *p)
 void ret_from_fork(void);
 
 /* The frame that __switch_to_asm pops: r15 r14 r13 r12 rbx rbp and a return address. */
-int copy_thread(struct task_struct *p, const struct kernel_clone_args *args)
+noinline int copy_thread(struct task_struct *p, const struct kernel_clone_args *args)
 {
 	unsigned long *frame = (unsigned long *)((unsigned long)task_pt_regs(p) & ~15UL) - 7;
 
@@ -213,6 +218,18 @@ static void link_task(struct task_struct *p, unsigned long clone_flags)
 	write_unlock_irq(&tasklist_lock);
 }
 
+/* What one shares must be enough for what else is to be shared. */
+static bool clone_flags_valid(unsigned long flags)
+{
+	if ((flags & (CLONE_NEWNS | CLONE_FS)) == (CLONE_NEWNS | CLONE_FS))
+		return false;
+	if ((flags & CLONE_THREAD) && !(flags & CLONE_SIGHAND))
+		return false;
+	if ((flags & CLONE_SIGHAND) && !(flags & CLONE_VM))
+		return false;
+	return !(flags & CLONE_PARENT) || current->pid > 1;
+}
+
 static noinline struct task_struct *copy_process(struct kernel_clone_args *args)
 {
 	unsigned long clone_flags = args->flags;
@@ -220,7 +237,7 @@ static noinline struct task_struct *copy_process(struct kernel_clone_args *args)
 	struct pid *pid;
 	int retval;
 
-	if ((clone_flags & CLONE_THREAD) && !(clone_flags & CLONE_VM))
+	if (!clone_flags_valid(clone_flags))
 		return ERR_PTR(-EINVAL);
 	p = dup_task_struct(current);
 	if (!p)
@@ -259,11 +276,9 @@ static noinline struct task_struct *copy_process(struct kernel_clone_args *args)
 bad_fork_cleanup_mm:
 	exit_mm(p);
 bad_fork_cleanup_fs:
-	if (p->fs != current->fs)
-		exit_fs(p);
+	exit_fs(p);
 bad_fork_cleanup_files:
-	if (p->files != current->files)
-		exit_files(p);
+	exit_files(p);
 bad_fork_free:
 	free_task(p);
 	return ERR_PTR(retval);
@@ -346,19 +361,41 @@ struct task_struct * __init fork_idle(int cpu)
 	return p;
 }
 
+/* Python has this task make the call: there is no program that could go on in a child. */
+static bool called_by_host(void)
+{
+	return current->req.kind != REQ_NONE || current->nested.kind != REQ_NONE;
+}
+
+/* Such a child ends at once. */
+static int child_without_program(void *unused)
+{
+	return 0;
+}
+
+/* What a child runs: a program of ours by its address, or what Python asks of it. */
+static int (*child_function(unsigned long address, bool named))(void *)
+{
+	if (!called_by_host())
+		return address ? (int (*)(void *))address : kpfs_host_task;
+	return named ? kpfs_host_task : child_without_program;
+}
+
 static int copy_clone_args_from_user(struct kernel_clone_args *kargs,
 				     struct kpfs_clone_args __user *uargs, size_t usize)
 {
 	struct kpfs_clone_args args = { .uid = ~0u, .gid = ~0u };
 
-	if (usize < 64 || usize > sizeof(args))
+	if (usize < 64)
 		return -EINVAL;
+	if (usize > sizeof(args))
+		return -E2BIG;
 	if (copy_from_user(&args, uargs, usize))
 		return -EFAULT;
 	*kargs = (struct kernel_clone_args){
 		.flags = args.flags,
 		.exit_signal = args.exit_signal,
-		.fn = args.stack ? (int (*)(void *))args.stack : kpfs_host_task,
+		.fn = child_function(args.stack, args.comm != 0),
 		.fn_arg = (void *)args.stack_size,
 		.set_cred = true,
 		.uid = args.uid,
@@ -369,6 +406,7 @@ static int copy_clone_args_from_user(struct kernel_clone_args *kargs,
 	if (args.set_tid_size && copy_from_user(&kargs->set_tid, (void __user *)args.set_tid, sizeof(pid_t)))
 		return -EFAULT;
 	if (args.comm) {
+		kargs->flags &= ~CLONE_VFORK; /* it does not end by itself */
 		kargs->set_comm = true;
 		if (strncpy_from_user(kargs->comm, (void __user *)args.comm, TASK_COMM_LEN) < 0)
 			return -EFAULT;
@@ -396,7 +434,7 @@ SYSCALL_DEFINE2(clone3, struct kpfs_clone_args __user *, uargs, size_t, size)
 
 SYSCALL_DEFINE0(fork)
 {
-	struct kernel_clone_args args = { .exit_signal = SIGCHLD, .fn = kpfs_host_task };
+	struct kernel_clone_args args = { .exit_signal = SIGCHLD, .fn = child_function(0, false) };
 
 	return kernel_clone(&args);
 }
@@ -407,7 +445,7 @@ SYSCALL_DEFINE5(clone, unsigned long, clone_flags, unsigned long, newsp, int __u
 	struct kernel_clone_args args = {
 		.flags = clone_flags & ~0xffUL & ~CLONE_VFORK,
 		.exit_signal = clone_flags & 0xff,
-		.fn = newsp ? (int (*)(void *))newsp : kpfs_host_task,
+		.fn = child_function(newsp, false),
 		.fn_arg = (void *)tls,
 	};
 

@@ -64,7 +64,7 @@ int module_refcount(struct module *mod)
 	return READ_ONCE(mod->refcnt) - 1;
 }
 
-void __module_get(struct module *mod)
+noinline void __module_get(struct module *mod)
 {
 	if (mod)
 		__sync_fetch_and_add(&mod->refcnt, 1);
@@ -78,7 +78,7 @@ bool try_module_get(struct module *mod)
 	return true;
 }
 
-void module_put(struct module *mod)
+noinline void module_put(struct module *mod)
 {
 	if (mod)
 		WARN_ON(__sync_sub_and_fetch(&mod->refcnt, 1) < 0);

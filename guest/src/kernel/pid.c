@@ -24,7 +24,7 @@ struct pid *find_pid_ns(pid_t nr)
 	return NULL;
 }
 
-struct pid *find_vpid(pid_t nr)
+noinline struct pid *find_vpid(pid_t nr)
 {
 	return find_pid_ns(nr);
 }
@@ -36,7 +36,7 @@ struct pid *get_pid(struct pid *pid)
 	return pid;
 }
 
-void put_pid(struct pid *pid)
+noinline void put_pid(struct pid *pid)
 {
 	if (pid && refcount_dec_and_test(&pid->count))
 		kmem_cache_free(pid_cachep, pid);
@@ -94,7 +94,7 @@ void detach_pid(struct task_struct *task)
 	free_pid(pid);
 }
 
-struct task_struct *pid_task(struct pid *pid)
+noinline struct task_struct *pid_task(struct pid *pid)
 {
 	if (!pid || hlist_empty(&pid->tasks))
 		return NULL;

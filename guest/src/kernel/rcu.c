@@ -29,7 +29,7 @@ void __rcu_read_lock(void)
 	}
 }
 
-void __rcu_read_unlock(void)
+noinline void __rcu_read_unlock(void)
 {
 	struct task_struct *t = current;
 
@@ -46,7 +46,7 @@ void exit_rcu(void)
 	__rcu_read_unlock();
 }
 
-void call_rcu(struct callback_head *head, void (*func)(struct callback_head *))
+noinline void call_rcu(struct callback_head *head, void (*func)(struct callback_head *))
 {
 	unsigned long flags;
 

@@ -24,7 +24,7 @@ static noinline void complete_signal(int sig, struct task_struct *t)
 		wake_up_state(t, TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE);
 }
 
-int send_signal_locked(int sig, struct task_struct *t)
+noinline int send_signal_locked(int sig, struct task_struct *t)
 {
 	if (!sig || sig_ignored(t, sig))
 		return 0;
@@ -47,7 +47,7 @@ static noinline int check_kill_permission(int sig, struct task_struct *t)
 	return 0;
 }
 
-int kill_pid_info(int sig, struct pid *pid)
+noinline int kill_pid_info(int sig, struct pid *pid)
 {
 	struct task_struct *p = pid_task(pid);
 	int err;

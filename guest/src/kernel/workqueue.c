@@ -83,7 +83,7 @@ static void __queue_delayed_work(int cpu, struct workqueue_struct *wq, struct de
 	mod_timer(&dwork->timer, jiffies + delay);
 }
 
-bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork,
+noinline bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork,
 			   unsigned long delay)
 {
 	if (test_and_set_bit(0, &dwork->work.pending))

@@ -11,7 +11,7 @@ void might_fault(void)
 		cond_resched();
 }
 
-bool copy_from_kernel_nofault_allowed(const void *unsafe_src, size_t size)
+noinline bool copy_from_kernel_nofault_allowed(const void *unsafe_src, size_t size)
 {
 	unsigned long vaddr = (unsigned long)unsafe_src;
 

@@ -119,13 +119,13 @@ static void free_unref_page(struct page *page, unsigned int order)
 	spin_unlock_irqrestore(&zone_lock, flags);
 }
 
-void __free_pages(struct page *page, unsigned int order)
+noinline void __free_pages(struct page *page, unsigned int order)
 {
 	if (refcount_dec_and_test(&page->_refcount))
 		free_unref_page(page, order);
 }
 
-unsigned long __get_free_pages(gfp_t gfp, unsigned int order)
+noinline unsigned long __get_free_pages(gfp_t gfp, unsigned int order)
 {
 	struct page *page = __alloc_pages(gfp, order);
 
@@ -181,4 +181,25 @@ void __init mem_init(unsigned long start, unsigned long end)
 		add_to_free_list(pfn_to_page(pfn), order);
 		pfn += 1UL << order;
 	}
+}
+
+/* Whether the free lists hold as many pages as are counted; asked by tests. */
+bool validate_free_area(void)
+{
+	unsigned long flags, count = 0;
+	struct page *page;
+	unsigned int o;
+	bool sound = true;
+
+	spin_lock_irqsave(&zone_lock, flags);
+	for (o = 0; o < MAX_ORDER; o++)
+		list_for_each_entry(page, &free_area[o], lru) {
+			sound = sound && page->order == o && test_bit(PG_buddy, &page->flags);
+			count += 1UL << o;
+			if (!sound || count > nr_free)
+				goto out;
+		}
+out:
+	spin_unlock_irqrestore(&zone_lock, flags);
+	return sound && count == nr_free;
 }

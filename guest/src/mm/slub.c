@@ -254,3 +254,51 @@ void __init kmem_cache_init(void)
 	kmem_cache_open(&boot_kmem_cache, "kmem_cache", sizeof(struct kmem_cache), 64, 0, NULL);
 	create_kmalloc_caches();
 }
+
+/* Whether the free objects of a page are as many as it says, and all its own. */
+static bool validate_slab(struct kmem_cache *s, struct page *page)
+{
+	unsigned long start = (unsigned long)page_address(page);
+	unsigned int nr = page->inuse;
+	void **object;
+
+	if (!test_bit(PG_slab, &page->flags) || page->slab_cache != s || !page->freelist)
+		return false;
+	for (object = page->freelist; object; object = *object) {
+		unsigned long offset = (unsigned long)object - start;
+
+		if (offset % s->size || offset / s->size >= s->objects || ++nr > s->objects)
+			return false;
+	}
+	return nr == s->objects;
+}
+
+static noinline unsigned int validate_slab_cache(struct kmem_cache *s)
+{
+	unsigned int errors = 0;
+	unsigned long flags;
+	struct page *page;
+
+	spin_lock_irqsave(&s->lock, flags);
+	list_for_each_entry(page, &s->partial, lru)
+		if (!validate_slab(s, page)) {
+			pr_err("slab error in cache '%s': page %p\n", s->name, page_address(page));
+			errors++;
+			break; /* the list may be torn as well */
+		}
+	if (s->nr_objects > s->nr_slabs * s->objects)
+		errors++;
+	spin_unlock_irqrestore(&s->lock, flags);
+	return errors;
+}
+
+/* How many caches are not sound; asked by tests. */
+unsigned int validate_slab_caches(void)
+{
+	struct kmem_cache *s;
+	unsigned int errors = 0;
+
+	list_for_each_entry(s, &slab_caches, list)
+		errors += validate_slab_cache(s);
+	return errors;
+}

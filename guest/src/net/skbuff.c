@@ -172,7 +172,7 @@ void skb_queue_tail(struct sk_buff_head *list, struct sk_buff *skb)
 	spin_unlock_irqrestore(&list->lock, flags);
 }
 
-struct sk_buff *skb_dequeue(struct sk_buff_head *list)
+noinline struct sk_buff *skb_dequeue(struct sk_buff_head *list)
 {
 	struct sk_buff *skb;
 	unsigned long flags;

@@ -38,7 +38,7 @@ static noinline void __sk_destruct(struct sock *sk)
 	sk_prot_free(sk);
 }
 
-void sk_free(struct sock *sk)
+noinline void sk_free(struct sock *sk)
 {
 	__sk_destruct(sk);
 }
@@ -84,7 +84,7 @@ static noinline __cold void __lock_sock(struct sock *sk)
 	}
 }
 
-void lock_sock_nested(struct sock *sk, int subclass)
+noinline void lock_sock_nested(struct sock *sk, int subclass)
 {
 	spin_lock_bh(&sk->sk_lock.slock);
 	if (sk->sk_lock.owned)
@@ -103,7 +103,7 @@ static noinline void __release_sock(struct sock *sk)
 		tcp_v4_do_rcv(sk, skb);
 }
 
-void release_sock(struct sock *sk)
+noinline void release_sock(struct sock *sk)
 {
 	spin_lock_bh(&sk->sk_lock.slock);
 	if (skb_peek(&sk->sk_backlog))

@@ -58,17 +58,36 @@ def test_kmsg_record_that_does_not_fit_is_lost(kernel):
     assert handle.read(100, 0).startswith(b"6,2,")
 
 
+# what is written: facility, level and text of the record, as recorded from Linux 6.1
+KMSG = {
+    b"plain\n": (1, 4, b"plain"),
+    b"<3>bad\n": (1, 3, b"bad"),
+    b"<14>user\n": (1, 6, b"user"),
+    b"<30>daemon": (3, 6, b"daemon"),
+    b"<2047>all": (255, 7, b"all"),
+    b"<9999>x": (225, 7, b"x"),
+    b"<99999999999>y": (255, 7, b"y"),
+    b"<>e": (1, 0, b"e"),
+    b"<x>y": (1, 4, b"<x>y"),
+    b"<0x6>hex": (1, 4, b"<0x6>hex"),
+    b"< 3>sp": (1, 4, b"< 3>sp"),
+    b"<-3>neg": (1, 4, b"<-3>neg"),
+    b"  lead": (1, 4, b"  lead"),
+    b"nul\0junk": (1, 4, b"nul"),
+    b"two\nlines\n": (1, 4, b"two\nlines"),
+    b"\n": (1, 4, b""),
+    b"\n\nx\n\n": (1, 4, b"\n\nx\n"),
+    b"<3>": (1, 3, b""),
+    b"\xffe\xc3\xa4\x7f": (1, 4, b"\xffe\xc3\xa4\x7f"),
+}
+
+
 def test_writing_to_kmsg(kernel):
     file = Kmsg(kernel)
     printed = []
-    kernel.guest = SimpleNamespace(printk=lambda *args: printed.append(args))
-    for data in (b"plain\n", b"<3>bad\n", b"<14>user\n", b"<x>y", b"nul\0junk"):
+    kernel.guest = SimpleNamespace(devkmsg_emit=lambda *args: printed.append(args))
+    for data in KMSG:
         file.store(data)
-    assert printed == [
-        (4, "plain\n"),
-        (3, "bad\n"),
-        (6, "user\n"),
-        (4, "<x>y"),
-        (4, "nul"),
-    ]
-    assert code(file.store, b"x" * 1000) == "EINVAL"
+    assert printed == list(KMSG.values())
+    file.store(b"x" * 992)
+    assert code(file.store, b"x" * 993) == "EINVAL"

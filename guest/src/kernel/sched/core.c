@@ -18,7 +18,7 @@ noinline void kpfs_yield(void)
 	hypercall(HC_YIELD, 0);
 }
 
-void update_rq_clock(struct rq *rq)
+noinline void update_rq_clock(struct rq *rq)
 {
 	rq->clock = sched_clock();
 }
@@ -252,7 +252,7 @@ void __noreturn do_task_dead(void)
 	BUG();
 }
 
-void __sched schedule(void)
+noinline void __sched schedule(void)
 {
 	poll_credit();
 	do {

@@ -58,7 +58,7 @@ void finish_wait(wait_queue_head_t *q, wait_queue_entry_t *e)
 
 int try_to_wake_up(struct task_struct *p, unsigned int state, int wake_flags);
 
-int default_wake_function(wait_queue_entry_t *e, unsigned int mode, int flags, void *key)
+noinline int default_wake_function(wait_queue_entry_t *e, unsigned int mode, int flags, void *key)
 {
 	return try_to_wake_up(e->private, mode, flags);
 }

@@ -86,7 +86,7 @@ static noinline int remove_hrtimer(struct hrtimer *timer, struct hrtimer_cpu_bas
 	return 1;
 }
 
-void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode)
+noinline void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode)
 {
 	timer->state = 0;
 	timer->base = this_cpu_ptr(&hrtimer_bases);
@@ -110,7 +110,7 @@ void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t tim, u64 delta, enum 
 	local_irq_restore(flags);
 }
 
-int hrtimer_try_to_cancel(struct hrtimer *timer)
+noinline int hrtimer_try_to_cancel(struct hrtimer *timer)
 {
 	struct hrtimer_cpu_base *base = timer->base;
 	unsigned long flags;
@@ -124,7 +124,7 @@ int hrtimer_try_to_cancel(struct hrtimer *timer)
 	return ret;
 }
 
-int hrtimer_cancel(struct hrtimer *timer)
+noinline int hrtimer_cancel(struct hrtimer *timer)
 {
 	return hrtimer_try_to_cancel(timer);
 }

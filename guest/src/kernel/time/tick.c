@@ -37,7 +37,7 @@ void tick_program_event(ktime_t expires)
 	clockevents_program_event(expires);
 }
 
-void account_process_tick(struct task_struct *p, int user_tick)
+noinline void account_process_tick(struct task_struct *p, int user_tick)
 {
 	if (user_tick)
 		p->utime += TICK_NSEC;
@@ -45,7 +45,7 @@ void account_process_tick(struct task_struct *p, int user_tick)
 		p->stime += TICK_NSEC;
 }
 
-void update_process_times(int user_tick)
+noinline void update_process_times(int user_tick)
 {
 	account_process_tick(current, user_tick);
 	run_local_timers();

@@ -27,7 +27,7 @@ static inline u64 timekeeping_get_ns(const struct timekeeper *tk)
 	return *tk->clock;
 }
 
-ktime_t ktime_get(void)
+noinline ktime_t ktime_get(void)
 {
 	return timekeeping_get_ns(&tk_core);
 }

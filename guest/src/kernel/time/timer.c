@@ -65,7 +65,7 @@ static noinline int __mod_timer(struct timer_list *timer, unsigned long expires,
 	return ret;
 }
 
-void init_timer_key(struct timer_list *t, void (*fn)(struct timer_list *), unsigned int flags)
+noinline void init_timer_key(struct timer_list *t, void (*fn)(struct timer_list *), unsigned int flags)
 {
 	t->entry.next = NULL;
 	t->function = fn;
@@ -178,7 +178,7 @@ static void process_timeout(struct timer_list *t)
 	wake_up_process(timeout->task);
 }
 
-long schedule_timeout(long timeout)
+noinline long schedule_timeout(long timeout)
 {
 	struct process_timer timer;
 	unsigned long expire;
