@@ -24,6 +24,9 @@ BreakpointHandler = Callable[[int], int | None]
 FaultHandler = Callable[[int, int, int], int | None]
 # Called in hit context with the low 32 bits that the guest put in EAX.
 HypercallHandler = Callable[[int], None]
+# Called in hit context with the address behind an "int $TRAP_ENTRY".
+EntryHandler = Callable[[int], None]
+TRAP_ENTRY = 0x81
 
 
 class RuntimeConfig(NamedTuple):
@@ -184,6 +187,9 @@ class Machine(Protocol):
 
     def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
         """Reasons 0x20 to 0x5f are the engine's."""
+
+    def on_entry(self, handler: EntryHandler) -> None:
+        """Who is told of the trap TRAP_ENTRY, behind which the guest goes on."""
 
     # ---- running and time (control)
     def call(self, func: int, *args: int, task: Task | None = None) -> int:

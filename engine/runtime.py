@@ -87,12 +87,11 @@ class KpSite(Record):
 
     __slots__ = ()
     SIZE = 64
-    HITS = 4  # the word hits
     probe_addr = _word(0)
     cont = _word(1, "where execution goes on after the handlers")
     flags = _word(2)
     first = _word(3, "the newest kp_handler")
-    hits = _word(4, "entered, missed ones too")
+    hits = _word(4, "entered in guest code, missed ones too")
     id = _word(6)
 
 

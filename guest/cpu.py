@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import PathFinder
 
 from engine.ktypes import MASK64
+from engine.machine import TRAP_ENTRY
 from guest import abi
 from guest.memory import PAGE_SIZE, Memory
 from guest.regwindow import NR_WINDOW, WINDOW_IP, WINDOW_OF_PT_REGS, find_window
@@ -106,8 +107,8 @@ class Cpu:
     """One engine and a saved context for each virtual CPU.
 
     ``breakpoint`` gets the RIP after an int3 and returns where to go on; ``trap`` gets
-    any other vector; ``hypercalls`` is indexed by port.  All three run in hit context;
-    an exception in one stops the run, and run() raises it.
+    any other vector; ``entered`` the address behind a TRAP_ENTRY; ``hypercalls`` is
+    indexed by port.  All run in hit context; run() raises what was raised in one.
     """
 
     def __init__(self, memory: Memory, nr_cpus: int) -> None:
@@ -118,6 +119,7 @@ class Cpu:
         self.breakpoint: Callable[[int], int | None] = self._no_handler
         self.trap: Callable[[int], None] = self._no_handler
         self.hypercalls: list[Callable[[int], object]] = [self._no_handler] * 256
+        self.entered: Callable[[int], None] = self._no_handler
         self.error: BaseException | None = None
         self.stopped = False
         self.active = 0  # virtual CPU whose registers are loaded
@@ -206,11 +208,9 @@ class Cpu:
         self._check(self._py.uc_context_alloc(self._uc, ctypes.byref(context)))
         return ctypes.c_void_p(context.value)
 
-    def _hook(
-        self, kind: int, function: _Hook, begin: int, end: int
-    ) -> ctypes.c_void_p:
+    def _hook(self, kind: int, hook: _Hook, begin: int, end: int) -> ctypes.c_void_p:
         handle = ctypes.c_void_p()
-        address = ctypes.cast(function, ctypes.c_void_p)  # type: ignore[arg-type]
+        address = ctypes.cast(hook, ctypes.c_void_p)  # type: ignore[arg-type]
         self._check(
             self._py.uc_hook_add(
                 *(self._uc, ctypes.byref(handle), kind, address, None),
@@ -221,10 +221,9 @@ class Cpu:
 
     def _add_hooks(self) -> None:
         word, half = ctypes.c_size_t, ctypes.c_uint32
-        intr = ctypes.CFUNCTYPE(None, word, half, word)(self._make_intr())
-        out = ctypes.CFUNCTYPE(None, word, half, ctypes.c_int, half, word)(
-            self._make_out()
-        )
+        # the last argument, ours, is left out: each takes time to convert
+        intr = ctypes.CFUNCTYPE(None, word, half)(self._make_intr())
+        out = ctypes.CFUNCTYPE(None, word, half, ctypes.c_int, half)(self._make_out())
         invalid = ctypes.CFUNCTYPE(ctypes.c_bool, word, word)(self._on_invalid)
         code = ctypes.CFUNCTYPE(None, word, ctypes.c_uint64, half, word)(self._on_code)
         self._keep += [intr, out, invalid]
@@ -239,7 +238,7 @@ class Cpu:
             self.error = exc
         self.stop()
 
-    def _make_intr(self) -> Callable[[int, int, int], None]:
+    def _make_intr(self) -> Callable[[int, int], None]:
         """The trap dispatcher; the breakpoint path is the hottest code of all.
 
         After an INTR hook the emulator looks for the code at RIP anyway, so that it
@@ -249,43 +248,46 @@ class Cpu:
         if window is None:
             return self._make_slow_intr()
 
-        def intr(_uc: int, vector: int, _data: int) -> None:
+        def intr(_uc: int, vector: int) -> None:
             try:
                 if vector == 3:
                     to = self.breakpoint(window[WINDOW_IP])
                     if to is not None:
                         window[WINDOW_IP] = to
                         return
+                elif vector == TRAP_ENTRY:
+                    self.entered(window[WINDOW_IP])
+                    return
                 self.trap(vector)
             except BaseException as exc:
                 self._fail(exc)
 
         return intr
 
-    def _make_slow_intr(self) -> Callable[[int, int, int], None]:
+    def _make_slow_intr(self) -> Callable[[int, int], None]:
         """The same through the library."""
         reg_read, reg_write = self._py.uc_reg_read, self._py.uc_reg_write
         uc, rip, ip, ip_ref = self._uc, self._rip_id, self._ip, self._ip_ref
 
-        def intr(_uc: int, vector: int, _data: int) -> None:
+        def intr(_uc: int, vector: int) -> None:
             try:
-                if vector == 3:
-                    reg_read(uc, rip, ip_ref)
-                    to = self.breakpoint(ip.value)
-                    if to is not None:
-                        ip.value = to
-                        reg_write(uc, rip, ip_ref)
-                        return
-                self.trap(vector)
+                reg_read(uc, rip, ip_ref)
+                if vector == TRAP_ENTRY:
+                    self.entered(ip.value)
+                elif vector != 3 or (to := self.breakpoint(ip.value)) is None:
+                    self.trap(vector)
+                else:
+                    ip.value = to
+                    reg_write(uc, rip, ip_ref)
             except BaseException as exc:
                 self._fail(exc)
 
         return intr
 
-    def _make_out(self) -> Callable[[int, int, int, int, int], None]:
+    def _make_out(self) -> Callable[[int, int, int, int], None]:
         handlers = self.hypercalls
 
-        def out(_uc: int, port: int, _size: int, value: int, _data: int) -> None:
+        def out(_uc: int, port: int, _size: int, value: int) -> None:
             try:
                 handlers[port](value)
             except BaseException as exc:
@@ -442,9 +444,9 @@ class Cpu:
         self._py.uc_emu_stop(self._uc)
 
     def run(self, count: int = 0) -> None:
-        """Run the loaded CPU until something stops it; raises what a hook raised.
+        """Run the loaded CPU until something stops it, or exactly count instructions.
 
-        With ``count`` it runs exactly so many instructions.  Context: control.
+        Raises what a hook raised.  Context: control.
         """
         if count:
             self.drop_all()

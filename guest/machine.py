@@ -22,6 +22,7 @@ from engine.ktypes import (
 )
 from engine.machine import (
     BreakpointHandler,
+    EntryHandler,
     FaultHandler,
     HypercallHandler,
     RuntimeConfig,
@@ -367,6 +368,9 @@ class Guest:
 
     def on_fault(self, handler: FaultHandler) -> None:
         self._traps.on_fault(handler)
+
+    def on_entry(self, handler: EntryHandler) -> None:
+        self._cpu.entered = handler
 
     def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
         if reason not in _ENGINE_REASONS:

@@ -24,6 +24,7 @@ from engine.kprobe import (
 from engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
 from engine.machine import (
     BreakpointHandler,
+    EntryHandler,
     FaultHandler,
     HypercallHandler,
     RuntimeConfig,
@@ -286,6 +287,9 @@ class FakeMachine:
     def on_fault(self, handler: FaultHandler) -> None:
         self.fault_handler = handler
 
+    def on_entry(self, handler: EntryHandler) -> None:
+        self.entered = handler
+
     def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
         self.hypercalls[reason] = handler
 
@@ -470,6 +474,9 @@ class FakeArch:
     def release_handler(self, p: Kprobe) -> None:
         assert p.handler is not None
         del self.handlers[p.handler]
+
+    def hits(self, p: Kprobe) -> int:
+        return 0
 
     def nmissed(self, p: Kprobe) -> int:
         assert p.handler is not None

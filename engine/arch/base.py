@@ -134,6 +134,9 @@ class Arch(Protocol):
         p is one probe that is on no list any more, never an aggr_kprobe.
         """
 
+    def hits(self, p: Kprobe) -> int:
+        """How often the address of an entry of kprobe_table was hit, missed or not."""
+
     def nmissed(self, p: Kprobe) -> int:
         """How often one registered probe (never an aggr_kprobe) was missed."""
 

@@ -10,7 +10,7 @@
  * In an emulator arithmetic costs nothing, each access to memory or branch as much as ten
  * instructions, pushfq five times and popfq ten times that. So what decides against the
  * short way is or-ed together and tested once; each register that is used is saved, which
- * takes two accesses; and flags come back by sahf, after an addition that sets OF.
+ * takes two accesses; and flags come back by sahf, with OF made before it.
  */
 #include "runtime.h"
 
@@ -44,16 +44,24 @@ kp_lite_fixups:
 #define SAVED 40
 #define SAVED_FLAGS 24
 
-	.macro RESTORE
+	/* And go on as the macro named tail does it. It is seldom that OF is set. */
+	.macro RESTORE tail:vararg
 	popq	%rsi
 	popq	%rdx
 	popq	%rcx
 	popq	%rax
 	xchgb	%al, %ah
-	andb	$8, %al
-	addb	$0x78, %al	/* 0x80 overflows */
+	testb	$8, %al
+	jnz	7f
+	xorb	%al, %al
 	sahf
 	popq	%rax
+	\tail
+7:	movb	$0x7f, %al
+	incb	%al
+	sahf
+	popq	%rax
+	\tail
 	.endm
 
 	.macro RESTORE_ALL_FLAGS
@@ -193,13 +201,22 @@ kp_lite_fixups:
 	movq	%rax, (%rcx)
 	movq	$KP_HIT_SS, CPU_STATUS(%rcx)
 	.endif
-	RESTORE
 	.if	\kind == KP_FTRACE
-	leaq	8(%rsp), %rsp
+	RESTORE	POP_AND_JUMP
+	.else
+	RESTORE	JUMP
 	.endif
+	.endm
+
+	.macro JUMP
 	.byte	0xe9
 	.long	LITE_BASE
 	FIELD	LITE_CONT
+	.endm
+
+	.macro POP_AND_JUMP
+	leaq	8(%rsp), %rsp
+	JUMP
 	.endm
 
 	/* As the stub does it. */
@@ -236,7 +253,10 @@ kp_lite_\name\()_event:
 kp_lite_\name\()_event_end:
 	.endm
 
-	/* Of a return probe: its newest free node goes to the task's list. frame: see sp */
+	/*
+	 * Of a return probe: its newest free node goes to the task's list. The nodes know
+	 * func already, and struct kp_rethook knows site. frame: where the return address is
+	 */
 	.macro KRET name entry kind step=0 frame=SAVED
 	.globl	kp_lite_\name\()_kret, kp_lite_\name\()_kret_end
 kp_lite_\name\()_kret:
@@ -256,12 +276,6 @@ kp_lite_\name\()_kret:
 	FIELD	LITE_DATA
 	incq	LITE_BASE+SITE_HITS
 	FIELD	LITE_SITE
-	movq	$LITE_BASE, %rax
-	FIELD	LITE_SITE
-	movq	%rax, LITE_BASE+RETHOOK_SITE
-	FIELD	LITE_DATA
-	movq	$LITE_BASE, NODE_FUNC(%rdx)
-	FIELD	LITE_ADDR
 	leaq	\frame(%rsp), %rax
 	movq	%rax, NODE_FRAME(%rdx)
 	movq	\frame(%rsp), %rax
@@ -279,6 +293,38 @@ kp_lite_\name\()_kret:
 8:	LONG_WAY \entry \kind
 kp_lite_\name\()_kret_end:
 	.endm
+
+	/*
+	 * Of a jump whose handlers are all Python: they are called where it is, with the
+	 * registers as they are. leaq and jrcxz leave the flags alone.
+	 */
+	.globl	kp_lite_opt_python, kp_lite_opt_python_trap, kp_lite_opt_python_end
+kp_lite_opt_python:
+	pushq	%rcx
+	movl	%gs:0, %ecx
+	CONFIG	KPC_GS_CPU
+	leaq	(,%rcx,8), %rcx
+	leaq	(,%rcx,8), %rcx
+	leaq	(,%rcx,4), %rcx
+	movq	LITE_BASE(%rcx), %rcx	/* current_kprobe */
+	CONFIG	KPC_CPUS
+	jrcxz	1f
+	popq	%rcx
+	pushq	$KP_SS
+	pushq	$LITE_BASE
+	FIELD	LITE_SITE
+	jmp	kp_entry_opt
+	FIELD	LITE_REL
+1:	movq	LITE_BASE+SITE_HITS, %rcx
+	FIELD	LITE_SITE
+	leaq	1(%rcx), %rcx
+	movq	%rcx, LITE_BASE+SITE_HITS
+	FIELD	LITE_SITE
+	popq	%rcx
+	int	$TRAP_ENTRY
+kp_lite_opt_python_trap:
+	JUMP
+kp_lite_opt_python_end:
 
 	EVENT	int3 int3 KP_INT3
 	EVENT	step int3 KP_INT3 1
@@ -335,8 +381,7 @@ kp_ret_trampoline:
 	movq	%rdi, RETHOOK_FREE(%rdx)
 	popq	%r8
 	popq	%rdi
-	RESTORE
-	ret
+	RESTORE	ret
 8:	decq	EVENT_NHIT(%r8)
 9:	popq	%r8
 	popq	%rdi

@@ -30,7 +30,6 @@ SAME(EVENT_TYPE, kp_event, type);
 SAME(EVENT_NHIT, kp_event, nhit);
 SAME(RETHOOK_FREE, kp_rethook, free);
 SAME(RETHOOK_EVENT, kp_rethook, event);
-SAME(RETHOOK_SITE, kp_rethook, site);
 SAME(RETHOOK_LONG, kp_rethook, long_way);
 SAME(NODE_RETHOOK, kp_rethook_node, rethook);
 SAME(NODE_RET_ADDR, kp_rethook_node, ret_addr);

@@ -15,6 +15,9 @@
 #define HC_TRIGGER 0x31    /* mail: trigger's id; mail_ret: a stack trace is wanted */
 #define HC_STACK 0x32      /* mail: ip, sp, bp; mail_ret: addresses written to stack of struct kp_cpu */
 
+/* int $TRAP_ENTRY: the Python handlers of the probe whose detour buffer that is in */
+#define TRAP_ENTRY 0x81
+
 /* x86-64's struct pt_regs: 21 words from low to high addresses. */
 #define PT_ORIG_AX 120
 #define PT_IP 128
@@ -62,7 +65,6 @@
 #define EVENT_NHIT 16
 #define RETHOOK_FREE 0
 #define RETHOOK_EVENT 64
-#define RETHOOK_SITE 72
 #define RETHOOK_LONG 96
 #define NODE_RETHOOK 8
 #define NODE_RET_ADDR 16

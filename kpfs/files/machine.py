@@ -19,7 +19,6 @@ from kpfs.seqfile import SeqFile, whole_lines
 
 MAX_ARGS = 6
 MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign
-SITE_HITS = 32  # offset of hits in struct kp_site
 NUMBER = re.compile(rb"-?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 WORD = re.compile(rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)')
 
@@ -138,7 +137,7 @@ class Stats(SeqFile):
             row[2] += state.arch.nmissed(p)
             if entry.site is not None and entry.site not in sites:
                 sites.add(entry.site)
-                row[1] += self.kernel.guest.read_u64(entry.site + SITE_HITS)
+                row[1] += state.arch.hits(entry)
         lines = [f"{'kind':<12}{'probes':>8}{'hits':>14}{'missed':>14}\n"]
         for kind, row in rows.items():
             lines.append(f"{kind:<12}{row[0]:>8}{row[1]:>14}{row[2]:>14}\n")

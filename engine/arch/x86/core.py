@@ -105,6 +105,7 @@ class X86:
             "post": symbols["kp_py_post"],
         }
         self.machine.on_breakpoint(path.kprobe_int3_handler)
+        self.machine.on_entry(path.entered)
         self.machine.on_fault(path.kprobe_fault_handler)
         for reason, handler in (
             (HC_PY_HANDLER, path.py_handler),
@@ -176,7 +177,7 @@ class X86:
         self.stubs.lite.read()
         with self.patcher:
             for p in self.core.kprobe_table.values():
-                if p.ainsn is not None and p.ainsn.entry:
+                if p.ainsn is not None:
                     self.stubs.write(p.ainsn)
                     self.opt.entry_changed(p)
 
@@ -279,6 +280,9 @@ class X86:
         if hit is not None:
             self._sync_hit(p, hit, probes, records)
         if self.stubs.set_entry(ainsn, records):
+            if ainsn.entry == "_kret":
+                place = site.addr, site.probe_addr
+                self.rethooks.set_place(KAddr(ainsn.data), *place)
             self.opt.entry_changed(p)
 
     def _sync_hit(
@@ -368,6 +372,13 @@ class X86:
             self.runtime.free(record)
 
         self.runtime.after_quiescence(done)
+
+    def hits(self, p: Kprobe) -> int:
+        ainsn: Ainsn | None = p.ainsn
+        if ainsn is None:
+            return 0
+        in_guest: int = ainsn.site.hits
+        return in_guest + (ainsn.hit.count if ainsn.hit else 0)
 
     def nmissed(self, p: Kprobe) -> int:
         return 0 if p.handler is None else self._handler(p).nmissed

@@ -20,7 +20,7 @@ from typing import Any
 from engine.arch.x86.checks import Emulation
 from engine.arch.x86.emulate import emulate
 from engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
-from engine.arch.x86.regs import IP, PT_REGS_SIZE, FramePtRegs, LivePtRegs
+from engine.arch.x86.regs import IP, PT_REGS_SIZE, SP, FramePtRegs, LivePtRegs
 from engine.arch.x86.trap import GuestHandlers
 from engine.kprobe import Kprobe, PostHandler, PreHandler
 from engine.ktypes import KAddr
@@ -59,15 +59,16 @@ class Hit:
     """All that the breakpoint at one address needs."""
 
     __slots__ = (
-        "addr", "after", "cont", "emulated", "guest_posts", "handlers", "has_post",
-        "hits_at", "insn",
-        "plain", "posts", "records", "site", "slot", "step", "stub", "words",
+        "addr", "after", "cont", "count", "emulated", "guest_posts", "handlers",
+        "has_post", "insn", "plain", "posts", "records", "site", "slot", "step", "stub",
+        "trap_ip",
     )  # fmt: skip
 
     def __init__(self, addr: KAddr, site: KpSite, slot: KAddr, insn: Insn) -> None:
         self.addr = addr
+        self.trap_ip = addr + 1
         self.site = site.addr
-        self.words, self.hits_at = site.words, site.base + KpSite.HITS
+        self.count = 0  # hits that guest code has not seen
         self.slot = slot
         self.insn = insn
         self.after = insn.next_addr
@@ -113,6 +114,7 @@ class HitPath:
         self.runtime = runtime
         # by the RIP of the trap, which is behind the int3
         self.hits: dict[int, Hit] = {}
+        self.entries: dict[int, Hit] = {}  # by the trap of a detour buffer
         self.traps: dict[int, Hit] = {}  # of the int3 at the end of a slot
         self.slots: dict[int, Hit] = {}  # by the address of the copied instruction
         self.handlers: dict[int, Kprobe] = {}  # by struct kp_handler
@@ -127,6 +129,7 @@ class HitPath:
         self.guest = GuestHandlers(machine, runtime, self.handlers)
         self.calls = 0  # Python handlers called from guest code
         self.kprobe_int3_handler = self._make_int3()
+        self.entered = self._make_entered()
 
     def prepare_jprobes(self) -> None:
         """Let the trap of jprobe_return() go to the runtime.  Context: control."""
@@ -139,44 +142,67 @@ class HitPath:
     # ---- breakpoints
     def _make_int3(self) -> Callable[[int], int | None]:
         """Kernel: kprobe_int3_handler(), setup_singlestep()"""
-        hits, cpus, regs = self.hits, self.cpus, self.live
-        get, cpu = hits.get, self.machine.cpu
+        get, cpu, stepped = self.hits.get, self.machine.cpu, self._make_stepped()
+        cpus, regs, none = self.cpus, self.live, Emulation.NONE
         start_step, go_on_after_error = self._start_step, self._go_on_after_error
 
         def kprobe_int3_handler(ip: int) -> int | None:
             hit = get(ip)
             if hit is None:
-                return self.stepped(ip)
+                return stepped(ip)
             if hit.stub:
                 return hit.stub
             base = cpu() * CPU_WORDS
             if cpus[base]:
                 return self._reenter(hit, base)
-            hit.words[hit.hits_at] += 1
-            if hit.handlers:
-                regs.trap_ip = ip
-                p = None
-                try:
-                    for handler, p in hit.handlers:
-                        if handler(p, regs):
-                            return regs.write_back()
-                except Exception:
-                    if go_on_after_error(hit, p):
+            hit.count += 1
+            regs.trap_ip = ip
+            p = None
+            try:
+                for handler, p in hit.handlers:
+                    if handler(p, regs):
                         return regs.write_back()
-                if regs.changed:
-                    regs.write_back()
-            return start_step(hit, base) if hit.step else hit.cont
+            except Exception:
+                if go_on_after_error(hit, p):
+                    return regs.write_back()
+            if regs.changed:
+                regs.write_back()
+            if not hit.step:
+                return hit.cont
+            if hit.emulated is not none:
+                return start_step(hit, base)
+            cpus[base] = hit.site
+            cpus[base + STATUS] = HIT_SS
+            return hit.cont
 
         return kprobe_int3_handler
 
+    def _make_entered(self) -> Callable[[int], None]:
+        """A jump whose handlers are all Python.  Kernel: optimized_callback()"""
+        entries, regs = self.entries, self.live
+        go_on_after_error = self._go_on_after_error
+
+        def entered(behind: int) -> None:
+            hit = entries[behind]
+            regs.trap_ip = hit.trap_ip
+            p = None
+            try:
+                for handler, p in hit.handlers:
+                    handler(p, regs)
+            except Exception:
+                go_on_after_error(hit, p)
+            if regs.changed:
+                regs.changed &= ~(1 << SP)
+                regs.write_back()
+
+        return entered
+
     def _start_step(self, hit: Hit, base: int) -> int | None:
-        """Kernel: setup_singlestep()"""
+        """Of an emulated instruction.  Kernel: setup_singlestep()"""
         cpus = self.cpus
         cpus[base] = hit.site
         cpus[base + STATUS] = HIT_SS
-        if hit.emulated is not Emulation.NONE:
-            return self._post_process(hit, base)
-        return hit.cont
+        return self._post_process(hit, base)
 
     def _go_on_after_error(self, hit: Hit, failed: Kprobe | None) -> bool:
         """Log the exception of a pre_handler, call those after it; result as theirs."""
@@ -196,7 +222,7 @@ class HitPath:
 
         Kernel: reenter_kprobe()
         """
-        hit.words[hit.hits_at] += 1
+        hit.count += 1
         for record in hit.records:
             record.nmissed += 1
         if hit.step:
@@ -213,23 +239,25 @@ class HitPath:
                 return self._post_process(hit, base)
         return hit.cont
 
-    def stepped(self, ip: int) -> int | None:
-        """The trap behind a copied instruction; None if ip is not ours.
+    def _make_stepped(self) -> Callable[[int], int | None]:
+        """Kernel: resume_singlestep()"""
+        get, cpu, cpus = self.traps.get, self.machine.cpu, self.cpus
 
-        Kernel: resume_singlestep()
-        """
-        hit = self.traps.get(ip)
-        if hit is None:
-            # a breakpoint that has just been removed, or somebody else's
-            gone = self.machine.read(ip - 1, 1)[0] != INT3_INSN_OPCODE
-            return ip - 1 if gone else self.guest.breakpoint(ip)
-        cpus = self.cpus
-        base = self.machine.cpu() * CPU_WORDS
-        if hit.plain and cpus[base + STATUS] != REENTER:
-            cpus[base + CURRENT] = 0
+        def stepped(ip: int) -> int | None:
+            """The trap behind a copied instruction; None if ip is not ours."""
+            hit = get(ip)
+            if hit is None:
+                # a breakpoint that has just been removed, or somebody else's
+                gone = self.machine.read(ip - 1, 1)[0] != INT3_INSN_OPCODE
+                return ip - 1 if gone else self.guest.breakpoint(ip)
+            base = cpu() * CPU_WORDS
+            if not hit.plain or cpus[base + STATUS] == REENTER:
+                return self._post_process(hit, base)
+            cpus[base] = 0  # CURRENT
             cpus[base + STATUS] = IDLE
             return hit.after
-        return self._post_process(hit, base)
+
+        return stepped
 
     def _post_process(self, hit: Hit, base: int) -> int:
         """Kernel: kprobe_post_process()"""

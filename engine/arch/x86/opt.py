@@ -49,6 +49,9 @@ class OptProbes:
         self.x86 = x86
         self.core = core
         self.displaced_at = x86.stubs.size
+        symbols = x86.runtime.symbols
+        code, trap = "kp_lite_opt_python", "kp_lite_opt_python_trap"
+        self.trap_at = symbols[trap] - symbols[code]
         size = self.displaced_at + DISPLACED_SIZE + 15 & ~15
         self.optinsn_slots = KprobeInsnCache(x86.machine, size, "kprobe_optinsn_page")
 
@@ -114,6 +117,7 @@ class OptProbes:
         stub = self.x86.stubs.code(op.ainsn, buffer, "opt", displaced)
         optinsn.stub = len(stub)
         self.x86.patcher.poke(buffer, stub)
+        self.x86.path.entries[buffer + self.trap_at] = op.ainsn.hit
 
     def entry_changed(self, p: Kprobe) -> None:
         """p.ainsn.entry is another one: if the detour buffer is in use, tell it."""
@@ -146,3 +150,4 @@ class OptProbes:
             hit = op.ainsn.hit
             hit.cont = op.ainsn.site.cont = hit.slot
         slots.free_insn_slot(optinsn.buffer)
+        self.x86.path.entries.pop(optinsn.buffer + self.trap_at, None)

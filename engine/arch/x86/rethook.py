@@ -57,6 +57,15 @@ class Rethooks:
         alone = record.ret_fn == symbols["kp_event_return"] and not record.flags
         record.event = record.data if alone else symbols["kp_no_event"]
 
+    def set_place(self, addr: KAddr, site: KAddr, func: KAddr) -> None:
+        """Say at once what a struct kp_rethook and its nodes are always for."""
+        record, nodes, size = self._made[addr]
+        record.site = site
+        words, base = self.runtime.heap.words(nodes)
+        step = node_size(self.path.rethooks[addr].data_size) // 8
+        for i in range(base + FUNC, base + size // 8, step):
+            words[i] = func
+
     def free(self, rh: Rethook) -> None:
         """Kernel: rethook_free()"""
         assert rh.addr is not None

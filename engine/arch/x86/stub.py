@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.arch.x86.ainsn import Ainsn
 
 STUB_SIZE = 16  # of that of entry.S, at most
+PYTHON = "_python"  # entry of a site whose handlers are all Python
 NO_RESCHED_WORD = 0xFFFF_FFFF
 
 
@@ -49,7 +50,7 @@ class Stubs:
 
     def write(self, ainsn: Ainsn) -> None:
         stub, hit = ainsn.stub, ainsn.hit
-        if stub is None:
+        if stub is None or ainsn.entry == PYTHON:
             return
         if hit is None:
             code = self.code(ainsn, stub, "ftrace", ainsn.site.cont)
@@ -72,7 +73,9 @@ class Stubs:
     def set_entry(self, ainsn: Ainsn, records: Sequence[KpHandler]) -> bool:
         """Choose the code by a site's handlers; whether it is now another one."""
         entry, data = "", 0
-        if len(records) == 1:
+        if ainsn.hit is not None and not ainsn.hit.stub:
+            entry = PYTHON
+        elif len(records) == 1:
             (record,) = records
             if not record.flags and not record.post_fn:
                 entry = self._short_ways.get(record.fn, "")

@@ -178,6 +178,9 @@ class BareMachine:
     def on_fault(self, handler: Callable[[int, int, int], int | None]) -> None:
         self.fault_handler = handler
 
+    def on_entry(self, handler: Callable[[int], None]) -> None:
+        self.cpu_.entered = handler
+
     def on_hypercall(self, reason: int, handler: Callable[[int], None]) -> None:
         self.cpu_.hypercalls[reason] = handler
 

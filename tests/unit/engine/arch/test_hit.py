@@ -43,7 +43,7 @@ def test_handler_sees_registers_and_the_result_is_right(box, offset):
     )
     assert b.call("alu", 5, 7) == 27
     assert b.seen == [(at + 1, 5, b.machine.stack, 7, 2)]
-    assert p.ainsn.site.hits == 1
+    assert b.arch.hits(p) == 1
     assert b.cpu_state() == (0, 0)
 
 

@@ -53,6 +53,7 @@ def test_single_step_slot_ends_in_int3(box):
 def test_jump_and_detour_buffer(box):
     b = box({"f": F})
     p = b.probe("f", 5, pre_handler=b.note("hit"))
+    b.probe("f", 5, pre_handler=b.machine.addr("f"))  # guest code: the long way
     b.machine.run_later()
     lines = listing(b)
     assert column(lines, "jump, was: push rbp; mov rbp, rsp; lea eax, [rdi + 1]")
