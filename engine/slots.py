@@ -14,7 +14,8 @@ CHUNK_SIZE = 0x10000  # bytes got from the machine at a time
 class KprobeInsnCache:
     """Slots of one size, near the text.  Kernel: struct kprobe_insn_cache.
 
-    A slot that a CPU may have run (dirty) is used again only after a quiescent state.
+    A slot that a CPU may have run (dirty) is used again only after a quiescent state;
+    the one given back last goes first, so that no new memory is touched.
     """
 
     def __init__(self, machine: Machine, insn_size: int, sym: str) -> None:
@@ -56,7 +57,7 @@ class KprobeInsnCache:
         self._used.remove(slot)
         self.nr_used -= 1
         if not dirty:
-            self._clean.append(slot)
+            self._clean.appendleft(slot)
             return
         self._garbage.append(slot)
         if not self._collecting:
@@ -83,7 +84,7 @@ class KprobeInsnCache:
 
         def done() -> None:
             del self._garbage[: len(batch)]
-            self._clean.extend(batch)
+            self._clean.extendleft(reversed(batch))
             self._collecting = False
             if self._garbage:
                 self._collect()

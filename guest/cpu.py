@@ -70,6 +70,10 @@ _EXCEPTION_OFFSET = 5536
 _ERROR_CODE_BEFORE = 112
 _FAULTS_KEPT = frozenset((0, 8, 10, 11, 12, 13, 14))
 
+# What is dropped piece by piece stays in libunicorn's buffer until all is.
+MAX_DROPS = 8192
+
+_U64 = ctypes.c_uint64
 _Hook = Callable[..., object]
 _FRAME = struct.Struct("<5Q")  # ip cs flags sp ss
 _REGS = struct.Struct("<21Q")
@@ -132,12 +136,11 @@ class Cpu:
         self._prepare_arguments()
         self._window = find_window(handle.value or 0, self._write_window)
         self.read_regs = self._make_read_regs()
-        self._check(
-            self._py.uc_mem_map_ptr(
-                *(self._uc, ctypes.c_uint64(0), ctypes.c_size_t(memory.size)),
-                *(_PROT_ALL, ctypes.c_void_p(memory.host_address())),
-            )
+        err = self._py.uc_mem_map_ptr(
+            *(self._uc, _U64(0), ctypes.c_size_t(memory.size)),
+            *(_PROT_ALL, ctypes.c_void_p(memory.host_address())),
         )
+        self._check(err)
         self._write_window([0] * NR_WINDOW)
         self._set_system_registers()
         self._add_hooks()
@@ -165,6 +168,7 @@ class Cpu:
         raise EmulatorError(f"unexpected trap or hypercall ({value:#x})")
 
     def _prepare_arguments(self) -> None:
+        self._drops = 0
         self._ip = ctypes.c_uint64()
         self._ip_ref = ctypes.byref(self._ip)
         self._word = ctypes.c_uint64()
@@ -211,21 +215,20 @@ class Cpu:
     def _hook(self, kind: int, hook: _Hook, begin: int, end: int) -> ctypes.c_void_p:
         handle = ctypes.c_void_p()
         address = ctypes.cast(hook, ctypes.c_void_p)  # type: ignore[arg-type]
-        self._check(
-            self._py.uc_hook_add(
-                *(self._uc, ctypes.byref(handle), kind, address, None),
-                *(ctypes.c_uint64(begin), ctypes.c_uint64(end), _INS_OUT),
-            )
+        err = self._py.uc_hook_add(
+            *(self._uc, ctypes.byref(handle), kind, address, None),
+            *(_U64(begin), _U64(end), _INS_OUT),
         )
+        self._check(err)
         return ctypes.c_void_p(handle.value)
 
     def _add_hooks(self) -> None:
-        word, half = ctypes.c_size_t, ctypes.c_uint32
+        word, half, make = ctypes.c_size_t, ctypes.c_uint32, ctypes.CFUNCTYPE
         # the last argument, ours, is left out: each takes time to convert
-        intr = ctypes.CFUNCTYPE(None, word, half)(self._make_intr())
-        out = ctypes.CFUNCTYPE(None, word, half, ctypes.c_int, half)(self._make_out())
-        invalid = ctypes.CFUNCTYPE(ctypes.c_bool, word, word)(self._on_invalid)
-        code = ctypes.CFUNCTYPE(None, word, ctypes.c_uint64, half, word)(self._on_code)
+        intr = make(None, word, half)(self._make_intr())
+        out = make(None, word, half, ctypes.c_int, half)(self._make_out())
+        invalid = make(ctypes.c_bool, word, word)(self._on_invalid)
+        code = make(None, word, _U64, half, word)(self._on_code)
         self._keep += [intr, out, invalid]
         self._code_hook = code
         self._hook(_HOOK_INTR, intr, 1, 0)
@@ -484,13 +487,14 @@ class Cpu:
         end = addr + size
         while addr < end:
             stop = min(end, (addr | (PAGE_SIZE - 1)) + 1)
-            self._py.uc_ctl(
-                self._uc,
-                *(_CTL_REMOVE_CACHE, ctypes.c_uint64(addr), ctypes.c_uint64(stop)),
-            )
+            self._py.uc_ctl(self._uc, _CTL_REMOVE_CACHE, _U64(addr), _U64(stop))
             addr = stop
+        self._drops += 1
+        if self._drops > MAX_DROPS:
+            self.drop_all()
 
     def drop_all(self) -> None:
+        self._drops = 0
         self._py.uc_ctl(self._uc, _CTL_TB_FLUSH)
 
     def flush_tlb(self) -> None:

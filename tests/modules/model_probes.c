@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Probes of all kinds that a test registers and switches one by one: see NR and kinds. */
+#include <linux/completion.h>
 #include <linux/kprobes.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 
 #define ENTRY __attribute__((__noipa__))
@@ -63,16 +65,85 @@ ENTRY void do_unregister(int i)
 		unregister_jprobe(&jps[i - 6]);
 }
 
-ENTRY int do_register_batch(int first, int n)
+static int batch_of(int first, int n, void **batch)
 {
-	struct kprobe *batch[4];
 	int i;
 
-	for (i = 0; i < n; i++) {
-		prepare(first + i);
-		batch[i] = &kps[first + i];
+	for (i = first; i < first + n; i++)
+		*batch++ = i < 4 ? (void *)&kps[i] : i < 6 ? (void *)&rps[i - 4] : (void *)&jps[i - 6];
+	return n;
+}
+
+/* All of one kind. */
+ENTRY int do_register_batch(int first, int n)
+{
+	void *batch[4];
+	int i;
+
+	for (i = first; i < first + n; i++)
+		prepare(i);
+	batch_of(first, n, batch);
+	return first < 4 ? register_kprobes((struct kprobe **)batch, n) :
+	       first < 6 ? register_kretprobes((struct kretprobe **)batch, n) :
+			   register_jprobes((struct jprobe **)batch, n);
+}
+
+ENTRY void do_unregister_batch(int first, int n)
+{
+	void *batch[4];
+
+	batch_of(first, n, batch);
+	if (first < 4)
+		unregister_kprobes((struct kprobe **)batch, n);
+	else if (first < 6)
+		unregister_kretprobes((struct kretprobe **)batch, n);
+	else
+		unregister_jprobes((struct jprobe **)batch, n);
+}
+
+/* On every CPU at once, taking turns, n times a function of the other module. */
+static long (*called)(long);
+static DECLARE_COMPLETION(done);
+static unsigned long wrong;
+static int caller(void *n)
+{
+	long i, expected = called(1);
+
+	for (i = 1; i < (long)n; i++) {
+		wrong += called(1) != expected;
+		kpfs_yield();
 	}
-	return register_kprobes(batch, n);
+	complete(&done);
+	return 0;
+}
+
+ENTRY long do_call_everywhere(long (*function)(long), long n)
+{
+	int cpu;
+
+	called = function;
+	for_each_online_cpu(cpu) {
+		struct task_struct *t = kthread_create(caller, (void *)n, "caller/%d", cpu);
+
+		kthread_bind(t, cpu);
+		wake_up_process(t);
+	}
+	for_each_online_cpu(cpu)
+		wait_for_completion(&done);
+	return wrong;
+}
+
+/* Nobody is hit in a handler, no return probe runs out of instances. */
+ENTRY unsigned long do_missed(void)
+{
+	unsigned long missed = 0;
+	int i;
+
+	for (i = 0; i < NR; i++)
+		missed += kp_of(i)->nmissed;
+	for (i = 0; i < 2; i++)
+		missed += rps[i].nmissed;
+	return missed;
 }
 
 ENTRY int do_enable(int i) { return enable_kprobe(kp_of(i)); }

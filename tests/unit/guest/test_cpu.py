@@ -5,6 +5,7 @@ import pytest
 
 from guest import cpu as cpu_module
 from guest.cpu import (
+    MAX_DROPS,
     REG_FLAGS,
     REG_IP,
     REG_ORIG_AX,
@@ -13,6 +14,7 @@ from guest.cpu import (
     EmulatorError,
 )
 from guest.memory import KERNEL_DATA
+from tests import heap
 from tests.unit.guest.bare import BareCpu
 
 AX, CX, BX, R15 = 10, 11, 5, 0
@@ -234,6 +236,25 @@ def test_each_virtual_cpu_keeps_its_registers(bare):
         bare.cpu.run()
         assert bare.cpu.read_reg(BX) == number
     assert bare.stops == [70, 71]
+
+
+def test_dropped_code_does_not_pile_up(bare):
+    """libunicorn keeps what is dropped piece by piece until all is."""
+    if heap.native() is None:
+        pytest.skip("the C library does not say what malloc() has given out")
+    bare.run("b801000000")
+
+    def patch(times):
+        for _ in range(times):
+            bare.cpu.drop(bare.text, 5)
+            bare.cpu.write_reg(REG_IP, bare.text)
+            bare.cpu.run()
+        bare.stops.clear()
+        return heap.native()
+
+    before = patch(MAX_DROPS + 100)  # 100 since all was dropped
+    assert abs(patch(MAX_DROPS + 1) - before) < 20_000
+    assert patch(MAX_DROPS // 2) - before > 20_000
 
 
 def test_patched_code_runs_once_dropped(bare):

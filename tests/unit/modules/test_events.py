@@ -262,6 +262,25 @@ def test_one_of_an_event_goes(box):
     assert any("[GONE]" in line for line in found)
 
 
+def test_functions_without_an_entry_nop(box):
+    """As for the kernel's own: no events on them, whenever the module comes."""
+    text = "#include <linux/module.h>\n" + "notrace " + NOIPA
+    text += "int crc7_be(int x) { return x * 3; }\n" + LICENSE
+    box.add("p:pending crc7:crc7_be")
+    box.log()
+    box.insmod(build("crc7", text))
+    failed = "trace_kprobe: Could not probe notrace function "
+    assert box.log() == [
+        f"{failed}crc7:crc7_be",
+        "trace_kprobe: Failed to re-register probe pending on crc7: -22",
+    ]
+    for name in ("crc7:crc7_be", "crc7_be", "crc7_be+1"):
+        refused(errno.EINVAL, box.add, f"p:a {name}")
+        assert box.log() == [failed + name.partition("+")[0]]
+    assert box.list() == []
+    assert box.definitions() == ["p:kprobes/pending crc7:crc7_be"]
+
+
 @pytest.mark.parametrize("optimization", [0, 1])
 def test_stats_count_every_hit(box, optimization):
     """On the short ways of the runtime too."""
