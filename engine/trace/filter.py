@@ -95,6 +95,8 @@ class Source(enum.IntEnum):
     DYNAMIC = 1
     CPU = 2
     COMM = 3
+    KERNEL = 4  # a string that the field points to
+    USER = 5
 
 
 @dataclass
@@ -128,8 +130,11 @@ _GENERIC = {
 def find_field(fields: Iterable[Field], name: str) -> FieldInfo | None:
     """Kernel: trace_find_event_field(), filter_assign_type()"""
     for known in fields:
-        if known.name == name:
-            is_string = "char" in known.type and "[" in known.type
+        label, array, _ = known.name.partition("[")
+        if label == name:
+            is_string = "char" in known.type and ("[" in known.type or bool(array))
+            if known.type in ("char *", "const char *"):
+                return FieldInfo(known, Source.KERNEL, True)
             dynamic = is_string and known.type.startswith("__data_loc")
             source = Source.DYNAMIC if dynamic else Source.RECORD
             return FieldInfo(known, source, is_string)
@@ -275,6 +280,8 @@ def parse_pred(text: str, start: int, fields: Sequence[Field]) -> tuple[Pred, in
         _fail(errno.EINVAL, Err.FIELD_NOT_FOUND, pos + 1)
     if text.startswith(".ustring", pos):
         pos += len(".ustring")
+        if info.source is Source.KERNEL:
+            info = info._replace(source=Source.USER)
     pos = _skip(text, pos)
     symbol = next((s for s in _OPS if text.startswith(s, pos)), None)
     if symbol is None:

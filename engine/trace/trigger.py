@@ -160,7 +160,7 @@ def _disable_event(trigger: Trigger) -> bool:
 # in the order in which trigger lists them
 COMMANDS = (
     Command("traceon", "onoff", _traceon),
-    Command("traceoff", "onoff", _traceoff),
+    Command("traceoff", "onoff", _traceoff, post=True),
     Command("snapshot", "snapshot", _snapshot),
     Command("stacktrace", "stacktrace", _stacktrace, post=True),
     Command("enable_event", "enable", _enable_event, needs_target=True),

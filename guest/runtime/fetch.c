@@ -233,6 +233,8 @@ static void store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record
 
 /* ---- filters */
 
+#define USTRING_BUF_SIZE 512 /* on the stack; what is longer is cut */
+
 /* Kernel: glob_match() */
 static int glob(const u8 *pat, const u8 *str)
 {
@@ -339,16 +341,8 @@ static u64 number(const struct kp_pred *p, const u8 *field)
 	}
 }
 
-static int predicate(const struct kp_pred *p, const u8 *record)
+static int string_fits(const struct kp_pred *p, const u8 *str)
 {
-	const u8 *str = record + p->offset;
-
-	if (p->op <= PRED_BAND)
-		return compare(p, p->from == FROM_CPU ? kp_gs32(gs_cpu) : number(p, str));
-	if (p->from == FROM_DYNAMIC)
-		str = record + (*(u32 *)str & 0xffff);
-	else if (p->from == FROM_COMM)
-		str = (const u8 *)kp_current() + kp_const32(task_comm);
 	switch (p->op) {
 	case PRED_STREQ:
 		return same(str, (const u8 *)p->value, p->length + 1);
@@ -359,6 +353,30 @@ static int predicate(const struct kp_pred *p, const u8 *record)
 	default:
 		return !glob((const u8 *)p->value, str);
 	}
+}
+
+/* One that cannot be read fits nothing. Kernel: filter_pred_pchar() */
+static __attribute__((noinline)) int pointed_fits(const struct kp_pred *p, u64 addr)
+{
+	u8 copy[USTRING_BUF_SIZE];
+
+	return allowed(addr, p->from == FROM_USER) && kp_strncpy(copy, addr, sizeof(copy)) >= 0 &&
+	       string_fits(p, copy);
+}
+
+static int predicate(const struct kp_pred *p, const u8 *record)
+{
+	const u8 *str = record + p->offset;
+
+	if (p->op <= PRED_BAND)
+		return compare(p, p->from == FROM_CPU ? kp_gs32(gs_cpu) : number(p, str));
+	if (p->from == FROM_KERNEL || p->from == FROM_USER)
+		return pointed_fits(p, *(u64 *)str);
+	if (p->from == FROM_DYNAMIC)
+		str = record + (*(u32 *)str & 0xffff);
+	else if (p->from == FROM_COMM)
+		str = (const u8 *)kp_current() + kp_const32(task_comm);
+	return string_fits(p, str);
 }
 
 int kp_filter_match(const struct kp_pred *preds, const u8 *record)

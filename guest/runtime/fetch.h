@@ -45,6 +45,7 @@ enum {
 	FROM_RECORD, /* size bytes at offset */
 	FROM_DYNAMIC, /* a string where the word at offset says */
 	FROM_CPU, FROM_COMM,
+	FROM_KERNEL, FROM_USER, /* a string that the word at offset points to */
 };
 struct kp_pred {
 	u8 op;

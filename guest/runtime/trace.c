@@ -90,7 +90,9 @@ static int call_triggers(struct kp_file *f, const u8 *record, u64 post, const st
 static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start)
 {
 	struct kp_array *a = (struct kp_array *)f->array;
-	struct kp_ring *r;
+	struct kp_ring *r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
+	/* a trigger that looks at the record comes after its place has been found */
+	u64 on = !(f->flags & FILE_TRIGGER_COND) || f->filter || r->on;
 	int post = 0;
 	u32 *p;
 	u64 i;
@@ -100,7 +102,7 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
 	else if (f->triggers)
 		call_triggers(f, 0, 0, start);
 	r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)]; /* a trigger may have swapped them */
-	if (f->flags & FILE_RECORD && r->on &&
+	if (f->flags & FILE_RECORD && on && r->on &&
 	    !(f->filter && !kp_filter_match((const struct kp_pred *)f->filter, (u8 *)record)) &&
 	    !((a->pids | a->no_pids) && pid_ignored(a->pids, a->no_pids, record[1]))) {
 		p = kp_ring_place(r, size);

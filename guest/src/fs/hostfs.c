@@ -224,11 +224,29 @@ static const struct file_operations tracing_fops = {
 	.write = tracing_write,
 	.release = tracing_release,
 };
+
+/* What is written to trace_marker becomes a record, which says where that was: here. */
+static ssize_t tracing_mark_write(struct file *filp, const char __user *ubuf, size_t cnt, loff_t *fpos)
+{
+	ssize_t r = host_file_write(filp, ubuf, cnt, fpos);
+
+	barrier();
+	return r;
+}
+
+static const struct file_operations tracing_mark_fops = {
+	.open = tracing_open_generic,
+	.write = tracing_mark_write,
+	.release = tracing_release,
+};
 static const struct inode_operations tracefs_dir_inode_operations;
 
 static struct dentry *tracefs_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags)
 {
-	return host_lookup(dir, dentry, flags, &tracing_fops, &tracefs_dir_inode_operations);
+	bool mark = !strcmp((const char *)dentry->d_name.name, "trace_marker");
+
+	return host_lookup(dir, dentry, flags, mark ? &tracing_mark_fops : &tracing_fops,
+			   &tracefs_dir_inode_operations);
 }
 
 static const struct inode_operations tracefs_dir_inode_operations = {
