@@ -48,6 +48,7 @@ need() {
 	if may_apt; then
 		say "kpfs: installing ${*:2} (once)"
 		if apt "${@:2}"; then say " done"$'\n' && return; fi
+		say $'\n'
 	fi
 	say "kpfs: $1 is missing (Debian: ${*:2}); what needs it is skipped"$'\n'
 }
