@@ -59,6 +59,8 @@ class Supervisor:
         self.settled = settled
         self.in_work: dict[int, int] = {}  # slot -> pid
         self.turn = threading.Lock()
+        # threads that may wait in settle(); the others go on receiving
+        self.settling = threading.Semaphore(SLOTS - 2)
         self.received = [0] * SLOTS
         self.broken = False  # the guest is dead: only let go on
 
@@ -97,8 +99,15 @@ class Supervisor:
             with self.turn:
                 if not self.broken:
                     self.replay(note)
-            if self.settled and note.nr == mirror_calls.NR_EXIT_GROUP:
-                self.settle(note)
+            if (
+                self.settled
+                and note.nr == mirror_calls.NR_EXIT_GROUP
+                and self.settling.acquire(blocking=False)
+            ):
+                try:
+                    self.settle(note)
+                finally:
+                    self.settling.release()
         except KernelError as error:
             log.debug("call %d of %d: %s", note.nr, note.pid, error)
         except Exception:

@@ -67,6 +67,11 @@ CALLS: dict[int, Call] = {
     39: Call(()),  # getpid
     NR_EXECVE: Call(("path", "vector", "vector")),
     NR_EXIT: Call(("number",)),
+    63: Call(("out",)),  # uname
+    74: Call(("fd",)),  # fsync
+    75: Call(("fd",)),  # fdatasync
+    76: Call(("path", "number")),  # truncate
+    77: Call(("fd", "number")),  # ftruncate
     79: Call(("cwd_out", "number")),  # getcwd
     80: Call(("path",), tree=True),  # chdir
     82: Call(("entry", "entry")),  # rename

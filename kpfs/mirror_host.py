@@ -18,6 +18,7 @@ PAGE_SIZE = 4096
 STRING_CHUNK = 256
 PATH_MAX = 4096
 AT_FDCWD = -100
+MEMORY_MAX = 256  # processes whose memory is held open
 _OPEN = os.O_RDONLY | os.O_CLOEXEC
 
 
@@ -60,6 +61,8 @@ class Host:
         for attempt in (0, 1):
             try:
                 if fd < 0:
+                    if len(self._memory) >= MEMORY_MAX:
+                        self.forget(next(iter(self._memory)))
                     fd = self._memory[pid] = os.open(f"/proc/{pid}/mem", _OPEN)
                 data = os.pread(fd, size, addr)
                 if data:

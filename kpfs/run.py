@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 DEBUGFS = "/sys/kernel/debug"
 TREE = f"{DEBUGFS}/kpfs"  # the whole tree; KPFS in the environment of the command
+# environment of the command; perf takes the last two before it looks itself
+PLACES = {
+    "KPFS": TREE,
+    "DEBUGFS_PATH": DEBUGFS,
+    "TRACEFS_PATH": "/sys/kernel/tracing",
+}
 # the first line of the mount table that looks like tracefs is the one that tools take
 BINDS = (
     ("tracing", "/sys/kernel/tracing"),
@@ -238,7 +244,7 @@ def _exec(
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        environment = {**os.environ, "KPFS": TREE, **_module_tools()}
+        environment = {**os.environ, **PLACES, **_module_tools()}
         if calls:
             calls.install()
         os.execvpe(command[0], list(command), environment)

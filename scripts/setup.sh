@@ -24,16 +24,8 @@ give_up() {
 }
 may_apt() { [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; }
 
-# quietly COMMAND...: its output goes to the log, a dot per second to the terminal.
-quietly() {
-	local ticker status=0
-	(exec 9>&- && while sleep 1; do say .; done) &
-	ticker=$!
-	"$@" >>"$home/setup.log" 2>&1 </dev/null || status=$?
-	kill "$ticker"
-	wait "$ticker" 2>/dev/null || :
-	return "$status"
-}
+# quietly COMMAND...: its output goes to the log.
+quietly() { "$@" >>"$home/setup.log" 2>&1 </dev/null; }
 
 # apt PACKAGE...: the package lists are fetched only if they do not do as they are.
 apt() {
@@ -48,6 +40,7 @@ need() {
 	if may_apt; then
 		say "kpfs: installing ${*:2} (once)"
 		if apt "${@:2}"; then say " done"$'\n' && return; fi
+		say $'\n'
 	fi
 	say "kpfs: $1 is missing (Debian: ${*:2}); what needs it is skipped"$'\n'
 }
@@ -73,19 +66,19 @@ make_venv() {
 	# Debian without python3-venv: ask apt for it, else borrow a pip from outside.
 	may_apt && apt python3-venv && quietly "$py" -m venv "$home" && return
 	quietly "$py" -m venv --without-pip "$home" || give_up "cannot make $home: see $home/setup.log"
-	"$py" -m pip --version >>"$home/setup.log" 2>&1 ||
+	quietly "$py" -m pip --version ||
 		give_up "needs pip: ask an administrator for 'apt install python3-venv'"
 	"$py" -c 'import sys; print(sys.executable)' >"$home/pip-of"
 }
 
+# pip_install ARGUMENT...: with our pip, or the one from outside.
 pip_install() {
-	local py=$home/bin/python target=() site
-	if [[ -r $home/pip-of ]]; then
-		site=$("$py" -c 'import site; print(site.getsitepackages()[0])')
-		py=$(<"$home/pip-of") target=(--target "$site" --upgrade)
-	fi
-	quietly "$py" -m pip install --disable-pip-version-check "${target[@]}" "$@"
+	local py=$home/bin/python
+	[[ ! -r $home/pip-of ]] || py=$(<"$home/pip-of")
+	quietly "$py" -m pip install --disable-pip-version-check "$@"
 }
+
+site_packages() { "$home/bin/python" -c 'import site; print(site.getsitepackages()[0])'; }
 
 # requirements KEY: the packages of a list in pyproject.toml; Python 3.10 has no tomllib.
 requirements() {
@@ -118,8 +111,8 @@ find_or_get_libfuse() {
 		find_libfuse && return
 	fi
 	# A wheel with a libfuse 2 inside; its Python module must stay out of the way.
-	quietly "$home/bin/python" -m pip install --disable-pip-version-check --no-deps \
-		--only-binary=:all: --python-version 3.12 --target "$home/fuse-python" fuse-python || :
+	pip_install --target "$home/fuse-python" --no-deps --only-binary=:all: \
+		--python-version 3.12 fuse-python || :
 	find_libfuse || give_up "needs libfuse 2 (Debian: apt install libfuse2, newer ones libfuse2t64)"
 }
 
@@ -143,6 +136,7 @@ fill() {
 	"$home/bin/python" -c 'import pip' 2>/dev/null || [[ -r $home/pip-of ]] || make_venv
 	say " packages"
 	mapfile -t packages < <(requirements dependencies && requirements "$1")
+	[[ ! -r $home/pip-of ]] || packages+=(--target "$(site_packages)" --upgrade)
 	pip_install "${packages[@]}" ||
 		give_up "pip failed: $(tail -n 1 "$home/setup.log") (see $home/setup.log)"
 	say " libfuse"

@@ -2,6 +2,7 @@
 """System calls of a command under ``kpfs run`` are made in the guest too."""
 
 import re
+import sys
 
 import pytest
 
@@ -109,3 +110,26 @@ def test_what_goes_on_after_the_command(kpfs, tmp_path):
         f.write("go\n")
     with fifo.open() as f:
         assert f.read() == "ok\n"
+
+
+def test_sizes_and_syncs_of_files(kpfs, tmp_path):
+    functions = ("do_sys_ftruncate", "do_sys_truncate", "do_fsync")
+    program = f"""
+import os
+fd = os.open("{tmp_path}/file", os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 10)
+os.fsync(fd)
+os.truncate("{tmp_path}/file", 5)
+try: os.truncate("{tmp_path}/none", 5)
+except FileNotFoundError: pass
+"""
+    events = [f"r:{name} {name} ret=$retval:s64" for name in functions]
+    script = f"'{sys.executable}' -Sc '{program}'"
+    lines, _ = traced(kpfs, events, script)
+    seen = [re.search(r": (\w+): .* ret=(-?\d+)$", line) for line in lines]
+    assert [hit.groups() for hit in seen if hit] == [
+        ("do_sys_ftruncate", "0"),
+        ("do_fsync", "0"),
+        ("do_sys_truncate", "0"),
+        ("do_sys_truncate", "-2"),
+    ]

@@ -3,6 +3,7 @@
 
 import os
 import re
+import shlex
 import shutil
 
 import pytest
@@ -244,3 +245,22 @@ def test_ls_and_df_and_mount(sh):
     assert shown[2].endswith(" /sys/kernel/tracing")
     assert shown[3] == "1"
     assert shown[4].startswith("Linux version 6.1")
+
+
+@pytest.mark.user
+@needs("sysctl", "procps")
+@needs("trace-cmd", "trace-cmd")
+def test_as_an_ordinary_user(ordinary):
+    script = f"""
+    sysctl -w {KNOB}=0
+    trace-cmd start -e sched:sched_process_fork
+    (:)
+    trace-cmd stop
+    trace-cmd show | grep -c "sched_process_fork: comm=sh "
+    trace-cmd reset
+    """
+    done = ordinary(f"$kpfs run -- sh -ec {shlex.quote(script)}")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines[0] == f"{KNOB} = 0"
+    assert int(lines[1]) > 0

@@ -7,11 +7,12 @@ import mmap
 import os
 import subprocess
 import threading
+import time
 
 import pytest
 
 from kpfs import mirror, mirror_calls
-from kpfs.keeper import STATE_SIZE
+from kpfs.keeper import SLOTS, STATE_SIZE
 from kpfs.mirror import Replayer, Supervisor
 from kpfs.mirror_host import Host
 from kpfs.seccomp import Notification
@@ -22,10 +23,10 @@ ME = os.getpid
 
 
 # ---- the supervisor
-def supervise(numbers, body, replay):
+def supervise(numbers, body, replay, settled=None):
     """Run body() in a process under the filter: its status."""
     pid, listener = filtered(numbers, body)
-    supervisor = Supervisor(listener, mmap.mmap(-1, STATE_SIZE), replay)
+    supervisor = Supervisor(listener, mmap.mmap(-1, STATE_SIZE), replay, settled)
     thread = threading.Thread(target=supervisor.run)
     thread.start()
     status = os.waitpid(pid, 0)[1]
@@ -348,3 +349,34 @@ class TestReplay:
             nr for nr in mirror_calls.CALLS if guest.read_u64(table + 8 * nr) == none
         ]
         assert missing == []
+
+
+def test_many_that_end_at_once_do_not_hold_up_the_others():
+    """Their parent makes a call while they wait for it: some thread must receive it."""
+    came, outcomes = threading.Event(), []
+
+    def body():
+        children = []
+        for _ in range(2 * SLOTS):
+            child = os.fork()
+            if not child:
+                os._exit(0)
+            children.append(child)
+        time.sleep(0.05)
+        os.getppid()
+        for child in children:
+            os.waitpid(child, 0)
+        return 0
+
+    def replay(note):
+        if note.nr == SYS_GETPPID:
+            came.set()
+
+    def settled(_note, _busy):
+        outcomes.append(came.wait(5))
+        return True
+
+    numbers = [SYS_GETPPID, mirror_calls.NR_EXIT_GROUP]
+    _, status = supervise(numbers, body, replay, settled)
+    assert status == 0
+    assert set(outcomes) == {True}

@@ -208,3 +208,24 @@ def test_any_arguments_make_a_plan(host, nr):
             plan_call(host, note)
         except NotMirrored:
             pass
+
+
+def test_the_memory_of_few_processes_is_held_open(host, edge, monkeypatch):
+    monkeypatch.setattr("kpfs.mirror_host.MEMORY_MAX", 2)
+    at = put(edge - 8, b"is here\0")
+    children = []
+    for _ in range(4):
+        pid = os.fork()
+        if not pid:
+            signal.pause()
+        children.append(pid)
+    try:
+        for pid in children * 2:
+            assert host.string(pid, at) == b"is here"
+        fds = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+        links = [os.readlink(fd) for fd in fds if os.path.islink(fd)]
+        assert sum(link.endswith("/mem") for link in links) == 2
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)

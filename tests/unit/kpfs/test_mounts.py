@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The mount table as tools are to see it."""
+
+import os
+
+from kpfs.files.mounts import Mounts
+from kpfs.mounts import as_linux_shows
+
+FLAGS = "rw,nosuid,nodev,relatime"
+FUSE = f"fuse.kpfs {FLAGS},user_id=0,group_id=0,default_permissions 0 0"
+TABLE = f"""\
+proc /proc proc rw,relatime 0 0
+sysfs /sys sysfs rw,relatime 0 0
+kpfs:8 /home/tracefs/m {FUSE}
+none /with\\040blank tmpfs rw 0 0
+debugfs /sys/kernel/debug tmpfs {FLAGS},mode=700 0 0
+kpfs:7 /sys/kernel/debug/kpfs {FUSE}
+kpfs:7 /sys/kernel/tracing {FUSE}
+kpfs:7 /sys/kernel/debug/tracing {FUSE}
+kpfs:7 /proc/kallsyms {FUSE}
+"""
+SHOWN = f"""\
+proc /proc proc rw,relatime 0 0
+sysfs /sys sysfs rw,relatime 0 0
+debugfs /sys/kernel/debug debugfs {FLAGS} 0 0
+tracefs /sys/kernel/tracing tracefs {FLAGS} 0 0
+tracefs /sys/kernel/debug/tracing tracefs {FLAGS} 0 0
+kpfs:8 /home/tracefs/m {FUSE}
+none /with\\040blank tmpfs rw 0 0
+"""
+
+
+def test_parts_of_the_tree_have_their_types():
+    assert as_linux_shows(TABLE, "kpfs:7") == SHOWN
+
+
+def test_a_table_without_the_tree_is_left_as_it_is():
+    table = "".join(TABLE.splitlines(keepends=True)[:4])
+    assert as_linux_shows(table, "kpfs:7") == table
+    assert as_linux_shows("", "kpfs:7") == ""
+
+
+def test_the_table_is_that_of_who_opens_it():
+    handle = Mounts().open(os.O_RDONLY, os.getpid())
+    with open("/proc/self/mounts", "rb") as table:
+        expected = table.read()
+    assert handle.read(len(expected) + 1, 0) == expected
