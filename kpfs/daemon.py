@@ -255,6 +255,7 @@ def serve(
             answering,
             fsname=source_name(os.getpid()),
             allow_other=os.geteuid() == 0,
+            in_order=settings.quiet_guest,
         )
     except fuse_ops.FuseUnavailable as error:
         raise SetupError(str(error)) from None

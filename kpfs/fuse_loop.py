@@ -9,6 +9,7 @@ public interface of libfuse 2.9.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import logging
@@ -21,6 +22,7 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 HEADER = struct.Struct("=IIQQ")  # fuse_in_header: length, opcode, unique, nodeid
+RELEASE = 18  # opcode
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MAX_IDLE = 10  # threads
 ANSWER_TIMEOUT = 10.0  # s
@@ -45,8 +47,14 @@ class Loop:
     ``request`` says in ``opcode`` and ``nodeid`` what the current thread answers.
     """
 
-    def __init__(self, libfuse: Any) -> None:
+    def __init__(self, libfuse: Any, *, in_order: bool = False) -> None:
+        """in_order: a process' close() takes effect before what it does next.
+
+        Linux does not wait for that answer.  It costs a hand-over for each request.
+        """
         self.libfuse = libfuse
+        self._turn = threading.Lock() if in_order else contextlib.nullcontext()
+        self._in_order = in_order
         self.request = threading.local()
         self.on_end: Callable[[], object] = lambda: None  # before it is unmounted
         self._threads: list[threading.Thread] = []
@@ -139,29 +147,44 @@ class Loop:
             buf.size, buf.flags, buf.fd = size, 0, -1
             buf.mem = ctypes.addressof(memory)
             channel.value = self._channel.value
-            got = receive(*args)
-            if got in (-errno.EINTR, -errno.EAGAIN):
-                continue
-            if got <= 0:
-                break
-            with self._guard:
-                if self._closing:
+            with self._turn:
+                got = receive(*args)
+                if got in (-errno.EINTR, -errno.EAGAIN):
+                    continue
+                if got <= 0 or not self._begin():
                     break
-                self._busy += 1
-                self._idle -= 1
-                if not self._idle:
-                    self._spawn()
-            _, request.opcode, _, request.nodeid = HEADER.unpack_from(memory)
-            process(session, args[1], channel)
-            with self._guard:
-                self._busy -= 1
-                if self._closing:
-                    self._answered.notify_all()
-                if self._idle >= MAX_IDLE:
-                    self._threads.remove(threading.current_thread())
-                    return False
-                self._idle += 1
+                _, request.opcode, _, request.nodeid = HEADER.unpack_from(memory)
+                first = self._in_order and request.opcode == RELEASE
+                if first:
+                    process(session, args[1], channel)
+            if not first:
+                process(session, args[1], channel)
+            if not self._end():
+                return False
         return True
+
+    def _begin(self) -> bool:
+        """This thread has a request; False: too late for an answer."""
+        with self._guard:
+            if self._closing:
+                return False
+            self._busy += 1
+            self._idle -= 1
+            if not self._idle:
+                self._spawn()
+            return True
+
+    def _end(self) -> bool:
+        """It has answered; False: it is one too many."""
+        with self._guard:
+            self._busy -= 1
+            if self._closing:
+                self._answered.notify_all()
+            if self._idle >= MAX_IDLE:
+                self._threads.remove(threading.current_thread())
+                return False
+            self._idle += 1
+            return True
 
     def keep_size(self) -> None:
         """Let Linux pass on the attributes of the answer, but not take over their size.

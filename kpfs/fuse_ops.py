@@ -355,8 +355,11 @@ def mount(
     *,
     fsname: str = "kpfs",
     allow_other: bool = False,
+    in_order: bool = False,
 ) -> None:
     """Mount root and serve it until it is unmounted or a signal ends it.
+
+    in_order: see Loop.
 
     To be called in the main thread, with the default actions of SIGTERM, SIGINT and
     SIGHUP: libfuse then takes them and unmounts.  on_ready runs once the mount answers.
@@ -365,7 +368,7 @@ def mount(
     fuse = _import_fuse()
     libfuse = getattr(fuse._libfuse, "_libfuse", fuse._libfuse)
     libfuse.fuse_exited.argtypes = [ctypes.c_void_p]
-    loop = Loop(libfuse)
+    loop = Loop(libfuse, in_order=in_order)
     operations = Operations(kernel, root, libfuse, loop, on_ready)
     loop.on_end = operations.end
     _fuse_class(fuse, loop)(

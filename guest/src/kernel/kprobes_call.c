@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Running the handlers of probes from guest code: of several probes linked by their
- * lists, and of the one at a function's entry.
+ * Running the handlers of probes: of several probes linked by their lists, and of the
+ * one at a function's entry.
+ *
+ * Nothing calls these. The engine and its own code in guest/runtime do this work; here
+ * are the functions that have it on Linux, which scripts look for in the blacklist and
+ * find refused. They do what they say if they are called.
  */
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
