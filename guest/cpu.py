@@ -20,14 +20,13 @@ What the emulator does otherwise than a CPU:
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
 from collections.abc import Callable, Sequence
-from importlib.machinery import PathFinder
 
 from engine.ktypes import MASK64
 from engine.machine import TRAP_ENTRY
 from guest import abi
+from guest.libunicorn import EmulatorError, find_library
 from guest.memory import PAGE_SIZE, Memory
 from guest.regwindow import NR_WINDOW, WINDOW_IP, WINDOW_OF_PT_REGS, find_window
 from guest.watchdog import Watchdog
@@ -79,10 +78,6 @@ _FRAME = struct.Struct("<5Q")  # ip cs flags sp ss
 _REGS = struct.Struct("<21Q")
 
 
-class EmulatorError(Exception):
-    """libunicorn is missing or failed: a bug or a broken guest, not a refusal."""
-
-
 class _Mmr(ctypes.Structure):
     _fields_ = (
         ("selector", ctypes.c_uint16),
@@ -94,17 +89,6 @@ class _Mmr(ctypes.Structure):
 
 class _MsrValue(ctypes.Structure):
     _fields_ = (("rid", ctypes.c_uint32), ("value", ctypes.c_uint64))
-
-
-def find_library() -> str:
-    """Path of libunicorn in the unicorn package, which is not imported."""
-    spec = PathFinder.find_spec("unicorn")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for name in ("libunicorn.so.2", "libunicorn.so", "libunicorn.2.dylib"):
-            path = os.path.join(folder, "lib", name)
-            if os.path.exists(path):
-                return path
-    raise EmulatorError("the Python package unicorn is not installed")
 
 
 class Cpu:

@@ -31,10 +31,11 @@ from guest import abi, elf, memory
 from guest.backtrace import CTL_STACK_TRACE, Backtrace
 from guest.clock import Clock
 from guest.control import Control
-from guest.cpu import Cpu, EmulatorError
+from guest.cpu import Cpu
 from guest.jump_labels import CTL_JUMP_LABEL, JumpLabels
 from guest.kallsyms import Kallsyms
 from guest.klog import KernelLog, LogRecord
+from guest.libunicorn import EmulatorError
 from guest.modules import CTL_MODULE, Modules
 from guest.objects import LoadedObject, load_object
 from guest.percpu import ModulePerCpu

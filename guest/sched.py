@@ -14,7 +14,8 @@ from time import monotonic, process_time
 from engine.ktypes import KTime
 from guest import abi
 from guest.clock import Clock
-from guest.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, Cpu, EmulatorError
+from guest.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, Cpu
+from guest.libunicorn import EmulatorError
 from guest.memory import Memory
 from guest.traps import GuestPanicError, Traps
 

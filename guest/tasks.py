@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from engine.ktypes import KAddr, Task
 from guest import abi
-from guest.cpu import EmulatorError
+from guest.libunicorn import EmulatorError
 from guest.memory import Memory
 
 _INFO = struct.Struct("<Q22I4Q")

@@ -21,8 +21,8 @@ from guest.cpu import (
     X86_EFLAGS_IF,
     X86_EFLAGS_TF,
     Cpu,
-    EmulatorError,
 )
+from guest.libunicorn import EmulatorError
 from guest.memory import Memory
 
 X86_TRAP_NMI = 2

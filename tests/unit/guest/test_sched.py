@@ -7,7 +7,8 @@ import pytest
 
 from guest import abi
 from guest.clock import Clock
-from guest.cpu import REG_IP, REG_SP, EmulatorError
+from guest.cpu import REG_IP, REG_SP
+from guest.libunicorn import EmulatorError
 from guest.memory import KERNEL_DATA
 from guest.sched import CREDIT, LOOK_TURNS, Sched
 from guest.traps import GuestPanicError, Traps
