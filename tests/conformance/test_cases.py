@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The cases recorded from a real Linux 6.1, each against the same mount."""
 
+import re
 import subprocess
 
 import pytest
@@ -9,6 +10,7 @@ from tests import harness
 
 HERE = harness.CONFORMANCE
 CASE_TIMEOUT = 60
+PADDED = re.compile(r" +N\b")  # a number that the case has put a letter for
 
 
 def read_table():
@@ -40,11 +42,27 @@ def tool(tmp_path_factory):
     return path
 
 
+def normalised(text):
+    """The lines, without the padding of numbers that are not told."""
+    return [PADDED.sub(" N", line) for line in text.splitlines()]
+
+
 @pytest.fixture(scope="session")
-def shell(session_mount, tool):
+def applets(tmp_path_factory):
+    """A directory with the tools of busybox, as where the cases were recorded."""
+    path = tmp_path_factory.mktemp("applets")
+    try:
+        subprocess.run(["busybox", "--install", "-s", path], check=True)
+    except FileNotFoundError:
+        pytest.skip("busybox is not installed")
+    return path
+
+
+@pytest.fixture(scope="session")
+def shell(session_mount, tool, applets):
     """Runs a script as the recording did, and returns what it printed."""
     environment = {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH": f"{applets}:/usr/sbin:/usr/bin:/sbin:/bin",
         "KPROBES": str(session_mount / "kprobes"),
         "SYSCTL": str(session_mount / "sys/debug/kprobes-optimization"),
         "TRACING": str(session_mount / "tracing"),
@@ -63,7 +81,8 @@ def shell(session_mount, tool):
             stdin=subprocess.DEVNULL,
             timeout=CASE_TIMEOUT,
         )
-        return done.stdout.decode(errors="backslashreplace").splitlines()
+        text = done.stdout.decode(errors="backslashreplace")
+        return text.replace(f"{session_mount}/tracing", "/sys/kernel/tracing")
 
     return run
 
@@ -76,7 +95,7 @@ def test_case(case, shell):
     path = HERE / "cases" / case
     got = shell('. "$0"; . "$1"', HERE / "lib.sh", path.with_suffix(".sh"))
     expected = path.with_suffix(".out").read_bytes()
-    assert got == expected.decode(errors="backslashreplace").splitlines()
+    assert normalised(got) == normalised(expected.decode(errors="backslashreplace"))
 
 
 def test_the_table_names_cases():
