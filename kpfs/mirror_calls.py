@@ -81,6 +81,7 @@ CALLS: dict[int, Call] = {
     86: Call(("link_path", "entry")),  # link
     87: Call(("entry",)),  # unlink
     88: Call(("text", "entry")),  # symlink
+    89: Call(("read_link", "out", "number"), tree=True),
     90: Call(("path", "number")),  # chmod
     92: Call(("path", "number", "number")),  # chown
     102: Call(()),  # getuid
@@ -96,6 +97,7 @@ CALLS: dict[int, Call] = {
     263: Call(("at", "entry", "number")),  # unlinkat
     264: Call(("at", "entry", "at", "entry")),  # renameat
     266: Call(("text", "at", "entry")),  # symlinkat
+    267: Call(("at", "read_link", "out", "number"), tree=True),  # readlinkat
     268: Call(("at", "path", "number")),  # fchmodat
     269: Call(("at", "path", "number"), tree=True),  # faccessat
     293: Call(("out", "number"), new_fds=2),  # pipe2
@@ -175,6 +177,14 @@ class _Carrier:
     def link_path(self, value: int) -> None:
         """A path whose last component is taken as it is."""
         self._path(value, False)
+
+    def read_link(self, value: int) -> None:
+        """Likewise; the call tells what it has."""
+        dirfd = self.dirfd
+        self._path(value, False)
+        text = self.host.string(self.pid, value)
+        if text is not None:
+            self.plan.link = self.host.link(self.pid, dirfd, text)
 
     def entry(self, value: int) -> None:
         """Likewise, and looked up in its directory: it is made, moved or removed."""

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from guest.machine import Guest
     from guest.syscalls import HostTask
 
-# nr, args[6], count, cwd, paths, fd[2], fd_mode[2], spare_fd, new_fd[2], name[2]
-_MIRROR_CALL = struct.Struct("<10Q2i2Ii2i4I")
+# nr, args[6], count, cwd, paths, link, fd[2], fd_mode[2], spare_fd, new_fd[2], name[2]
+_MIRROR_CALL = struct.Struct("<11Q2i2Ii2i4I")
 _CWD_AT = 256  # where the working directory's path stands, behind the structure
 PATH_MAX = 4096
+_LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
+_BLOCK_SIZE = _LINK_AT + PATH_MAX + 1
 DATA_MAX = 4096  # bytes of a write that the guest sees
 MAX_FD = 4096
 S_IFREG, S_IFDIR = 0o100000, 0o040000
@@ -40,6 +42,7 @@ class Plan:
         self.relocations: list[int] = []  # words in memory that are offsets, likewise
         self.count = 0  # bytes that a read or write moves
         self.cwd = b""
+        self.link = b""  # what the symbolic link has that is read
         self.fds: list[tuple[int, int]] = []  # used: number, mode
         self.spare_fd = -1  # closed or replaced
         self.new_fds: list[int] = []  # will be made
@@ -75,8 +78,8 @@ class MirrorGuest:
             raise KeyError("mirror_syscall")
         self._guest = guest
         self._func = func
-        self._block = guest.alloc_data(_CWD_AT + PATH_MAX + 1)
-        self._view = guest.view(self._block, _CWD_AT + PATH_MAX + 1)
+        self._block = guest.alloc_data(_BLOCK_SIZE)
+        self._view = guest.view(self._block, _BLOCK_SIZE)
         self._memory: dict[int, memoryview] = {}  # the tasks' user memory, by address
 
     def call(self, task: HostTask, plan: Plan) -> int:
@@ -89,16 +92,18 @@ class MirrorGuest:
                 if plan.pointers >> n & 1:
                     args[n] += user
         args += [0] * (6 - len(args))
-        if plan.cwd:
-            path = plan.cwd[:PATH_MAX] + b"\0"
-            view[_CWD_AT : _CWD_AT + len(path)] = path
+        for at, text in ((_CWD_AT, plan.cwd), (_LINK_AT, plan.link)):
+            if text:
+                path = text[:PATH_MAX] + b"\0"
+                view[at : at + len(path)] = path
         fds = [*plan.fds, (-1, 0), (-1, 0)]
         new = [*plan.new_fds, -1, -1]
         names = [*plan.names, (0, 0), (0, 0)]
         cwd = block + _CWD_AT if plan.cwd else 0
+        link = block + _LINK_AT if plan.link else 0
         (fd0, mode0), (fd1, mode1) = fds[:2]
         view[: _MIRROR_CALL.size] = _MIRROR_CALL.pack(
-            *(plan.nr, *args[:6], plan.count, cwd, plan.paths),
+            *(plan.nr, *args[:6], plan.count, cwd, plan.paths, link),
             *(fd0, fd1, mode0, mode1, plan.spare_fd, *new[:2], *names[0], *names[1]),
         )
         return self._guest.syscalls.call_function(task, self._func, block)

@@ -127,17 +127,18 @@ class Host:
 
     def file(self, pid: int, dirfd: int, path: bytes, follow: bool) -> HostFile:
         """What a path leads to."""
-        if path.startswith(b"/"):
-            place = b"/proc/%d/root%s" % (pid, path)
-        elif dirfd == AT_FDCWD:
-            place = b"/proc/%d/cwd/%s" % (pid, path)
-        else:
-            place = b"/proc/%d/fd/%d/%s" % (pid, dirfd, path)
         try:
-            st = os.stat(place, follow_symlinks=follow)
+            st = os.stat(_place(pid, dirfd, path), follow_symlinks=follow)
         except (OSError, ValueError):
             return NOTHING
         return HostFile(st.st_mode, st.st_dev in self._devices)
+
+    def link(self, pid: int, dirfd: int, path: bytes) -> bytes:
+        """What the symbolic link at a path has; b"" if there is none."""
+        try:
+            return os.readlink(_place(pid, dirfd, path))
+        except (OSError, ValueError):
+            return b""
 
     # ---- descriptors
     def fd_path(self, pid: int, fd: int) -> bytes | None:
@@ -220,6 +221,17 @@ def trees_of(source: str) -> list[Tree]:
             path = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), words[4])
             found.append(Tree(path, os.makedev(int(major), int(minor))))
     return found
+
+
+def _place(pid: int, dirfd: int, path: bytes) -> bytes:
+    """Where we find what a process calls path."""
+    if path.startswith(b"/proc/self/"):
+        return b"/proc/%d/%s" % (pid, path[len(b"/proc/self/") :])
+    if path.startswith(b"/"):
+        return b"/proc/%d/root%s" % (pid, path)
+    if dirfd == AT_FDCWD:
+        return b"/proc/%d/cwd/%s" % (pid, path)
+    return b"/proc/%d/fd/%d/%s" % (pid, dirfd, path)
 
 
 def _readlink(path: str) -> bytes | None:

@@ -54,7 +54,7 @@ def all_pass(output):
 
 
 def test_quick_ones(kpfs, command, tmp_path):
-    done = kpfs("run", "--", *command(QUICK, tmp_path))
+    done = kpfs("run", "--", *command(QUICK, tmp_path), timeout=170)
     assert list(results(done.stdout).values()) == ["PASS"] * len(QUICK)
 
 

@@ -73,6 +73,16 @@ def test_results_are_those_of_the_host(kpfs, tmp_path):
     assert any(line.endswith("ret=3") for line in cats if "opened:" in line)
 
 
+def test_what_a_link_has(kpfs, tmp_path):
+    (tmp_path / "link").symlink_to("where it leads")
+    (tmp_path / "file").write_text("x")
+    script = f"(cd {tmp_path}; readlink link file {tmp_path}/none >/dev/null)"
+    events = ["r:link do_readlinkat ret=$retval:s32"]
+    lines, _ = traced(kpfs, events, script)
+    found = [line.split("ret=")[1] for line in lines if "readlink-" in line]
+    assert found[-3:] == ["14", "-22", "-2"]
+
+
 def test_the_mounts_own_files_are_opened_once(kpfs):
     events = ["p:open do_sys_openat2 path=+0(%si):ustring"]
     lines, _ = traced(kpfs, events, "cat kprobe_profile >/dev/null")

@@ -26,6 +26,7 @@ struct mirror_call {
 	unsigned long count;  /* bytes that a read or write moves */
 	unsigned long cwd;    /* address of the working directory's path; 0: no path is relative to it */
 	unsigned long paths;  /* the call has a path */
+	unsigned long link;   /* address of what the symbolic link has that it reads; 0: it reads none */
 	int fd[MIRROR_NAMES]; /* descriptors that it uses, -1: none, and what they are */
 	unsigned int fd_mode[MIRROR_NAMES];
 	int spare_fd;         /* one more that it replaces or closes, -1: none */
@@ -166,7 +167,7 @@ static int mirror_setattr(struct dentry *dentry, struct iattr *attr)
 
 static const char *mirror_get_link(struct dentry *dentry, struct inode *inode)
 {
-	return ".";
+	return mirror.task == current && mirror.call.link ? (const char *)mirror.call.link : ".";
 }
 
 static const struct inode_operations mirror_file_inode_operations = {
