@@ -146,7 +146,7 @@ NOKPROBE_SYMBOL(kprobe_running);
  */
 void kprobe_flush_task(struct task_struct *tk)
 {
-	enum { NODE_NEXT = 0, NODE_RETHOOK = 1, RETHOOK_FREE = 0, RETHOOK_INUSE = 8 };
+	enum { NODE_NEXT = 0, NODE_RETHOOK = 1, RETHOOK_FREE = 0 };
 	unsigned long *node = (unsigned long *)tk->rethooks, *next, *rethook;
 
 	for (tk->rethooks = 0; node; node = next) {
@@ -154,7 +154,6 @@ void kprobe_flush_task(struct task_struct *tk)
 		rethook = (unsigned long *)node[NODE_RETHOOK];
 		node[NODE_NEXT] = rethook[RETHOOK_FREE];
 		rethook[RETHOOK_FREE] = (unsigned long)node;
-		rethook[RETHOOK_INUSE]--;
 	}
 }
 NOKPROBE_SYMBOL(kprobe_flush_task);
