@@ -22,6 +22,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from engine.ktypes import MASK64
 from engine.machine import TRAP_ENTRY
@@ -435,6 +436,8 @@ class Cpu:
 
         Raises what a hook raised.  Context: control.
         """
+        if monotonic() >= self.watchdog.rewind_at:
+            self.watchdog.wind()
         if count:
             self.drop_all()
         self.stopped = False

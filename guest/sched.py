@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from time import monotonic, process_time
+from time import process_time
 
 from engine.ktypes import KTime
 from guest import abi
@@ -203,8 +203,6 @@ class Sched:
         self._clock.now()
         self.turns += 1
         self._reason = 0
-        if monotonic() >= self._watchdog.rewind_at:
-            self._watchdog.wind()
         try:
             cpu.run()
         except GuestPanicError as exc:

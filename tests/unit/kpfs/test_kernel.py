@@ -175,10 +175,8 @@ def test_background_runs_and_sleeps():
     kernel.start()
     time.sleep(0.3)
     turns = kernel.guest.stats()["turns"]
-    busy = time.process_time()
     time.sleep(1)
-    assert kernel.guest.stats()["turns"] > turns
-    assert time.process_time() - busy < 0.3
+    assert turns < kernel.guest.stats()["turns"] < turns + 500
     kernel.stop()
     kernel.stop()
     assert code(kernel.task, ME) == "ESHUTDOWN"
