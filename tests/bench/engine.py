@@ -8,13 +8,14 @@ disturb it less.
 from __future__ import annotations
 
 import contextlib
+import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import thread_time
 from typing import Any, NamedTuple
 
 from engine.errors import KernelError
-from engine.kprobe import Kprobe
+from engine.kprobe import Kprobe, OptimizedKprobe
 from engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobe
 from engine.ktypes import KAddr
 from engine.register import register_kprobe, unregister_kprobe, unregister_kprobes
@@ -280,4 +281,50 @@ def many(repeats: int) -> Iterator[Row]:
         bench.settle()
 
 
-GROUPS = {"hits": hits, "unprobed": unprobed, "many": many}
+def half_jumps(bench: Bench, count: int) -> list[Kprobe]:
+    """Register count probes, of which half become jumps."""
+    half = count // 2
+    jumps: list[Kprobe] = []
+    rest: list[Kprobe] = []
+    free = 0  # behind what the last of them covers
+    for addr in places(bench, 10 * count):
+        if addr < free or len(jumps) + len(rest) == count:
+            continue
+        probe = Kprobe(addr=KAddr(addr), pre_handler=nothing)
+        register_kprobe(bench.state, probe)
+        entry = bench.state.kprobe_table[KAddr(addr)]
+        optinsn = getattr(entry, "optinsn", None)
+        chosen = rest if optinsn is None else jumps
+        if len(chosen) == half:
+            unregister_kprobe(bench.state, probe)
+            continue
+        chosen.append(probe)
+        if optinsn is not None:
+            free = addr + optinsn.size
+    return jumps + rest
+
+
+def jumps(repeats: int) -> Iterator[Row]:
+    """Disarm and arm many probes of which half are jumps."""
+    bench = Bench()
+    probes = half_jumps(bench, max(COUNTS))
+    bench.settle()
+    note = f"{len(probes)} probes"
+    taken: dict[str, list[float]] = {"disarm": [], "arm": []}
+    for _ in range(repeats):
+        in_text = sum(
+            p.optinsn.in_text
+            for p in bench.state.kprobe_table.values()
+            if isinstance(p, OptimizedKprobe)
+        )
+        for (_name, times), switch in zip(taken.items(), "01", strict=True):
+            store = partial(bench.store, "/kprobes/enabled", switch)
+            times.append(seconds(store, thread_time))
+        bench.settle()
+    for name, times in taken.items():
+        took = statistics.median(times) * 1e3
+        note = f"{len(probes)} probes, {in_text} of them jumps"
+        yield Row(f"{name}_half_jumps", took, "ms", 50.0, note=note)
+
+
+GROUPS = {"hits": hits, "unprobed": unprobed, "many": many, "jumps": jumps}
