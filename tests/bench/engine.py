@@ -94,6 +94,11 @@ def is_boosted(probe: Kprobe) -> bool:
     return bool(probe.ainsn.boostable)
 
 
+def is_jump(bench: Bench) -> bool:
+    """Whether the one probe there is has become a jump."""
+    return "[OPTIMIZED]" in bench.show("/kprobes/list")
+
+
 def is_stepped(probe: Kprobe) -> bool:
     return not probe.ainsn.boostable and probe.ainsn.kind.name == "NONE"
 
@@ -175,9 +180,6 @@ def hits(repeats: int) -> Iterator[Row]:
     """Microseconds per hit over no probe."""
     bench = Bench()
 
-    def is_optimized(_probe: Kprobe) -> bool:
-        return "[OPTIMIZED]" in bench.show("/kprobes/list")
-
     def row(name: str, place: Place | None, limits: Limits) -> Iterator[Row]:
         """With a handler in Python that does nothing, and with an event."""
         if place is None:
@@ -189,14 +191,14 @@ def hits(repeats: int) -> Iterator[Row]:
             took = per_hit(bench, setting, repeats)
             yield Row(f"hit_{name}_{kind}", took, "us", limit, note=str(place))
 
-    yield from row("optimized", find(bench, is_optimized), (None, None))
+    yield from row("optimized", find(bench, lambda _probe: is_jump(bench)), (0.7, 0.15))
     bench.store("/sys/debug/kprobes-optimization", "0")
-    yield from row("singlestep", find(bench, is_stepped), (3.0, None))
-    yield from row("boosted", find(bench, is_boosted), (1.5, None))
-    yield from row("ftrace", Place(TARGETS[0], 0), (None, None))
+    yield from row("singlestep", find(bench, is_stepped), (2.0, 2.5))
+    yield from row("boosted", find(bench, is_boosted), (1.0, 1.2))
+    yield from row("ftrace", Place(TARGETS[0], 0), (None, 0.15))
     yield Row("hit_return_python", per_hit(bench, with_return(bench), repeats), "us")
     event = with_event(bench, Place(TARGETS[0], 0), "r")
-    yield Row("hit_return_event", per_hit(bench, event, repeats), "us")
+    yield Row("hit_return_event", per_hit(bench, event, repeats), "us", 0.3)
 
 
 def unprobed(repeats: int) -> Iterator[Row]:
