@@ -95,8 +95,9 @@ class OptimizedKprobe(Kprobe):
     epoch: int = 0
 
 
-# The hit path asks these: IntFlag's own & takes half a microsecond.
-_and = int.__and__
+# Asked and changed for thousands at once: IntFlag's own & takes half a microsecond.
+_and, _or = int.__and__, int.__or__
+_FLAGS = tuple(KprobeFlag(bits) for bits in range(2 * KprobeFlag.ON_FUNC_ENTRY))
 _GONE = int(KprobeFlag.GONE)
 _DISABLED = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
 _OPTIMIZED = int(KprobeFlag.OPTIMIZED)
@@ -114,6 +115,14 @@ def kprobe_disabled(p: Kprobe) -> bool:
 
 def kprobe_optimized(p: Kprobe) -> bool:
     return _and(p.flags, _OPTIMIZED) != 0
+
+
+def set_optimized(p: Kprobe) -> None:
+    p.flags = _FLAGS[_or(p.flags, _OPTIMIZED)]
+
+
+def clear_optimized(p: Kprobe) -> None:
+    p.flags = _FLAGS[_and(p.flags, ~_OPTIMIZED)]
 
 
 def kprobe_ftrace(p: Kprobe) -> bool:

@@ -28,9 +28,9 @@ from engine.aggr import (
 )
 from engine.kprobe import (
     Kprobe,
-    KprobeFlag,
     OptimizedKprobe,
     OptQueue,
+    clear_optimized,
     kprobe_disabled,
     kprobe_disarmed,
     kprobe_ftrace,
@@ -39,6 +39,7 @@ from engine.kprobe import (
     kprobe_optready,
     kprobe_unused,
     optprobe_queued_unopt,
+    set_optimized,
 )
 from engine.ktypes import KAddr, KTime
 from engine.state import KERN_INFO, State
@@ -61,7 +62,10 @@ def get_optimized_kprobe(st: State, addr: KAddr) -> OptimizedKprobe | None:
     Context: control.
     Kernel: get_optimized_kprobe()
     """
-    found = [op for op in st.opt_covered.get(addr, ()) if not kprobe_disarmed(op)]
+    covering = st.opt_covered.get(addr)
+    if not covering:
+        return None
+    found = [op for op in covering if not kprobe_disarmed(op)]
     return max(found, key=addr_of, default=None)
 
 
@@ -126,7 +130,7 @@ def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
         for op in unoptimizing:
             _set_queue(st, op, OptQueue.FREEING)
         for op in list(st.opt_queues[OptQueue.FREEING]):
-            op.flags &= ~KprobeFlag.OPTIMIZED
+            clear_optimized(op)
             # all disarmed: it was enabled again while it stood on the list
             if (kprobe_disabled(op) or st.kprobes_all_disarmed) and not kprobe_gone(op):
                 st.arch.arch_disarm_kprobe(op)
@@ -188,7 +192,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
     """
     if (
         not isinstance(p, OptimizedKprobe)
-        or not kprobe_optready(p)
+        or p.optinsn is None
         or not st.kprobes_allow_optimization
         or kprobe_disabled(p)
         or st.kprobes_all_disarmed
@@ -202,7 +206,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
         if optprobe_queued_unopt(p):
             _set_queue(st, p, OptQueue.NONE)
         return
-    p.flags |= KprobeFlag.OPTIMIZED
+    set_optimized(p)
     p.epoch = st.opt_epoch
     _set_queue(st, p, OptQueue.OPTIMIZING)
     kick_kprobe_optimizer(st)
@@ -211,7 +215,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
 def force_unoptimize_kprobe(st: State, op: OptimizedKprobe) -> None:
     """Context: control.  Kernel: force_unoptimize_kprobe()"""
     st.arch.arch_unoptimize_kprobe(op)
-    op.flags &= ~KprobeFlag.OPTIMIZED
+    clear_optimized(op)
 
 
 def unoptimize_kprobe(st: State, p: Kprobe, force: bool) -> None:
@@ -222,13 +226,13 @@ def unoptimize_kprobe(st: State, p: Kprobe, force: bool) -> None:
     """
     if (
         not isinstance(p, OptimizedKprobe)
-        or kprobe_disarmed(p)
         or not kprobe_optimized(p)
+        or kprobe_disarmed(p)
     ):
         return
     if p.queue is OptQueue.OPTIMIZING:
         _set_queue(st, p, OptQueue.NONE)
-        p.flags &= ~KprobeFlag.OPTIMIZED
+        clear_optimized(p)
     elif p.queue is OptQueue.UNOPTIMIZING:
         if force:
             force_unoptimize_kprobe(st, p)
@@ -249,7 +253,7 @@ def kill_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
     """
     if op.queue is not OptQueue.NONE:
         _set_queue(st, op, OptQueue.NONE)
-    op.flags &= ~KprobeFlag.OPTIMIZED
+    clear_optimized(op)
     remove_optimized_kprobe(st, op)
 
 

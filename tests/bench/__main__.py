@@ -7,8 +7,9 @@ import argparse
 import json
 import platform
 import sys
+from functools import partial
 
-from tests.bench import engine, mirror, modules, mount
+from tests.bench import engine, mirror, modules, mount, qemu
 from tests.bench.row import Row
 
 GROUPS = {**mount.GROUPS, **engine.GROUPS, **modules.GROUPS, **mirror.GROUPS}
@@ -29,18 +30,30 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="for machines")
     parser.add_argument("--repeats", type=int, default=7, help="medians of so many")
     parser.add_argument(
+        "--against-qemu",
+        action="store_true",
+        help="measure hits in a real Linux 6.1 under QEMU too, by scripts/oracle",
+    )
+    parser.add_argument(
         "groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}"
     )
     arguments = parser.parse_args()
     unknown = set(arguments.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such group: {', '.join(sorted(unknown))}")
+    groups = [GROUPS[name] for name in arguments.groups or GROUPS]
     rows = []
-    for name in arguments.groups or GROUPS:
-        for row in GROUPS[name](arguments.repeats):
-            rows.append(row)
-            if not arguments.json:
-                print(show(row), flush=True)
+    try:
+        if arguments.against_qemu:
+            groups.append(partial(qemu.against, qemu.oracle()))
+        for group in groups:
+            for row in group(arguments.repeats):
+                rows.append(row)
+                if not arguments.json:
+                    print(show(row), flush=True)
+    except qemu.NotHereError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
     if arguments.json:
         machine = {"python": platform.python_version(), "machine": platform.machine()}
         print(json.dumps({**machine, "rows": [row._asdict() for row in rows]}))

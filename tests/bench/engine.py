@@ -8,13 +8,14 @@ disturb it less.
 from __future__ import annotations
 
 import contextlib
+import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import thread_time
 from typing import Any, NamedTuple
 
 from engine.errors import KernelError
-from engine.kprobe import Kprobe
+from engine.kprobe import Kprobe, OptimizedKprobe
 from engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobe
 from engine.ktypes import KAddr
 from engine.register import register_kprobe, unregister_kprobe, unregister_kprobes
@@ -91,6 +92,11 @@ def find(bench: Bench, wanted: Callable[[Kprobe], bool]) -> Place | None:
 
 def is_boosted(probe: Kprobe) -> bool:
     return bool(probe.ainsn.boostable)
+
+
+def is_jump(bench: Bench) -> bool:
+    """Whether the one probe there is has become a jump."""
+    return "[OPTIMIZED]" in bench.show("/kprobes/list")
 
 
 def is_stepped(probe: Kprobe) -> bool:
@@ -174,9 +180,6 @@ def hits(repeats: int) -> Iterator[Row]:
     """Microseconds per hit over no probe."""
     bench = Bench()
 
-    def is_optimized(_probe: Kprobe) -> bool:
-        return "[OPTIMIZED]" in bench.show("/kprobes/list")
-
     def row(name: str, place: Place | None, limits: Limits) -> Iterator[Row]:
         """With a handler in Python that does nothing, and with an event."""
         if place is None:
@@ -188,14 +191,14 @@ def hits(repeats: int) -> Iterator[Row]:
             took = per_hit(bench, setting, repeats)
             yield Row(f"hit_{name}_{kind}", took, "us", limit, note=str(place))
 
-    yield from row("optimized", find(bench, is_optimized), (None, None))
+    yield from row("optimized", find(bench, lambda _probe: is_jump(bench)), (0.7, 0.15))
     bench.store("/sys/debug/kprobes-optimization", "0")
-    yield from row("singlestep", find(bench, is_stepped), (3.0, None))
-    yield from row("boosted", find(bench, is_boosted), (1.5, None))
-    yield from row("ftrace", Place(TARGETS[0], 0), (None, None))
+    yield from row("singlestep", find(bench, is_stepped), (2.0, 2.5))
+    yield from row("boosted", find(bench, is_boosted), (1.0, 1.2))
+    yield from row("ftrace", Place(TARGETS[0], 0), (None, 0.15))
     yield Row("hit_return_python", per_hit(bench, with_return(bench), repeats), "us")
     event = with_event(bench, Place(TARGETS[0], 0), "r")
-    yield Row("hit_return_event", per_hit(bench, event, repeats), "us")
+    yield Row("hit_return_event", per_hit(bench, event, repeats), "us", 0.3)
 
 
 def unprobed(repeats: int) -> Iterator[Row]:
@@ -280,4 +283,50 @@ def many(repeats: int) -> Iterator[Row]:
         bench.settle()
 
 
-GROUPS = {"hits": hits, "unprobed": unprobed, "many": many}
+def half_jumps(bench: Bench, count: int) -> list[Kprobe]:
+    """Register count probes, of which half become jumps."""
+    half = count // 2
+    jumps: list[Kprobe] = []
+    rest: list[Kprobe] = []
+    free = 0  # behind what the last of them covers
+    for addr in places(bench, 10 * count):
+        if addr < free or len(jumps) + len(rest) == count:
+            continue
+        probe = Kprobe(addr=KAddr(addr), pre_handler=nothing)
+        register_kprobe(bench.state, probe)
+        entry = bench.state.kprobe_table[KAddr(addr)]
+        optinsn = getattr(entry, "optinsn", None)
+        chosen = rest if optinsn is None else jumps
+        if len(chosen) == half:
+            unregister_kprobe(bench.state, probe)
+            continue
+        chosen.append(probe)
+        if optinsn is not None:
+            free = addr + optinsn.size
+    return jumps + rest
+
+
+def jumps(repeats: int) -> Iterator[Row]:
+    """Disarm and arm many probes of which half are jumps."""
+    bench = Bench()
+    probes = half_jumps(bench, max(COUNTS))
+    bench.settle()
+    note = f"{len(probes)} probes"
+    taken: dict[str, list[float]] = {"disarm": [], "arm": []}
+    for _ in range(repeats):
+        in_text = sum(
+            p.optinsn.in_text
+            for p in bench.state.kprobe_table.values()
+            if isinstance(p, OptimizedKprobe)
+        )
+        for (_name, times), switch in zip(taken.items(), "01", strict=True):
+            store = partial(bench.store, "/kprobes/enabled", switch)
+            times.append(seconds(store, thread_time))
+        bench.settle()
+    for name, times in taken.items():
+        took = statistics.median(times) * 1e3
+        note = f"{len(probes)} probes, {in_text} of them jumps"
+        yield Row(f"{name}_half_jumps", took, "ms", 50.0, note=note)
+
+
+GROUPS = {"hits": hits, "unprobed": unprobed, "many": many, "jumps": jumps}

@@ -79,7 +79,10 @@ class OptProbes:
         """Kernel: arch_check_optimized_kprobe()"""
         assert op.addr is not None
         table = self.core.kprobe_table
-        for addr in range(op.addr + 1, op.addr + op.optinsn.size):
+        covered = range(op.addr + 1, op.addr + op.optinsn.size)
+        if table.keys().isdisjoint(covered):
+            return True
+        for addr in covered:
             p = table.get(KAddr(addr))
             if p is not None and not kprobe_disarmed(p):
                 return False
@@ -105,7 +108,7 @@ class OptProbes:
         buffer = optinsn.buffer
         self.write_stub(op)
         optinsn.in_text = True
-        self._set_continuation(op)
+        op.ainsn.hit.cont = op.ainsn.site.cont = optinsn.displaced
         self.x86.patcher.patch(
             op.addr, jmp(op.addr, buffer), optinsn.code[:JMP32_INSN_SIZE]
         )
@@ -131,13 +134,9 @@ class OptProbes:
         if not optinsn.in_text:
             return
         optinsn.in_text = False
-        self._set_continuation(op)
-        self.x86.patcher.patch(op.addr, INT3, optinsn.code[:JMP32_INSN_SIZE])
-
-    def _set_continuation(self, op: OptimizedKprobe) -> None:
         hit = op.ainsn.hit
-        hit.cont = self.continuation(op) or hit.slot
-        op.ainsn.site.cont = hit.cont
+        hit.cont = op.ainsn.site.cont = hit.slot
+        self.x86.patcher.patch(op.addr, INT3, optinsn.code[:JMP32_INSN_SIZE])
 
     def remove(self, op: OptimizedKprobe) -> None:
         """Kernel: arch_remove_optimized_kprobe()"""

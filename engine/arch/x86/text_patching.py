@@ -34,15 +34,19 @@ class TextPatcher:
         self._poke_text = machine.poke_text
         self._depth = 0
         self._stale: list[tuple[int, int]] = []
+        self._all_stale = False
+        # number of a page -> what is to be written there at the end of a batch
+        self._pending: dict[int, list[tuple[int, bytes]]] = {}
         self._pages: dict[int, _Page] = {}
 
     def begin(self) -> None:
-        """Put off dropping translated code until finish(); calls nest."""
+        """Put off patching and dropping translated code until finish(); calls nest."""
         self._depth += 1
 
     def finish(self) -> None:
         self._depth -= 1
         if not self._depth:
+            self._write_pending()
             self._drop()
 
     def __enter__(self) -> TextPatcher:
@@ -60,9 +64,34 @@ class TextPatcher:
         else:
             self.machine.drop_translations(addr, len(data))
 
+    def _put(self, addr: int, data: bytes) -> None:
+        """Write the kernel's text, in a batch later and a page at a time."""
+        at = addr & (_PAGE - 1)
+        if not self._depth or at + len(data) > _PAGE:
+            self.poke(addr, data)
+            return
+        pending = self._pending.get(addr >> _SHIFT)
+        if pending is None:
+            pending = self._pending[addr >> _SHIFT] = []
+        pending.append((at, data))
+
+    def _write_pending(self) -> None:
+        pages, self._pending = self._pending, {}
+        for number, pending in pages.items():
+            start = number << _SHIFT
+            text = bytearray(self.machine.read(start, _PAGE))
+            for at, data in pending:
+                text[at : at + len(data)] = data
+            self._poke_text(start, bytes(text))
+            if len(pending) > DROP_ALL:
+                self._all_stale = True
+            else:
+                self._stale += [(start + at, len(data)) for at, data in pending]
+
     def _drop(self) -> None:
         stale, self._stale = self._stale, []
-        if len(stale) > DROP_ALL:
+        if self._all_stale or len(stale) > DROP_ALL:
+            self._all_stale = False
             self.machine.drop_all_translations()
             return
         for addr, size in stale:
@@ -75,21 +104,26 @@ class TextPatcher:
         A patch that begins at the same address is replaced; with ``original`` longer
         than data, the bytes behind data are put back.
         """
-        self.forget(addr)
         page = self._pages.get(addr >> _SHIFT)
         if page is None:
             page = self._pages[addr >> _SHIFT] = _Page()
-        size = len(data)
-        at = addr & (_PAGE - 1)
-        page.patches[addr] = page.old[at : at + size] = original[:size]
-        page.mask[at : at + size] = b"\xff" * size
-        self.poke(addr, data + original[size:])
+        elif addr in page.patches:
+            self.forget(addr)
+        at, size = addr & (_PAGE - 1), len(data)
+        if size == 1:
+            page.patches[addr] = original[:1]
+            page.old[at] = original[0]
+            page.mask[at] = 0xFF
+        else:
+            page.patches[addr] = page.old[at : at + size] = original[:size]
+            page.mask[at : at + size] = b"\xff" * size
+        self._put(addr, data + original[size:])
 
     def unpatch(self, addr: int) -> None:
         """Put the original bytes back, if there is a patch at addr."""
         original = self.forget(addr)
         if original:
-            self.poke(addr, original)
+            self._put(addr, original)
 
     def forget(self, addr: int) -> bytes | None:
         """Drop the record of a patch, whose text may be gone; the original bytes."""
@@ -98,9 +132,11 @@ class TextPatcher:
             return None
         original = page.patches.pop(addr, None)
         if original:
-            at = addr & (_PAGE - 1)
-            zeros = bytes(len(original))
-            page.mask[at : at + len(zeros)] = page.old[at : at + len(zeros)] = zeros
+            at, size = addr & (_PAGE - 1), len(original)
+            if size == 1:
+                page.mask[at] = page.old[at] = 0
+            else:
+                page.mask[at : at + size] = page.old[at : at + size] = bytes(size)
         return original
 
     def patched(self, addr: int) -> bool:
@@ -114,6 +150,8 @@ class TextPatcher:
         Raises MemoryFault where there is none.
         Kernel: recover_probed_instruction()
         """
+        if self._pending:
+            self._write_pending()
         text = self.machine.read(addr, size)
         # a patch of the page before may reach into the first one
         for number in range(addr - 16 >> _SHIFT, (addr + size - 1 >> _SHIFT) + 1):
