@@ -19,6 +19,10 @@ kp_fixups:	/* this file is the first to be linked */
 	/* Below ss and sp. The flags are saved before anything changes them. */
 	.macro SAVE
 	pushfq
+	SAVE_REST
+	.endm
+
+	.macro SAVE_REST
 	pushq	$KP_CS
 	leaq	PT_ORIG_AX-PT_CS(%rsp), %rsp
 	pushq	%rdi
@@ -172,16 +176,14 @@ kp_leave:
 
 	/*
 	 * Where a probed function returns to, the long way. The word that held its return
-	 * address takes the trampoline's own address, so that a stack trace made by a handler
-	 * finds it behind struct pt_regs, and then the address to go on at.
+	 * address has the trampoline's own address, so that a stack trace made by a handler
+	 * finds it behind struct pt_regs, and then takes the address to go on at. The words of
+	 * struct pt_regs from flags on are on the stack, but for sp.
 	 */
 	.globl	kp_ret_long
 	.type	kp_ret_long, @function
 kp_ret_long:
-	pushq	$kp_ret_trampoline
-	pushq	$KP_SS
-	pushq	$0
-	SAVE
+	SAVE_REST
 	leaq	PT_SIZE+8(%rsp), %rax
 	movq	%rax, PT_SP(%rsp)
 	movq	%rsp, %rdi

@@ -2,12 +2,13 @@
 /* What runs at a hit: the handlers of a site, and those of a function's return. */
 #include "record.h"
 
-typedef long handler_fn(struct kp_handler *, struct pt_regs *);
-typedef void post_fn(struct kp_handler *, struct pt_regs *);
-typedef long node_fn(struct kp_rethook_node *, struct pt_regs *);
-typedef long fault_fn(struct kp_handler *, struct pt_regs *, u64 trapnr);
+/* as in modules; the first argument is struct kprobe * or struct kp_handler * */
+typedef int handler_fn(u64, struct pt_regs *);
+typedef void post_fn(u64, struct pt_regs *, u64 flags);
+typedef int node_fn(struct kp_rethook_node *, struct pt_regs *);
+typedef int fault_fn(u64, struct pt_regs *, int trapnr);
 
-long kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs);
+int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs);
 
 struct kp_config kp_config;
 
@@ -81,12 +82,12 @@ static void run_post_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_
 		if (!h->post_fn || h->flags & HANDLER_DISABLED)
 			continue;
 		c->instance = (u64)h;
-		((post_fn *)h->post_fn)(h, regs);
+		((post_fn *)h->post_fn)(h->user, regs, 0);
 	}
 }
 
 /* All pre_handlers have run: on to the probed instruction. */
-static u64 finish(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
+static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
 {
 	/* read now: a handler may have been the one to change it */
 	u64 cont = site->cont;
@@ -125,7 +126,7 @@ u64 kp_enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
 		if (!h->fn || h->flags & HANDLER_DISABLED)
 			continue;
 		c->instance = (u64)h;
-		if (!((handler_fn *)h->fn)(h, regs) || kind == KP_OPT)
+		if (!((handler_fn *)h->fn)(h->arg, regs) || kind == KP_OPT)
 			continue;
 		if (h->fn == (u64)kp_setjmp_pre) {
 			/* the probe is being handled until jprobe_return() */
@@ -163,7 +164,7 @@ u64 kp_break(struct pt_regs *regs)
 
 	regs->ip = ip;
 	kp_preempt_add(NMI_CONTEXT);
-	if (((handler_fn *)h->break_fn)(h, regs)) {
+	if (((handler_fn *)h->break_fn)(h->user, regs)) {
 		/* the handlers that were running do not come back */
 		kp_preempt_add(c->kind == KP_INT3 ? -NMI_CONTEXT : -1);
 		return finish(c, (struct kp_site *)c->current_kprobe, regs, c->kind, NMI_CONTEXT);
@@ -190,7 +191,7 @@ u64 kp_fault(struct pt_regs *regs)
 	for (; h; h = one ? 0 : (struct kp_handler *)h->next) {
 		if (!h->fault_fn || (h->flags & HANDLER_DISABLED && !one))
 			continue;
-		if (((fault_fn *)h->fault_fn)(h, regs, trapnr)) {
+		if (((fault_fn *)h->fault_fn)(h->user, regs, trapnr)) {
 			c->in_fault = 0;
 			return regs->ip;
 		}
@@ -207,7 +208,7 @@ u64 kp_fault(struct pt_regs *regs)
  * for an emulator takes a while for "rep movs".
  */
 __attribute__((__optimize__("no-tree-loop-distribute-patterns")))
-long kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
+int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_jprobe *j = (struct kp_jprobe *)kp_this_cpu()->jprobe;
 	u64 room = KP_THREAD_SIZE - (regs->sp & (KP_THREAD_SIZE - 1));
@@ -258,14 +259,14 @@ struct kp_resume kp_longjmp(void)
 }
 
 /* break_handler of a jprobe: jprobe_return() does not come here, and no other is ours. */
-long kp_longjmp_break(struct kp_handler *h, struct pt_regs *regs)
+int kp_longjmp_break(struct kp_handler *h, struct pt_regs *regs)
 {
 	return 0;
 }
 
-/* ---- handlers that are not guest code, or a module's */
+/* ---- handlers that are not guest code */
 
-long kp_py_handler(struct kp_handler *h, struct pt_regs *regs)
+int kp_py_handler(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
 
@@ -284,7 +285,7 @@ void kp_py_post(struct kp_handler *h, struct pt_regs *regs)
 	kp_hypercall(HC_PY_POST);
 }
 
-long kp_py_entry(struct kp_rethook_node *node, struct pt_regs *regs)
+int kp_py_entry(struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
 
@@ -295,7 +296,7 @@ long kp_py_entry(struct kp_rethook_node *node, struct pt_regs *regs)
 	return c->mail_ret;
 }
 
-long kp_py_return(struct kp_rethook_node *node, struct pt_regs *regs)
+int kp_py_return(struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
 
@@ -304,40 +305,6 @@ long kp_py_return(struct kp_rethook_node *node, struct pt_regs *regs)
 	c->mail[2] = node->rethook;
 	kp_hypercall(HC_PY_RETURN);
 	return 0;
-}
-
-long kp_module_pre(struct kp_handler *h, struct pt_regs *regs)
-{
-	return ((int (*)(u64, struct pt_regs *))h->user_pre)(h->kp, regs);
-}
-
-void kp_module_post(struct kp_handler *h, struct pt_regs *regs)
-{
-	((void (*)(u64, struct pt_regs *, u64))h->user_post)(h->kp, regs, 0);
-}
-
-long kp_module_break(struct kp_handler *h, struct pt_regs *regs)
-{
-	return ((int (*)(u64, struct pt_regs *))h->user_break)(h->kp, regs);
-}
-
-long kp_module_fault(struct kp_handler *h, struct pt_regs *regs, u64 trapnr)
-{
-	return ((int (*)(u64, struct pt_regs *, int))h->user_fault)(h->kp, regs, trapnr);
-}
-
-long kp_module_entry(struct kp_rethook_node *node, struct pt_regs *regs)
-{
-	struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
-
-	return ((int (*)(struct kp_rethook_node *, struct pt_regs *))rh->user_entry)(node, regs);
-}
-
-long kp_module_return(struct kp_rethook_node *node, struct pt_regs *regs)
-{
-	struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
-
-	return ((int (*)(struct kp_rethook_node *, struct pt_regs *))rh->user_ret)(node, regs);
 }
 
 /* ---- return probes */
@@ -351,7 +318,7 @@ static void recycle(struct kp_rethook_node *node)
 }
 
 /* pre_handler at the entry of a function with a return probe. */
-long kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
+int kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_rethook *rh = (struct kp_rethook *)h->data;
 	struct kp_rethook_node *node = (struct kp_rethook_node *)rh->free;

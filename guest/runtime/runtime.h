@@ -124,20 +124,20 @@ struct kp_site {
 #define HANDLER_DISABLED 1UL
 struct kp_handler {
 	u64 next;      /* next at this address, 0 ends */
-	u64 fn;        /* long fn(struct kp_handler *, struct pt_regs *); 0: no pre_handler */
+	u64 fn;        /* int fn(arg, struct pt_regs *); 0: no pre_handler */
 	u64 flags;
 	u64 nmissed;
 	u64 pad0;
 	u64 data;      /* struct kp_event *, struct kp_rethook * ... */
 	u64 kp;        /* a module's struct kprobe, 0 if none */
 	u64 id;        /* the engine's index */
-	u64 post_fn;   /* void fn(struct kp_handler *, struct pt_regs *); 0: none */
-	u64 user_pre;  /* kp_module_pre calls it as fn(struct kprobe *, regs) */
-	u64 user_post; /* and kp_module_post this as fn(struct kprobe *, regs, flags) */
-	u64 break_fn;  /* long fn(struct kp_handler *, struct pt_regs *); 0: none */
-	u64 user_break;
-	u64 fault_fn;  /* long fn(struct kp_handler *, struct pt_regs *, u64 trapnr); 0: none */
-	u64 user_fault;
+	u64 post_fn;   /* void fn(user, struct pt_regs *, u64 flags); 0: none */
+	u64 arg;       /* the module's struct kprobe if fn is the module's, else this one */
+	u64 user;      /* a module's struct kprobe, else this one */
+	u64 break_fn;  /* int fn(user, struct pt_regs *); 0: none */
+	u64 pad1;
+	u64 fault_fn;  /* int fn(user, struct pt_regs *, int trapnr); 0: none */
+	u64 pad2;
 	u64 pad;
 };
 
@@ -217,8 +217,7 @@ struct kp_rethook {
 	u64 id;
 	u64 event;    /* the kp_event that a return is for and no one else; else kp_no_event */
 	u64 site;     /* struct kp_site * of the last hit: current_kprobe of the handler */
-	u64 user_entry; /* kp_module_entry and kp_module_return call these as fn(node, regs) */
-	u64 user_ret;
+	u64 pad0[2];
 	u64 long_way; /* an entry is not simple: there are flags or an entry_fn */
 	u64 maxactive; /* nodes in all */
 	u64 pad[2];
@@ -326,8 +325,8 @@ void *kp_record_begin(struct kp_event *e, struct pt_regs *regs);
 
 extern struct kp_config kp_config;
 extern char kp_ret_trampoline[];
-long kp_event_handler(struct kp_handler *h, struct pt_regs *regs);
-long kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs);
+int kp_event_handler(struct kp_handler *h, struct pt_regs *regs);
+int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs);
 
 /*
  * What kp_config says is written into the instructions that need it: there are so many
