@@ -8,8 +8,6 @@ typedef void post_fn(u64, struct pt_regs *, u64 flags);
 typedef int node_fn(struct kp_rethook_node *, struct pt_regs *);
 typedef int fault_fn(u64, struct pt_regs *, int trapnr);
 
-int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs);
-
 struct kp_config kp_config;
 
 #define SAME(offset, type, member) \
@@ -26,7 +24,11 @@ SAME(KPC_CLOCK, kp_config, clock);
 SAME(KPC_CPUS, kp_config, cpus);
 SAME(KPC_CMDLINES, kp_config, cmdlines);
 SAME(KPC_CMDLINE_MASK, kp_config, cmdline_mask);
+SAME(SITE_CONT, kp_site, cont);
+SAME(SITE_FLAGS, kp_site, flags);
+SAME(SITE_FIRST, kp_site, first);
 SAME(SITE_HITS, kp_site, hits);
+SAME(HANDLER_DATA, kp_handler, data);
 SAME(EVENT_TYPE, kp_event, type);
 SAME(EVENT_NHIT, kp_event, nhit);
 SAME(RETHOOK_FREE, kp_rethook, free);
@@ -41,6 +43,11 @@ SAME(NODE_FUNC, kp_rethook_node, func);
 SAME(CPU_CURRENT, kp_cpu, current_kprobe);
 SAME(CPU_STATUS, kp_cpu, status);
 SAME(CPU_RING, kp_cpu, ring);
+SAME(CPU_INSTANCE, kp_cpu, instance);
+SAME(CPU_KIND, kp_cpu, kind);
+SAME(CPU_JPROBE, kp_cpu, jprobe);
+SAME(JPROBE_SIZE, kp_jprobe, size);
+SAME(JPROBE_STACK, kp_jprobe, stack);
 SAME(RING_LAST_TS, kp_ring, last_ts);
 SAME(RING_PLACE, kp_ring, place);
 
@@ -94,7 +101,8 @@ static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct
 
 	if (kind == KP_FTRACE) {
 		regs->ip = cont;
-		run_post_handlers(c, site, regs);
+		if (site->flags & SITE_POST)
+			run_post_handlers(c, site, regs);
 	} else if (kind == KP_OPT) {
 		regs->sp = (u64)(regs + 1);
 	} else if (site->flags & SITE_SINGLESTEP) {
@@ -107,7 +115,45 @@ static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct
 	return cont;
 }
 
+/*
+ * A jprobe is hit: run its entry function as if it had been called. Word by word, for an
+ * emulator takes a while for "rep movs".
+ */
+static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struct kp_handler *h, struct pt_regs *regs)
+{
+	struct kp_jprobe *j = (struct kp_jprobe *)c->jprobe;
+	u64 room = KP_THREAD_SIZE - (regs->sp & (KP_THREAD_SIZE - 1));
+	u64 *to = (u64 *)&j->regs, *from = (u64 *)regs, i;
+
+	/* orig_ax, cs and ss are always the same */
+	_Pragma("GCC unroll 15")
+	for (i = 0; i < PT_ORIG_AX / 8; i++)
+		to[i] = from[i];
+	j->regs.flags = regs->flags;
+	j->regs.sp = regs->sp;
+	j->size = room < KP_MAX_STACK_SIZE ? room : KP_MAX_STACK_SIZE;
+	to = j->stack;
+	from = (u64 *)regs->sp;
+	if (j->size == KP_MAX_STACK_SIZE) {
+		_Pragma("GCC unroll 8")
+		for (i = 0; i < KP_MAX_STACK_SIZE / 8; i++)
+			to[i] = from[i];
+	} else {
+		for (i = 0; i < j->size / 8; i++)
+			to[i] = from[i];
+	}
+	regs->flags &= ~FLAGS_IF;
+	regs->ip = h->data;
+}
+
+/* What fn of a jprobe's handler is; kp_enter() and jprobe.S do it themselves. */
+int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
+{
+	return 0;
+}
+
 /* Run the handlers of a site, newest first; where to go on. */
+__attribute__((__optimize__("no-tree-loop-distribute-patterns")))
 u64 kp_enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
 {
 	struct kp_cpu *c = kp_this_cpu();
@@ -126,13 +172,14 @@ u64 kp_enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
 		if (!h->fn || h->flags & HANDLER_DISABLED)
 			continue;
 		c->instance = (u64)h;
-		if (!((handler_fn *)h->fn)(h->arg, regs) || kind == KP_OPT)
-			continue;
 		if (h->fn == (u64)kp_setjmp_pre) {
 			/* the probe is being handled until jprobe_return() */
+			setjmp(c, h, regs);
 			kp_preempt_add(1 - context);
 			return regs->ip;
 		}
+		if (!((handler_fn *)h->fn)(h->arg, regs) || kind == KP_OPT)
+			continue;
 		reset_current(c);
 		kp_preempt_add(-context);
 		return regs->ip;
@@ -202,36 +249,6 @@ u64 kp_fault(struct pt_regs *regs)
 }
 
 /* ---- jprobes */
-
-/*
- * pre_handler of a jprobe: run its entry function as if it had been called. Word by word,
- * for an emulator takes a while for "rep movs".
- */
-__attribute__((__optimize__("no-tree-loop-distribute-patterns")))
-int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
-{
-	struct kp_jprobe *j = (struct kp_jprobe *)kp_this_cpu()->jprobe;
-	u64 room = KP_THREAD_SIZE - (regs->sp & (KP_THREAD_SIZE - 1));
-	u64 *to = (u64 *)&j->regs, *from = (u64 *)regs, i;
-
-	_Pragma("GCC unroll 21")
-	for (i = 0; i < PT_SIZE / 8; i++)
-		to[i] = from[i];
-	j->size = room < KP_MAX_STACK_SIZE ? room : KP_MAX_STACK_SIZE;
-	to = j->stack;
-	from = (u64 *)regs->sp;
-	if (j->size == KP_MAX_STACK_SIZE) {
-		_Pragma("GCC unroll 8")
-		for (i = 0; i < KP_MAX_STACK_SIZE / 8; i++)
-			to[i] = from[i];
-	} else {
-		for (i = 0; i < j->size / 8; i++)
-			to[i] = from[i];
-	}
-	regs->flags &= ~FLAGS_IF;
-	regs->ip = h->data;
-	return 1;
-}
 
 struct kp_resume { u64 cont; struct kp_jprobe *jprobe; };
 

@@ -57,7 +57,11 @@
 #define KPC_CPUS 40
 #define KPC_CMDLINES 48
 #define KPC_CMDLINE_MASK 56
+#define SITE_CONT 8
+#define SITE_FLAGS 16
+#define SITE_FIRST 24
 #define SITE_HITS 32
+#define HANDLER_DATA 40
 #define EVENT_TYPE 8
 #define EVENT_NHIT 16
 #define RETHOOK_FREE 0
@@ -72,9 +76,17 @@
 #define CPU_CURRENT 0
 #define CPU_STATUS 8
 #define CPU_RING 72
+#define CPU_INSTANCE 88
+#define CPU_KIND 96
+#define CPU_JPROBE 104
+#define JPROBE_SIZE 168
+#define JPROBE_STACK 176
 #define RING_LAST_TS 40
 #define RING_PLACE 128
+#define KP_HIT_ACTIVE 1
 #define KP_HIT_SS 2
+#define KP_MAX_STACK_SIZE 64
+#define KP_THREAD_SIZE 0x4000
 #define KP_PAGE_SIZE 4096
 #define KP_PAGE_DATA 4080
 
@@ -109,6 +121,7 @@ struct kp_config {
 
 /* One address in kprobe_table, 64 bytes. */
 #define SITE_SINGLESTEP 1UL /* the slot ends in a trap: current_kprobe stays set until then */
+#define SITE_POST 2UL       /* there are post_handlers */
 struct kp_site {
 	u64 addr;
 	u64 cont;  /* where to go on when the handlers are done: slot, displaced code, nop + 5 */
@@ -237,8 +250,6 @@ struct kp_rethook_node {
  * Per CPU: what a jprobe's entry function must leave as it was. The kernel's stacks are
  * aligned to their size, so that no more is saved than there is.
  */
-#define KP_MAX_STACK_SIZE 64
-#define KP_THREAD_SIZE 0x4000UL
 struct kp_jprobe {
 	struct pt_regs regs;
 	u64 size;    /* of what is in stack; 0: no entry function is running */
@@ -250,8 +261,7 @@ struct kp_jprobe {
 #define KRETPROBE_NMISSED 124
 
 /* Per CPU, 256 bytes. */
-#define KP_IDLE 0UL
-#define KP_HIT_ACTIVE 1UL /* Linux's names and values */
+#define KP_IDLE 0UL /* Linux's names and values; KP_HIT_ACTIVE, KP_HIT_SS: above */
 #define KP_REENTER 4UL
 #define KP_HIT_SSDONE 8UL
 struct kp_cpu {

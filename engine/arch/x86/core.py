@@ -39,6 +39,7 @@ from engine.runtime import (
     HC_PY_HANDLER,
     HC_PY_POST,
     HC_PY_RETURN,
+    SITE_POST,
     SITE_SINGLESTEP,
     KpHandler,
     KpSite,
@@ -278,6 +279,10 @@ class X86:
         hit = ainsn.hit
         if hit is not None:
             self._sync_hit(p, hit, probes, records)
+        has_post = any(kp.post_handler is not None for kp in probes)
+        site.flags = (SITE_POST if has_post else 0) | (
+            SITE_SINGLESTEP if hit is not None and hit.step else 0
+        )
         if self.stubs.set_entry(ainsn, records):
             self.opt.entry_changed(p)
 
@@ -309,7 +314,6 @@ class X86:
         hit.stub = ainsn.stub or 0 if guest else 0
         hit.cont = self.opt.continuation(p) or hit.slot
         site.cont = hit.cont
-        site.flags = SITE_SINGLESTEP if hit.step else 0
         self.path.hits[hit.addr + 1] = hit
 
     def _sync_handler(self, kp: Kprobe) -> KpHandler:
