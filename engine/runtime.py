@@ -24,7 +24,7 @@ HC_ORPHAN = 0x24
 HC_TRIGGER = 0x31
 HC_STACK = 0x32
 
-SITE_SINGLESTEP = 1
+SITE_SINGLESTEP, SITE_POST = 1, 2
 HANDLER_DISABLED = 1
 EVENT_RECORD = 1
 EVENT_RETURN = 2
@@ -108,12 +108,10 @@ class KpHandler(Record):
     kp = _word(6)
     id = _word(7)
     post_fn = _word(8)
-    user_pre = _word(9)
-    user_post = _word(10)
+    arg = _word(9, "what fn is called with: a module's struct kprobe, or this")
+    user = _word(10, "the same for the other handlers")
     break_fn = _word(11)
-    user_break = _word(12)
     fault_fn = _word(13)
-    user_fault = _word(14)
 
 
 def _condition(n: int, doc: str = "") -> Any:
@@ -216,8 +214,6 @@ class KpRethook(Record):
     id = _word(7)
     event = _word(8, "kp_event that a return is for and no one else; else kp_no_event")
     site = _word(9)
-    user_entry = _word(10)
-    user_ret = _word(11)
     long_way = _word(12, "an entry is not simple")
     maxactive = _word(13)
 

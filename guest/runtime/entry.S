@@ -19,6 +19,10 @@ kp_fixups:	/* this file is the first to be linked */
 	/* Below ss and sp. The flags are saved before anything changes them. */
 	.macro SAVE
 	pushfq
+	SAVE_REST
+	.endm
+
+	.macro SAVE_REST
 	pushq	$KP_CS
 	leaq	PT_ORIG_AX-PT_CS(%rsp), %rsp
 	pushq	%rdi
@@ -99,41 +103,6 @@ kp_\name\()_entry:
 	.size	kp_\name\()_entry, . - kp_\name\()_entry
 	.endr
 
-	/*
-	 * The trap of jprobe_return(). What the registers are now is of no interest; room
-	 * is left for what kp_longjmp() puts below the stack pointer that is restored.
-	 */
-	.globl	kp_jprobe_trap
-	.type	kp_jprobe_trap, @function
-kp_jprobe_trap:
-	subq	$64, %rsp
-	call	kp_longjmp
-	testq	%rax, %rax
-	jz	1f
-	movq	PT_SP(%rdx), %rsp
-	leaq	-16(%rsp), %rsp
-	movq	0(%rdx), %r15
-	movq	8(%rdx), %r14
-	movq	16(%rdx), %r13
-	movq	24(%rdx), %r12
-	movq	32(%rdx), %rbp
-	movq	40(%rdx), %rbx
-	movq	48(%rdx), %r11
-	movq	56(%rdx), %r10
-	movq	64(%rdx), %r9
-	movq	72(%rdx), %r8
-	movq	80(%rdx), %rax
-	movq	88(%rdx), %rcx
-	movq	104(%rdx), %rsi
-	movq	112(%rdx), %rdi
-	movq	96(%rdx), %rdx
-	popfq
-	ret
-1:	addq	$64, %rsp
-	int3	/* nobody's: an oops */
-	ret
-	.size	kp_jprobe_trap, . - kp_jprobe_trap
-
 	/* After the trap at the end of a slot, with current_kprobe and mail[2] set. */
 	.globl	kp_post_entry
 	.type	kp_post_entry, @function
@@ -172,16 +141,14 @@ kp_leave:
 
 	/*
 	 * Where a probed function returns to, the long way. The word that held its return
-	 * address takes the trampoline's own address, so that a stack trace made by a handler
-	 * finds it behind struct pt_regs, and then the address to go on at.
+	 * address has the trampoline's own address, so that a stack trace made by a handler
+	 * finds it behind struct pt_regs, and then takes the address to go on at. The words of
+	 * struct pt_regs from flags on are on the stack, but for sp.
 	 */
 	.globl	kp_ret_long
 	.type	kp_ret_long, @function
 kp_ret_long:
-	pushq	$kp_ret_trampoline
-	pushq	$KP_SS
-	pushq	$0
-	SAVE
+	SAVE_REST
 	leaq	PT_SIZE+8(%rsp), %rax
 	movq	%rax, PT_SP(%rsp)
 	movq	%rsp, %rdi

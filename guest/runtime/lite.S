@@ -354,6 +354,8 @@ kp_ret_trampoline:
 	jz	9f
 	movq	NODE_RETHOOK(%rdi), %r8
 	movq	RETHOOK_EVENT(%r8), %r8
+	cmpq	$kp_no_event, %r8
+	je	9f
 	leaq	SAVED+16(%rsp), %rax
 	xorq	NODE_FRAME(%rdi), %rax
 	xorl	%ecx, %ecx
@@ -383,10 +385,16 @@ kp_ret_trampoline:
 	popq	%rdi
 	RESTORE	ret
 8:	decq	EVENT_NHIT(%r8)
+	/* on with the flags in their place in struct pt_regs, and those registers restored */
 9:	popq	%r8
 	popq	%rdi
-	RESTORE_ALL_FLAGS
-	leaq	8(%rsp), %rsp
+	popq	%rsi
+	popq	%rdx
+	popq	%rcx
+	pushq	(%rsp)
+	movq	16(%rsp), %rax
+	movq	$KP_SS, 16(%rsp)
+	movq	$kp_ret_trampoline, 24(%rsp)
 	jmp	kp_ret_long
 	.size	kp_ret_trampoline, . - kp_ret_trampoline
 

@@ -128,7 +128,7 @@ void *kp_record_begin(struct kp_event *e, struct pt_regs *regs)
 }
 
 /* pre_handler of a kprobe event. Kernel: kprobe_dispatcher() */
-long kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
+int kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)h->data;
 	u64 *field;
@@ -145,7 +145,7 @@ long kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
 }
 
 /* ret_fn of a return probe's event. Kernel: kretprobe_dispatcher() */
-long kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs)
+int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)((struct kp_rethook *)node->rethook)->data;
 	u64 *field;

@@ -2,12 +2,11 @@
 /* What runs at a hit: the handlers of a site, and those of a function's return. */
 #include "record.h"
 
-typedef long handler_fn(struct kp_handler *, struct pt_regs *);
-typedef void post_fn(struct kp_handler *, struct pt_regs *);
-typedef long node_fn(struct kp_rethook_node *, struct pt_regs *);
-typedef long fault_fn(struct kp_handler *, struct pt_regs *, u64 trapnr);
-
-long kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs);
+/* as in modules; the first argument is struct kprobe * or struct kp_handler * */
+typedef int handler_fn(u64, struct pt_regs *);
+typedef void post_fn(u64, struct pt_regs *, u64 flags);
+typedef int node_fn(struct kp_rethook_node *, struct pt_regs *);
+typedef int fault_fn(u64, struct pt_regs *, int trapnr);
 
 struct kp_config kp_config;
 
@@ -25,7 +24,11 @@ SAME(KPC_CLOCK, kp_config, clock);
 SAME(KPC_CPUS, kp_config, cpus);
 SAME(KPC_CMDLINES, kp_config, cmdlines);
 SAME(KPC_CMDLINE_MASK, kp_config, cmdline_mask);
+SAME(SITE_CONT, kp_site, cont);
+SAME(SITE_FLAGS, kp_site, flags);
+SAME(SITE_FIRST, kp_site, first);
 SAME(SITE_HITS, kp_site, hits);
+SAME(HANDLER_DATA, kp_handler, data);
 SAME(EVENT_TYPE, kp_event, type);
 SAME(EVENT_NHIT, kp_event, nhit);
 SAME(RETHOOK_FREE, kp_rethook, free);
@@ -39,6 +42,11 @@ SAME(NODE_FUNC, kp_rethook_node, func);
 SAME(CPU_CURRENT, kp_cpu, current_kprobe);
 SAME(CPU_STATUS, kp_cpu, status);
 SAME(CPU_RING, kp_cpu, ring);
+SAME(CPU_INSTANCE, kp_cpu, instance);
+SAME(CPU_KIND, kp_cpu, kind);
+SAME(CPU_JPROBE, kp_cpu, jprobe);
+SAME(JPROBE_SIZE, kp_jprobe, size);
+SAME(JPROBE_STACK, kp_jprobe, stack);
 SAME(RING_LAST_TS, kp_ring, last_ts);
 SAME(RING_PLACE, kp_ring, place);
 
@@ -80,19 +88,20 @@ static void run_post_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_
 		if (!h->post_fn || h->flags & HANDLER_DISABLED)
 			continue;
 		c->instance = (u64)h;
-		((post_fn *)h->post_fn)(h, regs);
+		((post_fn *)h->post_fn)(h->user, regs, 0);
 	}
 }
 
 /* All pre_handlers have run: on to the probed instruction. */
-static u64 finish(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
+static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
 {
 	/* read now: a handler may have been the one to change it */
 	u64 cont = site->cont;
 
 	if (kind == KP_FTRACE) {
 		regs->ip = cont;
-		run_post_handlers(c, site, regs);
+		if (site->flags & SITE_POST)
+			run_post_handlers(c, site, regs);
 	} else if (kind == KP_OPT) {
 		regs->sp = (u64)(regs + 1);
 	} else if (site->flags & SITE_SINGLESTEP) {
@@ -105,7 +114,45 @@ static u64 finish(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, 
 	return cont;
 }
 
+/*
+ * A jprobe is hit: run its entry function as if it had been called. Word by word, for an
+ * emulator takes a while for "rep movs".
+ */
+static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struct kp_handler *h, struct pt_regs *regs)
+{
+	struct kp_jprobe *j = (struct kp_jprobe *)c->jprobe;
+	u64 room = KP_THREAD_SIZE - (regs->sp & (KP_THREAD_SIZE - 1));
+	u64 *to = (u64 *)&j->regs, *from = (u64 *)regs, i;
+
+	/* orig_ax, cs and ss are always the same */
+	_Pragma("GCC unroll 15")
+	for (i = 0; i < PT_ORIG_AX / 8; i++)
+		to[i] = from[i];
+	j->regs.flags = regs->flags;
+	j->regs.sp = regs->sp;
+	j->size = room < KP_MAX_STACK_SIZE ? room : KP_MAX_STACK_SIZE;
+	to = j->stack;
+	from = (u64 *)regs->sp;
+	if (j->size == KP_MAX_STACK_SIZE) {
+		_Pragma("GCC unroll 8")
+		for (i = 0; i < KP_MAX_STACK_SIZE / 8; i++)
+			to[i] = from[i];
+	} else {
+		for (i = 0; i < j->size / 8; i++)
+			to[i] = from[i];
+	}
+	regs->flags &= ~FLAGS_IF;
+	regs->ip = h->data;
+}
+
+/* What fn of a jprobe's handler is; kp_enter() and jprobe.S do it themselves. */
+int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
+{
+	return 0;
+}
+
 /* Run the handlers of a site, newest first; where to go on. */
+__attribute__((__optimize__("no-tree-loop-distribute-patterns")))
 u64 kp_enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
 {
 	struct kp_cpu *c = kp_this_cpu();
@@ -124,13 +171,14 @@ u64 kp_enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
 		if (!h->fn || h->flags & HANDLER_DISABLED)
 			continue;
 		c->instance = (u64)h;
-		if (!((handler_fn *)h->fn)(h, regs) || kind == KP_OPT)
-			continue;
 		if (h->fn == (u64)kp_setjmp_pre) {
 			/* the probe is being handled until jprobe_return() */
+			setjmp(c, h, regs);
 			kp_preempt_add(1 - context);
 			return regs->ip;
 		}
+		if (!((handler_fn *)h->fn)(h->arg, regs) || kind == KP_OPT)
+			continue;
 		reset_current(c);
 		kp_preempt_add(-context);
 		return regs->ip;
@@ -162,7 +210,7 @@ u64 kp_break(struct pt_regs *regs)
 
 	regs->ip = ip;
 	kp_preempt_add(NMI_CONTEXT);
-	if (((handler_fn *)h->break_fn)(h, regs)) {
+	if (((handler_fn *)h->break_fn)(h->user, regs)) {
 		/* the handlers that were running do not come back */
 		kp_preempt_add(c->kind == KP_INT3 ? -NMI_CONTEXT : -1);
 		return finish(c, (struct kp_site *)c->current_kprobe, regs, c->kind, NMI_CONTEXT);
@@ -189,7 +237,7 @@ u64 kp_fault(struct pt_regs *regs)
 	for (; h; h = one ? 0 : (struct kp_handler *)h->next) {
 		if (!h->fault_fn || (h->flags & HANDLER_DISABLED && !one))
 			continue;
-		if (((fault_fn *)h->fault_fn)(h, regs, trapnr)) {
+		if (((fault_fn *)h->fault_fn)(h->user, regs, trapnr)) {
 			c->in_fault = 0;
 			return regs->ip;
 		}
@@ -200,36 +248,6 @@ u64 kp_fault(struct pt_regs *regs)
 }
 
 /* ---- jprobes */
-
-/*
- * pre_handler of a jprobe: run its entry function as if it had been called. Word by word,
- * for an emulator takes a while for "rep movs".
- */
-__attribute__((__optimize__("no-tree-loop-distribute-patterns")))
-long kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
-{
-	struct kp_jprobe *j = (struct kp_jprobe *)kp_this_cpu()->jprobe;
-	u64 room = KP_THREAD_SIZE - (regs->sp & (KP_THREAD_SIZE - 1));
-	u64 *to = (u64 *)&j->regs, *from = (u64 *)regs, i;
-
-	_Pragma("GCC unroll 21")
-	for (i = 0; i < PT_SIZE / 8; i++)
-		to[i] = from[i];
-	j->size = room < KP_MAX_STACK_SIZE ? room : KP_MAX_STACK_SIZE;
-	to = j->stack;
-	from = (u64 *)regs->sp;
-	if (j->size == KP_MAX_STACK_SIZE) {
-		_Pragma("GCC unroll 8")
-		for (i = 0; i < KP_MAX_STACK_SIZE / 8; i++)
-			to[i] = from[i];
-	} else {
-		for (i = 0; i < j->size / 8; i++)
-			to[i] = from[i];
-	}
-	regs->flags &= ~FLAGS_IF;
-	regs->ip = h->data;
-	return 1;
-}
 
 struct kp_resume { u64 cont; struct kp_jprobe *jprobe; };
 
@@ -257,14 +275,14 @@ struct kp_resume kp_longjmp(void)
 }
 
 /* break_handler of a jprobe: jprobe_return() does not come here, and no other is ours. */
-long kp_longjmp_break(struct kp_handler *h, struct pt_regs *regs)
+int kp_longjmp_break(struct kp_handler *h, struct pt_regs *regs)
 {
 	return 0;
 }
 
-/* ---- handlers that are not guest code, or a module's */
+/* ---- handlers that are not guest code */
 
-long kp_py_handler(struct kp_handler *h, struct pt_regs *regs)
+int kp_py_handler(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
 
@@ -283,7 +301,7 @@ void kp_py_post(struct kp_handler *h, struct pt_regs *regs)
 	kp_hypercall(HC_PY_POST);
 }
 
-long kp_py_entry(struct kp_rethook_node *node, struct pt_regs *regs)
+int kp_py_entry(struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
 
@@ -294,7 +312,7 @@ long kp_py_entry(struct kp_rethook_node *node, struct pt_regs *regs)
 	return c->mail_ret;
 }
 
-long kp_py_return(struct kp_rethook_node *node, struct pt_regs *regs)
+int kp_py_return(struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
 
@@ -303,40 +321,6 @@ long kp_py_return(struct kp_rethook_node *node, struct pt_regs *regs)
 	c->mail[2] = node->rethook;
 	kp_hypercall(HC_PY_RETURN);
 	return 0;
-}
-
-long kp_module_pre(struct kp_handler *h, struct pt_regs *regs)
-{
-	return ((int (*)(u64, struct pt_regs *))h->user_pre)(h->kp, regs);
-}
-
-void kp_module_post(struct kp_handler *h, struct pt_regs *regs)
-{
-	((void (*)(u64, struct pt_regs *, u64))h->user_post)(h->kp, regs, 0);
-}
-
-long kp_module_break(struct kp_handler *h, struct pt_regs *regs)
-{
-	return ((int (*)(u64, struct pt_regs *))h->user_break)(h->kp, regs);
-}
-
-long kp_module_fault(struct kp_handler *h, struct pt_regs *regs, u64 trapnr)
-{
-	return ((int (*)(u64, struct pt_regs *, int))h->user_fault)(h->kp, regs, trapnr);
-}
-
-long kp_module_entry(struct kp_rethook_node *node, struct pt_regs *regs)
-{
-	struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
-
-	return ((int (*)(struct kp_rethook_node *, struct pt_regs *))rh->user_entry)(node, regs);
-}
-
-long kp_module_return(struct kp_rethook_node *node, struct pt_regs *regs)
-{
-	struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
-
-	return ((int (*)(struct kp_rethook_node *, struct pt_regs *))rh->user_ret)(node, regs);
 }
 
 /* ---- return probes */
@@ -350,7 +334,7 @@ static void recycle(struct kp_rethook_node *node)
 }
 
 /* pre_handler at the entry of a function with a return probe. */
-long kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
+int kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_rethook *rh = (struct kp_rethook *)h->data;
 	struct kp_rethook_node *node = (struct kp_rethook_node *)rh->free;

@@ -60,7 +60,11 @@
 #define KPC_CPUS 40
 #define KPC_CMDLINES 48
 #define KPC_CMDLINE_MASK 56
+#define SITE_CONT 8
+#define SITE_FLAGS 16
+#define SITE_FIRST 24
 #define SITE_HITS 32
+#define HANDLER_DATA 40
 #define EVENT_TYPE 8
 #define EVENT_NHIT 16
 #define RETHOOK_FREE 0
@@ -74,9 +78,17 @@
 #define CPU_CURRENT 0
 #define CPU_STATUS 8
 #define CPU_RING 72
+#define CPU_INSTANCE 88
+#define CPU_KIND 96
+#define CPU_JPROBE 104
+#define JPROBE_SIZE 168
+#define JPROBE_STACK 176
 #define RING_LAST_TS 40
 #define RING_PLACE 128
+#define KP_HIT_ACTIVE 1
 #define KP_HIT_SS 2
+#define KP_MAX_STACK_SIZE 64
+#define KP_THREAD_SIZE 0x4000
 #define KP_PAGE_SIZE 4096
 #define KP_PAGE_DATA 4080
 
@@ -111,6 +123,7 @@ struct kp_config {
 
 /* One address in kprobe_table, 64 bytes. */
 #define SITE_SINGLESTEP 1UL /* the slot ends in a trap: current_kprobe stays set until then */
+#define SITE_POST 2UL       /* there are post_handlers */
 struct kp_site {
 	u64 addr;
 	u64 cont;  /* where to go on when the handlers are done: slot, displaced code, nop + 5 */
@@ -126,20 +139,20 @@ struct kp_site {
 #define HANDLER_DISABLED 1UL
 struct kp_handler {
 	u64 next;      /* next at this address, 0 ends */
-	u64 fn;        /* long fn(struct kp_handler *, struct pt_regs *); 0: no pre_handler */
+	u64 fn;        /* int fn(arg, struct pt_regs *); 0: no pre_handler */
 	u64 flags;
 	u64 nmissed;
 	u64 pad0;
 	u64 data;      /* struct kp_event *, struct kp_rethook * ... */
 	u64 kp;        /* a module's struct kprobe, 0 if none */
 	u64 id;        /* the engine's index */
-	u64 post_fn;   /* void fn(struct kp_handler *, struct pt_regs *); 0: none */
-	u64 user_pre;  /* kp_module_pre calls it as fn(struct kprobe *, regs) */
-	u64 user_post; /* and kp_module_post this as fn(struct kprobe *, regs, flags) */
-	u64 break_fn;  /* long fn(struct kp_handler *, struct pt_regs *); 0: none */
-	u64 user_break;
-	u64 fault_fn;  /* long fn(struct kp_handler *, struct pt_regs *, u64 trapnr); 0: none */
-	u64 user_fault;
+	u64 post_fn;   /* void fn(user, struct pt_regs *, u64 flags); 0: none */
+	u64 arg;       /* the module's struct kprobe if fn is the module's, else this one */
+	u64 user;      /* a module's struct kprobe, else this one */
+	u64 break_fn;  /* int fn(user, struct pt_regs *); 0: none */
+	u64 pad1;
+	u64 fault_fn;  /* int fn(user, struct pt_regs *, int trapnr); 0: none */
+	u64 pad2;
 	u64 pad;
 };
 
@@ -219,8 +232,7 @@ struct kp_rethook {
 	u64 id;
 	u64 event;    /* the kp_event that a return is for and no one else; else kp_no_event */
 	u64 site;     /* struct kp_site * of the last hit: current_kprobe of the handler */
-	u64 user_entry; /* kp_module_entry and kp_module_return call these as fn(node, regs) */
-	u64 user_ret;
+	u64 pad0[2];
 	u64 long_way; /* an entry is not simple: there are flags or an entry_fn */
 	u64 maxactive; /* nodes in all */
 	u64 pad[2];
@@ -240,8 +252,6 @@ struct kp_rethook_node {
  * Per CPU: what a jprobe's entry function must leave as it was. The kernel's stacks are
  * aligned to their size, so that no more is saved than there is.
  */
-#define KP_MAX_STACK_SIZE 64
-#define KP_THREAD_SIZE 0x4000UL
 struct kp_jprobe {
 	struct pt_regs regs;
 	u64 size;    /* of what is in stack; 0: no entry function is running */
@@ -253,8 +263,7 @@ struct kp_jprobe {
 #define KRETPROBE_NMISSED 124
 
 /* Per CPU, 256 bytes. */
-#define KP_IDLE 0UL
-#define KP_HIT_ACTIVE 1UL /* Linux's names and values */
+#define KP_IDLE 0UL /* Linux's names and values; KP_HIT_ACTIVE, KP_HIT_SS: above */
 #define KP_REENTER 4UL
 #define KP_HIT_SSDONE 8UL
 struct kp_cpu {
@@ -328,8 +337,8 @@ void *kp_record_begin(struct kp_event *e, struct pt_regs *regs);
 
 extern struct kp_config kp_config;
 extern char kp_ret_trampoline[];
-long kp_event_handler(struct kp_handler *h, struct pt_regs *regs);
-long kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs);
+int kp_event_handler(struct kp_handler *h, struct pt_regs *regs);
+int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs);
 
 /*
  * What kp_config says is written into the instructions that need it: there are so many

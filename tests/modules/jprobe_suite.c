@@ -64,7 +64,7 @@ static int suite_init(struct kunit *test)
 	return 0;
 }
 
-static void test_arguments(struct kunit *test)
+static void check_arguments(struct kunit *test)
 {
 	int i;
 
@@ -81,6 +81,85 @@ static void test_arguments(struct kunit *test)
 	unregister_jprobe(&jp);
 	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
 	KUNIT_EXPECT_EQ(test, hits, 2);
+}
+
+/* At the entry nop, behind it, and with another probe there, which is a longer way. */
+static void test_arguments(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		suite_init(test);
+		jp.kp.offset = kp.offset = i & 1 ? 5 : 0;
+		if (i & 2)
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		check_arguments(test);
+		KUNIT_EXPECT_EQ(test, pre_hits, i & 2 ? 3 : 0);
+		unregister_kprobe(&kp);
+	}
+}
+
+/* All that a call must leave alone, and what stands on the stack above its frame. */
+static long call_checked(long *top)
+{
+	long ok;
+
+	__asm__ __volatile__(
+		"movq %%rsp, %%r13\n\tmovq %1, %%rsp\n\t"
+		"movq $11, %%rbx\n\tmovq $12, %%r12\n\tmovq $14, %%r14\n\tmovq $15, %%r15\n\t"
+		"movq %%rbp, 8(%%rsp)\n\tmovq $10, %%rbp\n\t"
+		"movl $1, %%edi\n\tmovl $2, %%esi\n\tmovl $3, %%edx\n\tmovl $4, %%ecx\n\t"
+		"movl $5, %%r8d\n\tmovl $6, %%r9d\n\tcall six\n\t"
+		"subq $91, %%rax\n\tsubq $11, %%rbx\n\torq %%rbx, %%rax\n\t"
+		"subq $12, %%r12\n\torq %%r12, %%rax\n\tsubq $14, %%r14\n\torq %%r14, %%rax\n\t"
+		"subq $15, %%r15\n\torq %%r15, %%rax\n\tsubq $10, %%rbp\n\torq %%rbp, %%rax\n\t"
+		"movq 8(%%rsp), %%rbp\n\tmovq %%r13, %%rsp"
+		: "=&a"(ok) : "c"(top)
+		: "rbx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+		  "memory", "cc");
+	return ok;
+}
+
+#define STACK 16384
+static char area[2 * STACK];
+static long *top, *canary;
+static long change_canary(long a, long b, long c, long d, long e, long f)
+{
+	hits++;
+	top[0] = top[2] = 77;
+	*canary = 78;
+	jprobe_return();
+	return 0;
+}
+
+/*
+ * Of the stack is put back what is saved, 64 bytes from the return address on, but not
+ * more than there is: what lies behind is another's.
+ */
+static void test_end_of_the_stack(struct kunit *test)
+{
+	int i, bytes;
+
+	for (i = 0; i < 4; i++) {
+		suite_init(test);
+		jp.entry = change_canary;
+		jp.kp.offset = i & 1 ? 5 : 0;
+		bytes = i & 2 ? 4096 : 32; /* above the frame of the call */
+		canary = (long *)(((unsigned long)area + 2 * STACK - 1) & -STACK);
+		top = canary - bytes / 8;
+		canary = i & 2 ? top + 7 : canary; /* the first that is not saved */
+		memset(top, 0, 32);
+		*canary = 1;
+		KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+		preempt_disable();
+		KUNIT_EXPECT_EQ(test, call_checked(top), 0);
+		preempt_enable();
+		unregister_jprobe(&jp);
+		KUNIT_EXPECT_EQ(test, hits, 1);
+		KUNIT_EXPECT_EQ(test, top[0], 0);
+		KUNIT_EXPECT_EQ(test, top[2], 0);
+		KUNIT_EXPECT_EQ(test, *canary, 78);
+	}
 }
 
 static void test_stack_is_put_back(struct kunit *test)
@@ -287,7 +366,8 @@ static void test_notifier_chain(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(test_arguments), KUNIT_CASE(test_stack_is_put_back), KUNIT_CASE(test_breakpoint),
+	KUNIT_CASE(test_arguments), KUNIT_CASE(test_stack_is_put_back),
+	KUNIT_CASE(test_end_of_the_stack), KUNIT_CASE(test_breakpoint),
 	KUNIT_CASE(test_entry), KUNIT_CASE(test_colocated), KUNIT_CASE(test_batch_and_switch),
 	KUNIT_CASE(test_missed_inside), KUNIT_CASE(test_break_handler),
 	KUNIT_CASE(test_notifier_chain), {}

@@ -39,6 +39,7 @@ from engine.runtime import (
     HC_PY_HANDLER,
     HC_PY_POST,
     HC_PY_RETURN,
+    SITE_POST,
     SITE_SINGLESTEP,
     KpHandler,
     KpSite,
@@ -279,6 +280,10 @@ class X86:
         hit = ainsn.hit
         if hit is not None:
             self._sync_hit(p, hit, probes, records)
+        has_post = any(kp.post_handler is not None for kp in probes)
+        site.flags = (SITE_POST if has_post else 0) | (
+            SITE_SINGLESTEP if hit is not None and hit.step else 0
+        )
         if self.stubs.set_entry(ainsn, records):
             if ainsn.entry == "_kret":
                 place = site.addr, site.probe_addr
@@ -313,7 +318,6 @@ class X86:
         hit.stub = ainsn.stub or 0 if guest else 0
         hit.cont = self.opt.continuation(p) or hit.slot
         site.cont = hit.cont
-        site.flags = SITE_SINGLESTEP if hit.step else 0
         self.path.hits[hit.addr + 1] = hit
 
     def _sync_handler(self, kp: Kprobe) -> KpHandler:
@@ -324,42 +328,27 @@ class X86:
             kp.handler = record.addr
             self.handlers[record.addr] = record
             self.path.handlers[record.addr] = kp
-        record.fn = self._function(record, kp.pre_handler, kp.guest_kp, "pre")
+        record.fn = self._function(kp.pre_handler, "pre")
         if kp.post_handler is not None or record.post_fn:
-            post = self._function(record, kp.post_handler, kp.guest_kp, "post")
-            record.post_fn = post
-        if kp.break_handler is not None or kp.fault_handler is not None:
-            self._sync_trap_handlers(record, kp)
+            record.post_fn = self._function(kp.post_handler, "post")
+        # Python ones are called by the trap itself
+        brk, fault = kp.break_handler, kp.fault_handler
+        if brk is not None and not callable(brk):
+            record.break_fn = brk
+        if fault is not None and not callable(fault):
+            record.fault_fn = fault
         record.flags = HANDLER_DISABLED if int(kp.flags) & _OFF else 0
         record.data = kp.data
         record.kp = kp.guest_at
+        record.arg = kp.guest_kp or record.addr
+        record.user = kp.guest_at or record.addr
         return record
 
-    def _function(self, record: KpHandler, user: Any, guest_kp: int, kind: str) -> int:
+    def _function(self, user: Any, kind: str) -> int:
         """The guest function that stands for a handler of the user's."""
         if user is None:
             return 0
-        if callable(user):
-            return self._python[kind]
-        if not guest_kp:
-            return int(user)
-        if kind == "pre":
-            record.user_pre = user
-        else:
-            record.user_post = user
-        return self.runtime.symbols[f"kp_module_{kind}"]
-
-    def _sync_trap_handlers(self, record: KpHandler, kp: Kprobe) -> None:
-        """Those that are guest code; Python ones are called by the trap itself."""
-        symbols = self.runtime.symbols
-        brk, fault = kp.break_handler, kp.fault_handler
-        if brk is not None and not callable(brk):
-            module = kp.guest_at and brk != self.longjmp_break_handler
-            record.break_fn = symbols["kp_module_break"] if module else brk
-            record.user_break = brk
-        if fault is not None and not callable(fault):
-            record.fault_fn = symbols["kp_module_fault"] if kp.guest_at else fault
-            record.user_fault = fault
+        return self._python[kind] if callable(user) else int(user)
 
     def release_handler(self, p: Kprobe) -> None:
         if p.handler is None:

@@ -38,19 +38,12 @@ class Rethooks:
     def sync(self, rh: Rethook) -> None:
         record = self._record(rh)
         symbols = self.runtime.symbols
-        for user, fn, mine, python, module in (
-            (rh.entry_handler, "entry_fn", "user_entry", "kp_py_entry", "entry"),
-            (rh.handler, "ret_fn", "user_ret", "kp_py_return", "return"),
+        for user, fn, python in (
+            (rh.entry_handler, "entry_fn", "kp_py_entry"),
+            (rh.handler, "ret_fn", "kp_py_return"),
         ):
-            if user is None:
-                setattr(record, fn, 0)
-            elif callable(user):
-                setattr(record, fn, symbols[python])
-            elif rh.guest_kp:
-                setattr(record, fn, symbols[f"kp_module_{module}"])
-                setattr(record, mine, user)
-            else:
-                setattr(record, fn, user)
+            value = symbols[python] if callable(user) else user or 0
+            setattr(record, fn, value)
         record.data = rh.guest_data
         record.kp = rh.guest_kp
         record.long_way = record.flags | record.entry_fn

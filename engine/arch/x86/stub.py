@@ -2,7 +2,8 @@
 """The code by which a site with guest handlers enters the runtime.
 
 A stub is that of guest/runtime/entry.S, or where the site has a single handler that is
-an event's or a return probe's, a copy of a template of lite.S.
+an event's or a return probe's, a copy of a template of lite.S; with a single jprobe it
+leads to jprobe.S.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 STUB_SIZE = 16  # of that of entry.S, at most
 PYTHON = "_python"  # entry of a site whose handlers are all Python
 NO_RESCHED_WORD = 0xFFFF_FFFF
+JPROBE = "_jprobe"
 
 
 class Stubs:
@@ -40,6 +42,7 @@ class Stubs:
         self._short_ways = {
             symbols["kp_event_handler"]: "_event",
             symbols["kp_kret_entry"]: "_kret",
+            symbols["kp_setjmp_pre"]: JPROBE,
         }
         if machine.runtime_config().gs_resched == NO_RESCHED_WORD:
             self._short_ways = {}
@@ -62,13 +65,16 @@ class Stubs:
     def code(self, ainsn: Ainsn, at: int, kind: str, cont: int) -> bytes:
         """What stands at ``at`` for a site that is entered in that way."""
         site = ainsn.site
-        if ainsn.entry:
+        if ainsn.entry and ainsn.entry != JPROBE:
             where = site.addr, ainsn.data, site.probe_addr, cont
             return self.lite.copy(kind + ainsn.entry, at, *where)
         code = push_imm32(site.addr)
         if kind != "ftrace":
             code = bytes((0x6A, KERNEL_DS)) + code  # push $KERNEL_DS
-        return code + jmp(at + len(code), self._symbols[f"kp_entry_{kind}"])
+        name = {"step": "int3"}.get(kind, kind)
+        if kind != "opt":
+            name += ainsn.entry
+        return code + jmp(at + len(code), self._symbols[f"kp_entry_{name}"])
 
     def set_entry(self, ainsn: Ainsn, records: Sequence[KpHandler]) -> bool:
         """Choose the code by a site's handlers; whether it is now another one."""

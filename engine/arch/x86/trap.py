@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.arch.x86.regs import CS, KERNEL_CS, KERNEL_DS, ORIG_AX, SS
 from engine.kprobe import Kprobe
-from engine.ktypes import KAddr
+from engine.ktypes import MASK64, KAddr
 from engine.machine import Machine
 from engine.runtime import (
     CPU_WORDS,
@@ -58,6 +59,8 @@ class GuestHandlers:
         for cpu in self.runtime.cpus:
             if not cpu.jprobe:
                 cpu.jprobe = self.runtime.heap.alloc(JPROBE_LENGTH)
+                for at, value in ((ORIG_AX, MASK64), (CS, KERNEL_CS), (SS, KERNEL_DS)):
+                    self.machine.write_u64(KAddr(cpu.jprobe + 8 * at), value)
         found = self.machine.lookup_name("jprobe_return_end")
         return found[0].addr if found else None
 
