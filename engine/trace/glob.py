@@ -48,7 +48,9 @@ def _parse(pattern: str) -> _Pattern:
                 tokens.append(token)
                 i = end
                 continue
-        elif char == "\\" and i < len(pattern):
+        elif char == "\\":
+            if i == len(pattern):
+                break  # it stands for the end of the name
             char = pattern[i]
             i += 1
         tokens.append(_Token(False, ((char, char),)))

@@ -30,7 +30,7 @@ from engine.trace.glob import glob
         ("[", "[", True),
         ("\\*", "*", True),
         ("\\*", "x", False),
-        ("a\\", "a\\", True),
+        ("a\\", "a", True),
         ("*a*b", "aabab", True),
         ("*a*b", "aaba", False),
     ],
