@@ -39,7 +39,7 @@ RETHOOK_DISABLED = 1
 # status of a CPU.  Kernel: KPROBE_HIT_ACTIVE ...
 IDLE, HIT_ACTIVE, HIT_SS, REENTER, HIT_SSDONE = 0, 1, 2, 4, 8
 
-NR_CMDLINES = 1024  # at first; a power of two
+NR_CMDLINES = 8192  # at first; a power of two
 CMDLINE = Struct("<Q16s")
 # struct kp_rethook_node: next, rethook, ret_addr, frame, task, func, rp; then its data
 NODE = Struct("<7Q")

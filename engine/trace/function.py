@@ -7,9 +7,8 @@ All functions are for control context.  What runs at a call is guest/runtime/tra
 from __future__ import annotations
 
 import errno
-import re
 import struct
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.errors import KernelError
@@ -17,6 +16,7 @@ from engine.ktypes import KAddr
 from engine.runtime import Runtime
 from engine.trace.events import Printer, SymbolText, TraceEvent
 from engine.trace.fields import Field
+from engine.trace.glob import glob
 from engine.trace.kstr import is_digit
 from engine.trace.pids import GuestSet, PidSet
 
@@ -168,37 +168,6 @@ def fits_module(wanted: str, module: str) -> bool:
     if wanted.startswith("!"):
         return not glob(wanted[1:])(module)
     return bool(module) and glob(wanted)(module)
-
-
-def glob(pattern: str) -> Callable[[str], bool]:
-    """Kernel: filter_parse_regex(), ftrace_match()"""
-    if not any(char in pattern for char in "*?[\\"):
-        return lambda name: name == pattern
-    text, i = "", 0
-    while i < len(pattern):
-        char = pattern[i]
-        end = pattern.find("]", i + 2)
-        if char == "*":
-            text += ".*"
-        elif char == "?":
-            text += "."
-        elif char == "[" and end > 0:
-            body = pattern[i + 1 : end]
-            negate = "^" if body.startswith("!") else ""
-            inner = re.escape(body.removeprefix("!")).replace(r"\-", "-")
-            text += f"[{negate}{inner}]"
-            i = end
-        elif char == "\\" and i + 1 < len(pattern):
-            i += 1
-            text += re.escape(pattern[i])
-        else:
-            text += re.escape(char)
-        i += 1
-    try:
-        compiled = re.compile(text, re.DOTALL)
-    except re.error:
-        return lambda name: name == pattern
-    return lambda name: compiled.fullmatch(name) is not None
 
 
 class FunctionTracer:

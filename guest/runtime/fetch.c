@@ -359,9 +359,10 @@ static int string_fits(const struct kp_pred *p, const u8 *str)
 static __attribute__((noinline)) int pointed_fits(const struct kp_pred *p, u64 addr)
 {
 	u8 copy[USTRING_BUF_SIZE];
+	int user = addr < TASK_SIZE;
 
-	return allowed(addr, p->from == FROM_USER) && kp_strncpy(copy, addr, sizeof(copy)) >= 0 &&
-	       string_fits(p, copy);
+	return user == (p->from == FROM_USER) && allowed(addr, user) &&
+	       kp_strncpy(copy, addr, sizeof(copy)) >= 0 && string_fits(p, copy);
 }
 
 static int predicate(const struct kp_pred *p, const u8 *record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from engine.errors import KernelError
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
 TRACER_NAME_MAX = 100
 FILTER_BUF_SIZE = 1024
 BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
+ENDS = [bytes([byte]) for byte in BLANKS + b"\0"]  # of a word
 ALL_ENABLED = "#### all functions enabled ####\n"
 NONE_DISABLED = "#### no functions disabled ####\n"
 CMDLINES_MAX = 32768
+CMDLINES_DEFAULT = 128
+CMDLINE_SIZE = 20  # a name and a pid
 
 
 class CurrentTracer(ArrayFile, ValueFile):
@@ -120,23 +124,41 @@ class FilterHandle(SeqHandle):
         super().__init__(file, flags, pid)
         self.chosen = set() if new else set(file.get())
         self.changed = new
+        self.begun = ""  # a word that the last write has not ended
 
     def write(self, data: bytes, offset: int) -> int:
-        """Take the first word; the bytes consumed.  Kernel: ftrace_regex_write()"""
-        from engine.trace.function import filter_word
+        """Take the first word; the bytes consumed.
+
+        A word that no blank follows goes on with the next write, or ends with the file.
+        Kernel: ftrace_regex_write()
+        """
         from engine.trace.kstr import trace_get_user
 
         self.tell(offset, self.append)
         if not data:
             return 0
-        word, used = trace_get_user(data, FILTER_BUF_SIZE)
-        if word:
-            filter_word(self.file.kernel.trace.traced_functions, self.chosen, word)
-            self.changed = True
+        if self.begun and data[:1] in ENDS:
+            word, used = "", 1
+        else:
+            word, used = trace_get_user(data, FILTER_BUF_SIZE - len(self.begun))
+        word, self.begun = self.begun + word, ""
+        if word and data[used - 1 : used] not in ENDS:
+            self.begun = word
+        elif word:
+            self._choose(word)
         return used
+
+    def _choose(self, word: str) -> None:
+        from engine.trace.function import filter_word
+
+        filter_word(self.file.kernel.trace.traced_functions, self.chosen, word)
+        self.changed = True
 
     def release(self) -> None:
         """Kernel: ftrace_regex_release()"""
+        if self.begun:
+            with suppress(KernelError):  # nobody is there to be told
+                self._choose(self.begun)
         if self.changed:
             self.file.set(self.chosen)
         super().release()
@@ -247,22 +269,36 @@ class SavedCmdlines(SeqFile):
         return "".join(f"{pid} {comm}\n" for pid, comm in names)
 
 
+def cmdline_places(wanted: int) -> int:
+    """How many names Linux has places for when it is asked for so many.
+
+    Its table of pids stands before them, and all takes a power of two of pages.
+    Kernel: allocate_cmdlines_buffer()
+    """
+    head, size = 20 + 4 * (CMDLINES_MAX + 1), 4096
+    while size < head + CMDLINE_SIZE * wanted:
+        size *= 2
+    return (size - head) // CMDLINE_SIZE
+
+
 class SavedCmdlinesSize(ValueFile):
-    """How many names have a place; a power of two.
+    """How many names have a place, at least as many as were asked for.
 
     Kernel: tracing_saved_cmdlines_size_fops
     """
 
     kernel: Kernel
+    places = cmdline_places(CMDLINES_DEFAULT)
 
     def show(self) -> str:
-        return f"{self.kernel.trace.runtime.nr_cmdlines}\n"
+        return f"{self.places}\n"
 
     def store(self, data: bytes) -> None:
         size = kstrtoul(data, 10)
         if not 0 < size <= CMDLINES_MAX:
             raise KernelError(errno.EINVAL, f"{size} names")
-        self.kernel.trace.runtime.resize_cmdlines(size)
+        self.places = cmdline_places(size)
+        self.kernel.trace.runtime.resize_cmdlines(self.places)
 
 
 class PrintkFormats(SeqFile):

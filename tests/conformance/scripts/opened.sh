@@ -25,4 +25,14 @@ echo 0 >events/kprobes/opens/enable
 sed -n 's/.*: \(opens\): (\([^)]*\))/\1:/p' trace
 echo >kprobe_events
 ls events/kprobes
+# the event of the system call has the pointer alone, but a filter can follow it
+for field in filename filename.ustring; do
+    echo >trace
+    echo "$field ~ \"*/o/t*\"" >events/syscalls/sys_enter_openat/filter
+    echo 1 >events/syscalls/sys_enter_openat/enable
+    cat /tmp/o/one /tmp/o/two
+    echo 0 >events/syscalls/sys_enter_openat/enable
+    sed -n 's/.*: \(sys_openat(dfd: [0-9a-f]*\).*/\1/p' trace
+done
+echo 0 >events/syscalls/sys_enter_openat/filter
 rm -r /tmp/o

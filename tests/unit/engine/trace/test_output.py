@@ -18,7 +18,8 @@ def body(trace, cpu=None):
 
 
 def name_task(trace, pid, comm):
-    struct.pack_into("<Q16s", trace.runtime._cmdlines, pid % 1024 * 24, pid, comm)
+    place = pid % trace.runtime.nr_cmdlines * 24
+    struct.pack_into("<Q16s", trace.runtime._cmdlines, place, pid, comm)
 
 
 def addr(trace, name):
