@@ -26,6 +26,9 @@ LINUX_TYPES = {
     "/sys/kernel/tracing": "tracefs",
     "/sys/kernel/debug/tracing": "tracefs",
 }
+# The host kernel's build-id, under which perf would keep our symbols in ~/.debug.  Ours
+# has none, and something empty covers it.
+NOTES = "/sys/kernel/notes"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -131,7 +134,7 @@ def as_linux_shows(table: str, source: str) -> str:
         if linux and (name == source or (name, fstype) == (linux, "tmpfs")):
             kept = ",".join(word for word in flags.split(",") if word in MOUNT_FLAGS)
             parts[target] = f"{linux} {target} {linux} {kept} 0 0\n"
-        elif name != source:
+        elif name != source and target != NOTES:
             others.append(line)
     targets = [line.split(" ")[1] for line in others]
     at = targets.index("/sys") + 1 if "/sys" in targets else 0

@@ -43,9 +43,6 @@ BINDS = (
     ("kmsg", "/dev/kmsg"),
     ("machine/mounts", "/proc/mounts"),
 )
-# The host kernel's build-id, under which perf would keep our symbols in ~/.debug.  Ours
-# has none.
-NOTES = "/sys/kernel/notes"
 # signals for the command; those of the terminal reach it without our help
 FORWARDED = (
     signal.SIGINT,
@@ -177,7 +174,7 @@ def prepare_mount_points(privileged: bool) -> None:
 def bind_tree() -> None:
     """Show the parts of the tree where the kernel has them."""
     binds = [(f"{TREE}/{name}", target) for name, target in BINDS]
-    for source, target in [*binds, (os.devnull, NOTES)]:
+    for source, target in [*binds, (os.devnull, mounts.NOTES)]:
         # this host may have no such file, and procfs lets nobody make one
         try:
             mounts.bind(source, target)

@@ -18,6 +18,7 @@ kpfs:7 /sys/kernel/debug/kpfs {FUSE}
 kpfs:7 /sys/kernel/tracing {FUSE}
 kpfs:7 /sys/kernel/debug/tracing {FUSE}
 kpfs:7 /proc/kallsyms {FUSE}
+devtmpfs /sys/kernel/notes devtmpfs rw 0 0
 """
 SHOWN = f"""\
 proc /proc proc rw,relatime 0 0
