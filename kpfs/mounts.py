@@ -20,7 +20,8 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MOUNT_FLAGS = ("rw", "ro", "nosuid", "nodev", "noexec", "relatime")
 ST_RELATIME = 4096  # the one flag of statvfs(3) whose MS_ value differs
 
-# where tools look for file systems of these types: parts of the tree lie there
+# where tools look for file systems of these types: parts of the tree lie there, and the
+# first tracefs of the mount table is the one that tools take
 LINUX_TYPES = {
     "/sys/kernel/debug": "debugfs",
     "/sys/kernel/tracing": "tracefs",
@@ -138,7 +139,8 @@ def as_linux_shows(table: str, source: str) -> str:
             others.append(line)
     targets = [line.split(" ")[1] for line in others]
     at = targets.index("/sys") + 1 if "/sys" in targets else 0
-    return "".join([*others[:at], *parts.values(), *others[at:]])
+    ours = [parts[target] for target in LINUX_TYPES if target in parts]
+    return "".join([*others[:at], *ours, *others[at:]])
 
 
 def is_dead(path: str) -> bool:
