@@ -20,12 +20,16 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MOUNT_FLAGS = ("rw", "ro", "nosuid", "nodev", "noexec", "relatime")
 ST_RELATIME = 4096  # the one flag of statvfs(3) whose MS_ value differs
 
-# where tools look for file systems of these types: parts of the tree lie there
+# where tools look for file systems of these types: parts of the tree lie there, and the
+# first tracefs of the mount table is the one that tools take
 LINUX_TYPES = {
     "/sys/kernel/debug": "debugfs",
     "/sys/kernel/tracing": "tracefs",
     "/sys/kernel/debug/tracing": "tracefs",
 }
+# The host kernel's build-id, under which perf would keep our symbols in ~/.debug.  Ours
+# has none, and something empty covers it.
+NOTES = "/sys/kernel/notes"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -131,11 +135,12 @@ def as_linux_shows(table: str, source: str) -> str:
         if linux and (name == source or (name, fstype) == (linux, "tmpfs")):
             kept = ",".join(word for word in flags.split(",") if word in MOUNT_FLAGS)
             parts[target] = f"{linux} {target} {linux} {kept} 0 0\n"
-        elif name != source:
+        elif name != source and target != NOTES:
             others.append(line)
     targets = [line.split(" ")[1] for line in others]
     at = targets.index("/sys") + 1 if "/sys" in targets else 0
-    return "".join([*others[:at], *parts.values(), *others[at:]])
+    ours = [parts[target] for target in LINUX_TYPES if target in parts]
+    return "".join([*others[:at], *ours, *others[at:]])
 
 
 def is_dead(path: str) -> bool:

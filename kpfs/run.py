@@ -12,7 +12,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kpfs import mounts
@@ -30,7 +30,6 @@ PLACES = {
     "DEBUGFS_PATH": DEBUGFS,
     "TRACEFS_PATH": "/sys/kernel/tracing",
 }
-# the first line of the mount table that looks like tracefs is the one that tools take
 BINDS = (
     ("tracing", "/sys/kernel/tracing"),
     ("tracing", f"{DEBUGFS}/tracing"),
@@ -43,9 +42,6 @@ BINDS = (
     ("kmsg", "/dev/kmsg"),
     ("machine/mounts", "/proc/mounts"),
 )
-# The host kernel's build-id, under which perf would keep our symbols in ~/.debug.  Ours
-# has none.
-NOTES = "/sys/kernel/notes"
 # signals for the command; those of the terminal reach it without our help
 FORWARDED = (
     signal.SIGINT,
@@ -71,7 +67,7 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     try:
         bind_tree()
         shell = os.environ.get("SHELL") or "/bin/sh"
-        return supervise(command or [shell], daemon, _filter(daemon))
+        return supervise(command or [shell], daemon, _filter(daemon), lock_mounts)
     finally:
         daemon.stop()
 
@@ -116,7 +112,7 @@ def _why_no_namespace(error: OSError) -> str:
 
 
 class _MapWriter:
-    """A process that stays outside and maps all ids of root one to one.
+    """A process that stays outside and maps all ids one to one.
 
     From inside only one id could be mapped, and files of all others would be nobody's.
     """
@@ -156,6 +152,21 @@ class _MapWriter:
             os.waitpid(self.pid, 0)
 
 
+def lock_mounts() -> None:
+    """Let the command take away no mount of ours: beneath may lie the host's tracefs.
+
+    In a user namespace of its own it may add mounts, but not undo what it inherits:
+    mount_namespaces(7).
+    """
+    writer = _MapWriter()
+    try:
+        mounts.unshare(mounts.CLONE_NEWUSER | mounts.CLONE_NEWNS)
+        if not writer.write():
+            raise OSError(errno.EPERM, "the ids of the command cannot be mapped")
+    finally:
+        writer.close()
+
+
 def prepare_mount_points(privileged: bool) -> None:
     """An empty debugfs with room for the tree, and directories to bind over."""
     try:
@@ -177,7 +188,7 @@ def prepare_mount_points(privileged: bool) -> None:
 def bind_tree() -> None:
     """Show the parts of the tree where the kernel has them."""
     binds = [(f"{TREE}/{name}", target) for name, target in BINDS]
-    for source, target in [*binds, (os.devnull, NOTES)]:
+    for source, target in [*binds, (os.devnull, mounts.NOTES)]:
         # this host may have no such file, and procfs lets nobody make one
         try:
             mounts.bind(source, target)
@@ -197,14 +208,20 @@ def _filter(daemon: Daemon) -> Filter | None:
 
 
 def supervise(
-    command: Sequence[str], daemon: Daemon, calls: Filter | None = None
+    command: Sequence[str],
+    daemon: Daemon,
+    calls: Filter | None = None,
+    prepare: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run command; pass signals on to it; its status as a shell would give it."""
+    """Run command; pass signals on to it; its status as a shell would give it.
+
+    prepare is called in the process that becomes the command.
+    """
     watched = {*FORWARDED, signal.SIGCHLD}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     pid = os.fork()
     if pid == 0:
-        _exec(command, mask, calls)
+        _exec(command, mask, calls, prepare)
     try:
         if calls:
             calls.hand_over()
@@ -234,11 +251,15 @@ def _exit_status(status: int) -> int:
 
 
 def _exec(
-    command: Sequence[str], mask: set[int | signal.Signals], calls: Filter | None
+    command: Sequence[str],
+    mask: set[int | signal.Signals],
+    calls: Filter | None,
+    prepare: Callable[[], None],
 ) -> None:
     """Become the command, with the signals as we found them."""
     status = NOT_FOUND
     try:
+        prepare()
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

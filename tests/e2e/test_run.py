@@ -109,6 +109,12 @@ def test_the_host_is_out_of_reach(kpfs):
     done
     mount -t tracefs none /mnt 2>/dev/null && echo tracefs
     mount -t debugfs none /mnt 2>/dev/null && echo debugfs
+    for d in kernel/tracing kernel/debug/tracing kernel/debug/kprobes; do
+        umount /sys/$d 2>/dev/null && echo "umount $d"
+    done
+    mount -o remount,bind,rw /proc/sys 2>/dev/null && echo remount
+    umount -l /sys/kernel/debug 2>/dev/null && echo umount -l
+    umount /proc/sys/debug 2>/dev/null && echo umount sysctl
     """
     assert kpfs.sh(script).stdout == ""
 

@@ -15,9 +15,10 @@ kpfs:8 /home/tracefs/m {FUSE}
 none /with\\040blank tmpfs rw 0 0
 debugfs /sys/kernel/debug tmpfs {FLAGS},mode=700 0 0
 kpfs:7 /sys/kernel/debug/kpfs {FUSE}
-kpfs:7 /sys/kernel/tracing {FUSE}
 kpfs:7 /sys/kernel/debug/tracing {FUSE}
+kpfs:7 /sys/kernel/tracing {FUSE}
 kpfs:7 /proc/kallsyms {FUSE}
+devtmpfs /sys/kernel/notes devtmpfs rw 0 0
 """
 SHOWN = f"""\
 proc /proc proc rw,relatime 0 0
