@@ -220,10 +220,12 @@ class X86:
             return
         ainsn.removed = True  # an aggr_kprobe and its probes share it
         assert p.addr is not None
-        if ainsn.insn is None:
-            self.ftrace.forget(p.addr)
-        else:
-            self.patcher.forget(p.addr)
+        # one that was freed late may have a successor, whose text this is
+        if self.core.kprobe_table.get(p.addr) in (None, p):
+            if ainsn.insn is None:
+                self.ftrace.forget(p.addr)
+            else:
+                self.patcher.forget(p.addr)
         hit, path = ainsn.hit, self.path
         if hit is not None and path.hits.get(hit.addr + 1) is hit:
             del path.hits[hit.addr + 1]

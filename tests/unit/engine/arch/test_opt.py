@@ -177,3 +177,16 @@ def test_buffers_are_given_back(box):
     assert b.arch.opt.optinsn_slots.nr_used == 0
     assert b.arch.insn_slots.nr_used == 0
     assert b.text("f", len(F)) == F
+
+
+def test_a_successor_keeps_its_breakpoint_when_the_old_jump_is_freed(box):
+    b = box({"f": F})
+    p = optimized(b, pre_handler=b.note("a"))
+    unregister_kprobe(b.state, p)
+    q = b.probe("f", 5, post_handler=b.note("b"))
+    b.machine.run_later()  # the old one is freed
+    assert b.call("f", 3) == expected(b, 3)
+    assert [what for what, _ in b.seen] == ["b"]
+    unregister_kprobe(b.state, q)
+    b.machine.run_later()
+    assert b.text("f", len(F)) == F
