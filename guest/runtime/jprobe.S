@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Jprobes: into the entry function and back out of it. A site whose one handler is a
- * jprobe is entered here: registers and the top of the stack go straight to where they
+ * Jprobes: into the entry function and back out of it. A site whose handlers are a
+ * jprobe and maybe return probes is entered here: registers and the top of the stack go straight to where they
  * wait in struct kp_jprobe. What is not simple takes the long way, by kp_setjmp_pre() and
  * kp_longjmp(), which do the same with a struct pt_regs and whatever handlers there are.
  */
@@ -47,13 +47,32 @@ kp_entry_\name\()_jprobe:
 	shrq	$63, %rax	/* there is less on the stack than is saved */
 	orq	CPU_CURRENT(%rcx), %rax
 	jnz	8f
-	incq	SITE_HITS(%rsi)
+	movq	SITE_FIRST(%rsi), %rax
+	cmpq	$0, (%rax)
+	je	1f
+	pushq	%rdi
+	pushq	%r8
+	pushq	%r9
+	pushq	%r10
+	pushq	%r11
+	movq	%rsi, %rdi
+	leaq	FRAME+40(%rsp), %rsi
+	call	kp_krets
+	popq	%r11
+	popq	%r10
+	popq	%r9
+	popq	%r8
+	popq	%rdi
+	testq	%rax, %rax
+	jz	8f
+	THIS_CPU
+	movq	SITE(%rsp), %rsi
+1:	incq	SITE_HITS(%rsi)
 	movq	%rsi, CPU_CURRENT(%rcx)
 	movq	$KP_HIT_ACTIVE, CPU_STATUS(%rcx)
 	movq	$\kind, CPU_KIND(%rcx)
-	movq	SITE_FIRST(%rsi), %rsi
-	movq	%rsi, CPU_INSTANCE(%rcx)
-	movq	HANDLER_DATA(%rsi), %rax
+	movq	%rax, CPU_INSTANCE(%rcx)
+	movq	HANDLER_DATA(%rax), %rax
 	movq	%rax, SITE+8(%rsp)	/* to go on at */
 	.irpc	i, 01234567
 	movq	FRAME+8*\i(%rsp), %rax

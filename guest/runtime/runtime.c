@@ -333,35 +333,71 @@ static void recycle(struct kp_rethook_node *node)
 	rh->free = (u64)node;
 }
 
+/* Hook the call whose return address is at sp. */
+static inline void hook(struct kp_rethook *rh, struct kp_rethook_node *node, u64 *sp, u64 site)
+{
+	u64 *list = kp_task_rethooks(node->task);
+
+	node->frame = (u64)sp;
+	node->ret_addr = *sp;
+	*sp = (u64)kp_ret_trampoline;
+	rh->site = site;
+	node->next = *list;
+	*list = (u64)node;
+}
+
+static inline struct kp_rethook_node *take(struct kp_rethook *rh, u64 func)
+{
+	struct kp_rethook_node *node = (struct kp_rethook_node *)rh->free;
+
+	rh->free = node->next;
+	node->task = kp_current();
+	node->func = func;
+	node->ret_addr = 0;
+	return node;
+}
+
 /* pre_handler at the entry of a function with a return probe. */
 int kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_rethook *rh = (struct kp_rethook *)h->data;
-	struct kp_rethook_node *node = (struct kp_rethook_node *)rh->free;
-	u64 *list;
+	struct kp_rethook_node *node;
 
-	if (rh->flags & RETHOOK_DISABLED || !node) {
+	if (rh->flags & RETHOOK_DISABLED || !rh->free) {
 		rh->nmissed++;
 		if (rh->kp)
 			++*(u32 *)(rh->kp + KRETPROBE_NMISSED);
 		return 0;
 	}
-	rh->free = node->next;
-	node->task = kp_current();
-	node->func = regs->ip - 1;
-	node->ret_addr = 0;
+	node = take(rh, regs->ip - 1);
 	if (rh->entry_fn && ((node_fn *)rh->entry_fn)(node, regs)) {
 		recycle(node);
 		return 0;
 	}
-	node->frame = regs->sp;
-	node->ret_addr = *(u64 *)regs->sp;
-	*(u64 *)regs->sp = (u64)kp_ret_trampoline;
-	rh->site = kp_this_cpu()->current_kprobe;
-	list = kp_task_rethooks(node->task);
-	node->next = *list;
-	*list = (u64)node;
+	hook(rh, node, (u64 *)regs->sp, kp_this_cpu()->current_kprobe);
 	return 0;
+}
+
+/*
+ * The handlers of a site, return probes but for the last, which is a jprobe's: that one.
+ * 0, and nothing is done, if they want to know the registers or have no node.
+ */
+u64 kp_krets(struct kp_site *site, u64 *sp)
+{
+	struct kp_handler *h;
+
+	for (h = (struct kp_handler *)site->first; h->next; h = (struct kp_handler *)h->next) {
+		struct kp_rethook *rh = (struct kp_rethook *)h->data;
+
+		if (rh->long_way || !rh->free)
+			return 0;
+	}
+	for (h = (struct kp_handler *)site->first; h->next; h = (struct kp_handler *)h->next) {
+		struct kp_rethook *rh = (struct kp_rethook *)h->data;
+
+		hook(rh, take(rh, site->addr), sp, (u64)site);
+	}
+	return (u64)h;
 }
 
 /* The handler at the entry: what is being handled at the return too. */

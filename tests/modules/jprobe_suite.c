@@ -83,19 +83,39 @@ static void check_arguments(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, hits, 2);
 }
 
-/* At the entry nop, behind it, and with another probe there, which is a longer way. */
+static int entries, returns;
+static int entered(struct kretprobe_instance *ri, struct pt_regs *regs) { entries++; return 0; }
+static int returned(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	returns += regs_return_value(regs) == 91;
+	return 0;
+}
+static struct kretprobe rp;
+
+/* At the entry nop, behind it, and with other probes there: there are several ways. */
 static void test_arguments(struct kunit *test)
 {
 	int i;
 
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < 16; i++) {
 		suite_init(test);
+		memset(&rp, 0, sizeof(rp));
+		entries = returns = 0;
+		rp.kp.symbol_name = "six";
+		rp.handler = returned;
+		if (i & 8)
+			rp.entry_handler = entered;
+		if (i & 4)
+			KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 		jp.kp.offset = kp.offset = i & 1 ? 5 : 0;
 		if (i & 2)
 			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		check_arguments(test);
 		KUNIT_EXPECT_EQ(test, pre_hits, i & 2 ? 3 : 0);
+		KUNIT_EXPECT_EQ(test, returns, i & 4 ? 3 : 0);
+		KUNIT_EXPECT_EQ(test, entries, (i & 12) == 12 ? 3 : 0);
 		unregister_kprobe(&kp);
+		unregister_kretprobe(&rp);
 	}
 }
 

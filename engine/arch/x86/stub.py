@@ -2,8 +2,8 @@
 """The code by which a site with guest handlers enters the runtime.
 
 A stub is that of guest/runtime/entry.S, or where the site has a single handler that is
-an event's or a return probe's, a copy of a template of lite.S; with a single jprobe it
-leads to jprobe.S.
+an event's or a return probe's, a copy of a template of lite.S; a jprobe with no
+others but return probes leads to jprobe.S.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Stubs:
             symbols["kp_kret_entry"]: "_kret",
             symbols["kp_setjmp_pre"]: JPROBE,
         }
+        self._kret, self._jprobe = symbols["kp_kret_entry"], symbols["kp_setjmp_pre"]
         if machine.runtime_config().gs_resched == NO_RESCHED_WORD:
             self._short_ways = {}
 
@@ -76,6 +77,12 @@ class Stubs:
             name += ainsn.entry
         return code + jmp(at + len(code), self._symbols[f"kp_entry_{name}"])
 
+    def _are_krets(self, records: Sequence[KpHandler]) -> bool:
+        """Whether all but the last are return probes, and none is disabled."""
+        return all(r.fn == self._kret for r in records[:-1]) and not any(
+            r.flags or r.post_fn for r in records
+        )
+
     def set_entry(self, ainsn: Ainsn, records: Sequence[KpHandler]) -> bool:
         """Choose the code by a site's handlers; whether it is now another one."""
         entry, data = "", 0
@@ -86,6 +93,8 @@ class Stubs:
             if not record.flags and not record.post_fn:
                 entry = self._short_ways.get(record.fn, "")
                 data = record.data if entry else 0
+        elif records and records[-1].fn == self._jprobe and self._are_krets(records):
+            entry = self._short_ways.get(self._jprobe, "")
         if (entry, data) == (ainsn.entry, ainsn.data):
             return False
         ainsn.entry, ainsn.data = entry, data

@@ -79,6 +79,41 @@ def test_an_oops_in_a_handler_kills_the_task_alone(box, offset):
     assert box.list() == []
 
 
+STEPPED = (
+    NOIPA
+    + "long load(long *p) { return *p + 1; }\n"
+    + "static int asked; module_param(asked, int, 0);\n"
+    + "int faults;\n"
+    + "static int declined(struct kprobe *p, struct pt_regs *r, int trapnr)\n"
+    + "{ faults++; return 0; }\n"
+    + "static void post(struct kprobe *p, struct pt_regs *r, unsigned long f) { }\n"
+    + 'static struct kprobe kp = { .symbol_name = "load", .offset = 5 };\n'
+    + "static int __init go(void)\n"
+    + "{ if (asked & 1) kp.fault_handler = declined;"
+    + " if (asked & 2) kp.post_handler = post; return register_kprobe(&kp); }\n"
+    + EXIT % "unregister_kprobe(&kp);"
+)
+
+
+@pytest.mark.parametrize("asked", range(4))
+def test_an_oops_in_the_copied_instruction(box, asked):
+    """It is the probed one's, whoever was asked before."""
+    box.insmod(module("stepped", STEPPED), f"asked={asked}")
+    box.log()
+    guest = box.kernel.guest
+    task = guest.host_task(777_000, 0, "caller", 1)
+    load = box.address("load")
+    assert guest.syscalls.call_function(task, load, 0x18) == -errno.EFAULT
+    log = box.log()
+    assert "BUG: kernel NULL pointer dereference, address: 0000000000000018" in log
+    assert any(re.match(r"RIP: 0010:load\+0x5/0x.*\[stepped\]", x) for x in log)
+    assert box.int_at("faults") == (asked & 1)
+    other = guest.host_task(777_001, 0, "other", 1)
+    assert guest.syscalls.call_function(other, load, box.address("faults")) > 0
+    box.rmmod("stepped")
+    assert box.list() == []
+
+
 def test_instances_of_a_task_that_exits(box):
     """do_exit() does not return: its instances are used again."""
     body = (
