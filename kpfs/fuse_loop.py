@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import errno
 import logging
+import select
 import signal
 import struct
 import threading
@@ -91,7 +92,9 @@ class Loop:
             lib.fuse_session_exit(self._session)
             self._finish_answers()
             self.on_end()
-            lib.fuse_unmount(mountpoint, self._channel)
+            if not self._is_unmounted():
+                # without the channel, which would be freed under those that receive
+                lib.fuse_unmount(mountpoint, None)
             for thread in list(self._threads):
                 thread.join(JOIN_TIMEOUT)
         finally:
@@ -100,6 +103,12 @@ class Loop:
                 pass
             signal.pthread_sigmask(signal.SIG_SETMASK, old)
         return 0
+
+    def _is_unmounted(self) -> bool:
+        """By somebody else: what is at the mount point now is not ours."""
+        device = select.poll()
+        device.register(self.libfuse.fuse_chan_fd(self._channel), 0)
+        return bool(device.poll(0))
 
     def _finish_answers(self) -> None:
         """Nobody may answer any more once the channel is gone."""
