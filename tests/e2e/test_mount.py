@@ -66,7 +66,7 @@ def test_a_signal_ends_it_cleanly(mount, name):
     assert not harness.is_mounted(mount)
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "umount"])
 def test_in_the_foreground(kpfs, tmp_path, name):
     target = tmp_path / "m"
     target.mkdir()
@@ -79,7 +79,12 @@ def test_in_the_foreground(kpfs, tmp_path, name):
             assert time.monotonic() < deadline, child.poll()
             time.sleep(0.02)
         assert harness.daemon_of(target) == child.pid
-        child.send_signal(signal.Signals[name])
+        for _ in range(20):  # so that several threads wait for requests
+            assert (target / "kprobes/list").read_text() == ""
+        if name == "umount":
+            assert kpfs("umount", target).returncode == 0
+        else:
+            child.send_signal(signal.Signals[name])
         assert child.wait(10) == 0
         assert "Traceback" not in child.stderr.read()
     assert not harness.is_mounted(target)
