@@ -322,7 +322,7 @@ class Syscalls:
         task = self._aliases.get(pid) or self._tasks.get(pid)
         if pid <= INIT_PID:
             return self.init()
-        if task is not None and task.blocked:
+        if task is not None and task.blocked and not self._has_ended(task):
             self._abandon(task)
             task = None
         if task is None:
@@ -405,6 +405,15 @@ class Syscalls:
             return  # later: the task that stands there is another
         self._request(task, abi.REQ_SYSCALL, NR_EXIT_GROUP, (status,))
 
+    def _has_ended(self, task: HostTask) -> bool:
+        """Whether a call that was BLOCKED has come to its end since."""
+        if task.pid not in self._sched.finished:
+            return False
+        self._sched.finished.discard(task.pid)
+        self._handlers.pop(task.pid, None)
+        task.blocked = False
+        return True
+
     def _abandon(self, task: HostTask) -> None:
         """A process left a call that was BLOCKED: its task is killed."""
         self._handlers.pop(task.pid, None)
@@ -434,7 +443,10 @@ class Syscalls:
             t for t in self._tasks.values() if t.comm_fd >= 0 and not process_lives(t)
         ]
         for task in gone:
-            self.exit(task)
+            if task.blocked and not self._has_ended(task):
+                self._abandon(task)
+            else:
+                self.exit(task)
         return len(gone)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@
 #include <linux/host.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
+#include <linux/signal.h>
 
 extern struct kpfs_log kpfs_log;
 
@@ -71,6 +72,9 @@ int kpfs_host_task(void *unused)
 	for (;;) {
 		set_current_state(TASK_INTERRUPTIBLE);
 		if (READ_ONCE(current->req.kind) == REQ_NONE) {
+			/* as a program between two system calls */
+			if (signal_pending(current))
+				arch_do_signal_or_restart(NULL);
 			schedule();
 			continue;
 		}

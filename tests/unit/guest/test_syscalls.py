@@ -216,6 +216,51 @@ def test_waiting_and_going_on(guest, task, host_call):
     assert guest.syscalls.resume(task) == 4
 
 
+HOURS = struct.pack("<2Q", 2 * 3600, 0)  # longer than a call may sleep
+
+
+def wake_sleepers(guest):
+    """Let the time of HOURS pass."""
+    guest.clock.advance(guest.now() + 3 * 3600 * 10**9)
+    guest.tick()
+
+
+def test_a_call_that_sleeps_too_long_is_abandoned(guest, task):
+    assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
+    again = guest.host_task(1234, 1000, comm="cat", parent=1)
+    assert again is not task
+    assert task.gone
+    assert guest.syscalls.call(again, "getppid") == 1
+
+
+def test_a_call_that_has_ended_meanwhile_is_not(guest, task):
+    assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
+    wake_sleepers(guest)
+    assert guest.host_task(1234, 1000, comm="cat", parent=1) is task
+    assert guest.syscalls.call(task, "getppid") == 1
+
+
+def test_a_signal_ends_a_process_between_two_calls(guest, task):
+    """It does not have its CPU spin."""
+    turns = guest.stats()["turns"]
+    assert guest.syscalls.call(guest.syscalls.init(), "kill", 1234, 9) == 0
+    assert task.gone
+    assert guest.stats()["turns"] - turns < 10
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_vanished_process_that_sleeps_is_reaped(guest, ended):
+    with subprocess.Popen(["sleep", "60"]) as process:
+        task = guest.host_task(process.pid, 0)
+        assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
+        process.kill()
+    if ended:
+        wake_sleepers(guest)
+    assert guest.syscalls.reap() == 1
+    assert task.gone
+    assert guest.syscalls.reap() == 0
+
+
 # ---- tasks
 def test_tasks_carry_pid_uid_and_comm(guest, task):
     seen = [(t.pid, t.comm, t.uid) for t in guest.tasks() if t.pid in (1, 1234)]
