@@ -110,7 +110,6 @@ class Bench:
         self.stack_view[:] = self.stack_data
         self.percpu_view[:] = self.old_percpu
         self.fault = None
-        self.cpu.watchdog.wind()  # as the scheduler does before a turn
         self.cpu.write_regs(regs)
 
     def end(self, data: bool) -> End:
