@@ -317,7 +317,7 @@ def jumps(repeats: int) -> Iterator[Row]:
         in_text = sum(
             p.optinsn.in_text
             for p in bench.state.kprobe_table.values()
-            if isinstance(p, OptimizedKprobe)
+            if isinstance(p, OptimizedKprobe) and p.optinsn is not None
         )
         for (_name, times), switch in zip(taken.items(), "01", strict=True):
             store = partial(bench.store, "/kprobes/enabled", switch)

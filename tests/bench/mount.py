@@ -65,7 +65,7 @@ def operations(repeats: int) -> Iterator[Row]:
     """Microseconds of open-read-close, open-write-close and stat on a mount."""
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Kpfs(Path(scratch))
-        enabled = kpfs.mount("--quiet-guest") / "kprobes/enabled"
+        enabled = kpfs.mount() / "kprobes/enabled"
         reading, writing, stating = medians(
             [
                 repeatedly(read, enabled),
