@@ -77,6 +77,7 @@ class OptQueue(enum.Enum):
     OPTIMIZING = 1  # to become a jump
     UNOPTIMIZING = 2  # to become a breakpoint again
     FREEING = 3  # is a breakpoint again; the worker finishes it
+    __hash__ = object.__hash__  # Enum has one in Python
 
 
 @dataclass(eq=False)

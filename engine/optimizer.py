@@ -194,8 +194,8 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
         not isinstance(p, OptimizedKprobe)
         or p.optinsn is None
         or not st.kprobes_allow_optimization
-        or kprobe_disabled(p)
         or st.kprobes_all_disarmed
+        or kprobe_disabled(p)
         # its handler is called after a single step that a jump does not make
         or p.post_handler
         or p.break_handler

@@ -9,18 +9,31 @@ from engine.machine import Machine
 DROP_ALL = 20
 _SHIFT = 12
 _PAGE = 1 << _SHIFT
+_IN_PAGE = _PAGE - 1
+_ZEROS = [bytes(size) for size in range(17)]
+_ONES = [b"\xff" * size for size in range(17)]
 
 
 class _Page:
     """The patches that begin in one page of text; the last may reach into the next."""
 
-    __slots__ = ("mask", "old", "patches")
+    __slots__ = ("mask", "old", "patches", "pending", "start")
 
-    def __init__(self) -> None:
+    def __init__(self, start: int) -> None:
         room = _PAGE + 16
+        self.start = start
+        # what is to be written at the end of a batch: (offset, bytes)
+        self.pending: list[tuple[int, bytes]] = []
         self.patches: dict[int, bytes] = {}  # address -> the original bytes
         self.mask = bytearray(room)  # ff where a byte is patched
         self.old = bytearray(room)  # the original of such bytes, else 0
+
+    def clear(self, at: int, size: int) -> None:
+        """No byte there is patched."""
+        if size == 1:
+            self.mask[at] = self.old[at] = 0
+        else:
+            self.mask[at : at + size] = self.old[at : at + size] = _ZEROS[size]
 
 
 class TextPatcher:
@@ -35,8 +48,7 @@ class TextPatcher:
         self._depth = 0
         self._stale: list[tuple[int, int]] = []
         self._all_stale = False
-        # number of a page -> what is to be written there at the end of a batch
-        self._pending: dict[int, list[tuple[int, bytes]]] = {}
+        self._pending: list[_Page] = []  # those with anything to be written
         self._pages: dict[int, _Page] = {}
 
     def begin(self) -> None:
@@ -64,21 +76,20 @@ class TextPatcher:
         else:
             self.machine.drop_translations(addr, len(data))
 
-    def _put(self, addr: int, data: bytes) -> None:
+    def _put(self, page: _Page, at: int, data: bytes) -> None:
         """Write the kernel's text, in a batch later and a page at a time."""
-        at = addr & (_PAGE - 1)
         if not self._depth or at + len(data) > _PAGE:
-            self.poke(addr, data)
+            self.poke(page.start + at, data)
             return
-        pending = self._pending.get(addr >> _SHIFT)
-        if pending is None:
-            pending = self._pending[addr >> _SHIFT] = []
-        pending.append((at, data))
+        if not page.pending:
+            self._pending.append(page)
+        page.pending.append((at, data))
 
     def _write_pending(self) -> None:
-        pages, self._pending = self._pending, {}
-        for number, pending in pages.items():
-            start = number << _SHIFT
+        pages, self._pending = self._pending, []
+        for page in pages:
+            start, pending = page.start, page.pending
+            page.pending = []
             text = bytearray(self.machine.read(start, _PAGE))
             for at, data in pending:
                 text[at : at + len(data)] = data
@@ -106,38 +117,35 @@ class TextPatcher:
         """
         page = self._pages.get(addr >> _SHIFT)
         if page is None:
-            page = self._pages[addr >> _SHIFT] = _Page()
-        elif addr in page.patches:
-            self.forget(addr)
-        at, size = addr & (_PAGE - 1), len(data)
+            page = self._pages[addr >> _SHIFT] = _Page(addr & ~_IN_PAGE)
+        at, size = addr & _IN_PAGE, len(data)
+        before = page.patches.get(addr)
+        if before is not None:
+            page.clear(at, len(before))
         if size == 1:
             page.patches[addr] = original[:1]
             page.old[at] = original[0]
             page.mask[at] = 0xFF
         else:
             page.patches[addr] = page.old[at : at + size] = original[:size]
-            page.mask[at : at + size] = b"\xff" * size
-        self._put(addr, data + original[size:])
+            page.mask[at : at + size] = _ONES[size]
+        self._put(page, at, data if len(original) == size else data + original[size:])
 
     def unpatch(self, addr: int) -> None:
         """Put the original bytes back, if there is a patch at addr."""
-        original = self.forget(addr)
-        if original:
-            self._put(addr, original)
-
-    def forget(self, addr: int) -> bytes | None:
-        """Drop the record of a patch, whose text may be gone; the original bytes."""
         page = self._pages.get(addr >> _SHIFT)
-        if page is None:
-            return None
-        original = page.patches.pop(addr, None)
-        if original:
-            at, size = addr & (_PAGE - 1), len(original)
-            if size == 1:
-                page.mask[at] = page.old[at] = 0
-            else:
-                page.mask[at : at + size] = page.old[at : at + size] = bytes(size)
-        return original
+        original = page.patches.pop(addr, None) if page else None
+        if page and original:
+            at = addr & _IN_PAGE
+            page.clear(at, len(original))
+            self._put(page, at, original)
+
+    def forget(self, addr: int) -> None:
+        """Drop the record of a patch, whose text may be gone."""
+        page = self._pages.get(addr >> _SHIFT)
+        original = page.patches.pop(addr, None) if page else None
+        if page and original:
+            page.clear(addr & _IN_PAGE, len(original))
 
     def patched(self, addr: int) -> bool:
         """Whether a patch begins at addr."""
