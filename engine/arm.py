@@ -57,10 +57,12 @@ def _all(st: State, arm: bool) -> None:
     """Arm or disarm every enabled probe, and say so in the kernel log."""
     total = errors = 0
     failure: KernelError | None = None
+    trampoline = st.arch.arch_trampoline_kprobe
     st.arch.text_poke_begin()
     try:
-        for p in st.table_entries():
-            if kprobe_disabled(p) or (not arm and st.arch.arch_trampoline_kprobe(p)):
+        # by age, as they lie in memory: by hash each would be a miss of the caches
+        for p in st.kprobe_table.values():
+            if kprobe_disabled(p) or (not arm and trampoline(p)):
                 continue
             total += 1
             try:

@@ -30,10 +30,7 @@ class _Page:
 
     def clear(self, at: int, size: int) -> None:
         """No byte there is patched."""
-        if size == 1:
-            self.mask[at] = self.old[at] = 0
-        else:
-            self.mask[at : at + size] = self.old[at : at + size] = _ZEROS[size]
+        self.mask[at : at + size] = self.old[at : at + size] = _ZEROS[size]
 
 
 class TextPatcher:
@@ -136,8 +133,11 @@ class TextPatcher:
         page = self._pages.get(addr >> _SHIFT)
         original = page.patches.pop(addr, None) if page else None
         if page and original:
-            at = addr & _IN_PAGE
-            page.clear(at, len(original))
+            at, size = addr & _IN_PAGE, len(original)
+            if size == 1:
+                page.mask[at] = page.old[at] = 0
+            else:
+                page.clear(at, size)
             self._put(page, at, original)
 
     def forget(self, addr: int) -> None:
