@@ -39,6 +39,7 @@ BLOCKED = -512  # answer of call(): the task sleeps, resume() goes on with it
 # How long a call may sleep: live the lock is held meanwhile.
 PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
+EXPIRIES_MAX = 20_000  # timers that are waited for, should they get it no further
 MAX_ARGS = 6
 NR_CLONE3 = 435
 NR_EXIT_GROUP = 231
@@ -192,10 +193,15 @@ class Syscalls:
         for leftover in (self._waiting, finished, exited):
             leftover.discard(pid)
         task.blocked = True  # so it stays if an exception ends the run
-        until = 0
+        until = expiries = 0
         while not self._sched.run(lambda: pid in finished or pid in exited):
             until = until or self._patience_ends()
-            if pid in self._waiting or not self._pass_time(until):
+            expiries += 1
+            if (
+                pid in self._waiting
+                or expiries > EXPIRIES_MAX
+                or not self._pass_time(until)
+            ):
                 return BLOCKED
         task.blocked = False
         self._handlers.pop(pid, None)
