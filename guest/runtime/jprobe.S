@@ -5,22 +5,11 @@
  * wait in struct kp_jprobe. What is not simple takes the long way, by kp_setjmp_pre() and
  * kp_longjmp(), which do the same with a struct pt_regs and whatever handlers there are.
  */
-#include "runtime.h"
-
-	/* The 4 bytes before are a field of struct kp_config. */
-	.macro CONFIG field
-771:	.pushsection .kp_fixups, "a"
-	.long	771b - 4 - ., 0x6b700000 + \field
-	.popsection
-	.endm
+#include "asm.h"
 
 	/* rcx: struct kp_cpu, rdx: its struct kp_jprobe */
-	.macro THIS_CPU
-	movl	%gs:0, %ecx
-	CONFIG	KPC_GS_CPU
-	shlq	$8, %rcx
-	addq	$LITE_BASE, %rcx
-	CONFIG	KPC_CPUS
+	.macro THIS_JPROBE
+	THIS_CPU
 	movq	CPU_JPROBE(%rcx), %rdx
 	.endm
 
@@ -38,7 +27,7 @@ kp_entry_\name\()_jprobe:
 	pushq	%rcx
 	pushq	%rdx
 	pushq	%rsi
-	THIS_CPU
+	THIS_JPROBE
 	movq	SITE(%rsp), %rsi
 	leaq	FRAME(%rsp), %rax
 	andl	$KP_THREAD_SIZE - 1, %eax
@@ -65,7 +54,7 @@ kp_entry_\name\()_jprobe:
 	popq	%rdi
 	testq	%rax, %rax
 	jz	8f
-	THIS_CPU
+	THIS_JPROBE
 	movq	SITE(%rsp), %rsi
 1:	incq	SITE_HITS(%rsi)
 	movq	%rsi, CPU_CURRENT(%rcx)
@@ -131,7 +120,7 @@ kp_entry_\name\()_jprobe:
 	.globl	kp_jprobe_trap
 	.type	kp_jprobe_trap, @function
 kp_jprobe_trap:
-	THIS_CPU
+	THIS_JPROBE
 	movq	CPU_CURRENT(%rcx), %rsi
 	testq	%rsi, %rsi
 	jz	8f

@@ -12,19 +12,12 @@
  * short way is or-ed together and tested once; each register that is used is saved, which
  * takes two accesses; and flags come back by sahf, with OF made before it.
  */
-#include "runtime.h"
+#include "asm.h"
 
 	/* The 4 bytes before are LITE_BASE + n: the engine replaces LITE_BASE. */
 	.macro FIELD what
 771:	.pushsection .kp_lite_fixups, "a"
 	.long	771b - 4 - ., \what
-	.popsection
-	.endm
-
-	/* The bytes before are a field of struct kp_config. */
-	.macro CONFIG field size=4
-771:	.pushsection .kp_fixups, "a"
-	.long	771b - \size - ., 0x6b700000 + \field
 	.popsection
 	.endm
 
@@ -71,15 +64,6 @@ kp_lite_fixups:
 	movq	8(%rsp), %rax
 	popfq
 	leaq	8(%rsp), %rsp
-	.endm
-
-	/* rcx: struct kp_cpu */
-	.macro THIS_CPU
-	movl	%gs:0, %ecx
-	CONFIG	KPC_GS_CPU
-	shlq	$8, %rcx
-	addq	$LITE_BASE, %rcx
-	CONFIG	KPC_CPUS
 	.endm
 
 	/*

@@ -48,17 +48,6 @@ def normalised(text):
 
 
 @pytest.fixture(scope="session")
-def applets(tmp_path_factory):
-    """A directory with the tools of busybox, as where the cases were recorded."""
-    path = tmp_path_factory.mktemp("applets")
-    try:
-        subprocess.run(["busybox", "--install", "-s", path], check=True)
-    except FileNotFoundError:
-        pytest.skip("busybox is not installed")
-    return path
-
-
-@pytest.fixture(scope="session")
 def shell(session_mount, tool, applets):
     """Runs a script as the recording did, and returns what it printed."""
     environment = {

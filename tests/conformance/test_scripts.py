@@ -18,17 +18,6 @@ ENVIRONMENT = {
 }
 
 
-@pytest.fixture(scope="module")
-def applets(tmp_path_factory):
-    """A directory with the tools of busybox, which were those of the recording."""
-    path = tmp_path_factory.mktemp("applets")
-    try:
-        subprocess.run(["busybox", "--install", "-s", path], check=True)
-    except FileNotFoundError:
-        pytest.skip("busybox is not installed")
-    return path
-
-
 @pytest.mark.fuse
 @pytest.mark.guest
 @pytest.mark.parametrize("script", SCRIPTS)
