@@ -4,7 +4,12 @@
 
 TARGET long target(long x) { return x + 1; }
 TARGET long target2(long x) { return x + 2; }
-TARGET long never(long x) { return -x; }
+TARGET long far_use(long x) { __asm__ __volatile__("nopl 64(%%rax)" : "+D"(x)); return x; }
+TARGET long seven(long a, long b, long c, long d, long e, long f, long g)
+{
+	__asm__ __volatile__("nopl 64(%rax)");
+	return a + g;
+}
 
 static int pre_hits, post_hits, order[8], nr_order;
 static struct kprobe *seen;
@@ -164,6 +169,19 @@ static void test_batch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, text_at(target), text);
 	target(1);
 	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	/* only those before the bad one are undone, not one that was there already */
+	memset(&kp2, 0, sizeof(kp2));
+	kp2.addr = (kprobe_opcode_t *)target2;
+	kp2.pre_handler = pre;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KP_CLEAR(kp);
+	KUNIT_EXPECT_EQ(test, register_kprobes(kps, 2), -EINVAL);
+	KUNIT_EXPECT_EQ(test, register_kprobes(kps, -1), -EINVAL);
+	KUNIT_EXPECT_PTR_EQ(test, kp2.addr, target2);
+	target(1);
+	target2(1);
+	KUNIT_EXPECT_EQ(test, pre_hits, 3);
+	unregister_kprobe(&kp2);
 }
 
 /* One that is not registered has its addr cleared; the others go. */
@@ -225,6 +243,52 @@ static void test_changed_registers(struct kunit *test)
 		kp.pre_handler = other_argument;
 		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		KUNIT_EXPECT_EQ(test, target(1), 1001);
+		unregister_kprobe(&kp);
+		KP_CLEAR(kp);
+	}
+}
+
+/* What a post_handler leaves in the registers counts, where it was stepped and elsewhere. */
+static void other_value(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	regs->di += 500 + flags;
+}
+
+static int nop_pre(struct kprobe *p, struct pt_regs *regs) { return 0; }
+
+static void test_changed_in_post(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		kp.offset = i & 1 ? 5 : 0;
+		kp.pre_handler = i & 2 ? nop_pre : NULL;
+		kp.post_handler = other_value;
+		kp.symbol_name = "far_use";
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_EXPECT_EQ(test, far_use(1), 501);
+		unregister_kprobe(&kp);
+		KP_CLEAR(kp);
+	}
+}
+
+/* A handler writes memory: here the argument that the probed function finds on the stack. */
+static int other_memory(struct kprobe *p, struct pt_regs *regs)
+{
+	((long *)regs->sp)[1] = 700;
+	return 0;
+}
+
+static void test_changed_memory(struct kunit *test)
+{
+	int offset;
+
+	for (offset = 0; offset <= 5; offset += 5) {
+		kp.symbol_name = "seven";
+		kp.offset = offset;
+		kp.pre_handler = other_memory;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_EXPECT_EQ(test, seven(1, 2, 3, 4, 5, 6, 7), 701);
 		unregister_kprobe(&kp);
 		KP_CLEAR(kp);
 	}
@@ -330,7 +394,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(test_handlers), KUNIT_CASE(test_breakpoint), KUNIT_CASE(test_no_handlers),
 	KUNIT_CASE(test_where), KUNIT_CASE(test_disabled), KUNIT_CASE(test_batch),
 	KUNIT_CASE(test_unregister_others), KUNIT_CASE(test_changed_ip),
-	KUNIT_CASE(test_changed_registers), KUNIT_CASE(test_colocated), KUNIT_CASE(test_nmissed),
+	KUNIT_CASE(test_changed_registers), KUNIT_CASE(test_changed_in_post),
+	KUNIT_CASE(test_changed_memory), KUNIT_CASE(test_colocated), KUNIT_CASE(test_nmissed),
 	KUNIT_CASE(test_kprobe_running), {}
 };
 static struct kunit_suite suite = { .name = "kprobe", .init = suite_init, .test_cases = cases };

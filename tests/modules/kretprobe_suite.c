@@ -86,6 +86,14 @@ static void test_maxactive(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 	KUNIT_EXPECT_EQ(test, rp.maxactive, expected);
 	unregister_kretprobe(&rp);
+	/* so many instances there are */
+	KP_CLEAR(rp.kp);
+	rp.kp.symbol_name = "recursive";
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	recursive(expected + 1);
+	KUNIT_EXPECT_EQ(test, returns, expected);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
+	unregister_kretprobe(&rp);
 	KP_CLEAR(rp.kp);
 	rp.maxactive = -3;
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
@@ -156,7 +164,7 @@ static void test_data(struct kunit *test)
 
 static int refuse_odd(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
-	entries++;
+	entries += ri->rp == &rp && ri->task == current;
 	return regs->di & 1;
 }
 
@@ -228,6 +236,31 @@ static void test_switch(struct kunit *test)
 	inner(1);
 	KUNIT_EXPECT_EQ(test, returns, 1);
 	unregister_kretprobe(&rp);
+	KUNIT_EXPECT_EQ(test, enable_kretprobe(&rp), -EINVAL);
+	KUNIT_EXPECT_EQ(test, disable_kretprobe(&rp), -EINVAL);
+	KP_CLEAR(rp.kp);
+	rp.kp.flags = KPROBE_FLAG_DISABLED;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	inner(1);
+	KUNIT_EXPECT_EQ(test, returns, 1);
+	KUNIT_EXPECT_EQ(test, enable_kretprobe(&rp), 0);
+	inner(1);
+	KUNIT_EXPECT_EQ(test, returns, 2);
+	unregister_kretprobe(&rp);
+}
+
+/* One that is not registered has its addr cleared, the other goes. */
+static void test_unregister_others(struct kunit *test)
+{
+	struct kretprobe *rps[] = { &rp2, &rp };
+	u64 text = text_at(inner);
+
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	rp2.kp.addr = (kprobe_opcode_t *)outer;
+	unregister_kretprobes(rps, 2);
+	KUNIT_EXPECT_NULL(test, rp2.kp.addr);
+	KUNIT_EXPECT_PTR_EQ(test, rp.kp.addr, inner);
+	KUNIT_EXPECT_EQ(test, text_at(inner), text);
 }
 
 static void test_where(struct kunit *test)
@@ -276,6 +309,60 @@ static int save_stack(struct kretprobe_instance *ri, struct pt_regs *regs)
 	return 0;
 }
 
+/* One made by what the probed functions call, and one made by a handler of its own stack. */
+static bool on_stack(unsigned long from, unsigned long to)
+{
+	int i;
+
+	for (i = 0; i < nr_stack; i++)
+		if (stack[i] >= from && stack[i] < to)
+			return true;
+	return false;
+}
+
+TARGET long leaf(long x)
+{
+	nr_stack = stack_trace_save(stack, 16, 0);
+	return x;
+}
+TARGET long middle(long x) { return leaf(x) + 1; }
+TARGET long top(long x) { return middle(x) + 1; }
+
+static int save_own_stack(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	returned(ri, regs);
+	nr_stack = stack_trace_save(stack, 16, 0);
+	return 0;
+}
+
+static void test_stack_inside(struct kunit *test)
+{
+	struct kretprobe *rps[] = { &rp, &rp2 };
+	unsigned long back_in_top;
+
+	rp.kp.symbol_name = "leaf";
+	rp2.kp.symbol_name = "middle";
+	KUNIT_ASSERT_EQ(test, register_kretprobes(rps, 2), 0);
+	KUNIT_EXPECT_EQ(test, top(1), 3);
+	back_in_top = (unsigned long)seen_ret_addr;
+	/* nothing of the trampoline: leaf, middle, top */
+	KUNIT_ASSERT_GT(test, nr_stack, 3);
+	KUNIT_EXPECT_TRUE(test, stack[0] >= (unsigned long)leaf && stack[0] < (unsigned long)middle);
+	KUNIT_EXPECT_TRUE(test, stack[1] >= (unsigned long)middle && stack[1] < (unsigned long)top);
+	KUNIT_EXPECT_EQ(test, stack[2], back_in_top);
+	unregister_kretprobes(rps, 2);
+	/* in a handler: the handler, what has called it, and where the function returns to */
+	KP_CLEAR(rp2.kp);
+	rp2.handler = save_own_stack;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp2), 0);
+	top(1);
+	KUNIT_EXPECT_TRUE(test, stack[0] >= (unsigned long)save_own_stack &&
+			  stack[0] < (unsigned long)save_own_stack + 64);
+	KUNIT_EXPECT_TRUE(test, on_stack(back_in_top, back_in_top + 1));
+	KUNIT_EXPECT_FALSE(test, on_stack((unsigned long)middle, (unsigned long)top));
+	unregister_kretprobe(&rp2);
+}
+
 /* Both return addresses are those of the callers, not the trampoline's. */
 static void test_stack_trace(struct kunit *test)
 {
@@ -298,6 +385,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(test_data), KUNIT_CASE(test_entry_handler_refuses), KUNIT_CASE(test_colocated),
 	KUNIT_CASE(test_batch), KUNIT_CASE(test_switch), KUNIT_CASE(test_where),
 	KUNIT_CASE(test_unregistered_meanwhile), KUNIT_CASE(test_changed_value),
+	KUNIT_CASE(test_unregister_others), KUNIT_CASE(test_stack_inside),
 	KUNIT_CASE(test_stack_trace), {}
 };
 static struct kunit_suite suite = { .name = "kretprobe", .init = suite_init, .test_cases = cases };
