@@ -2,6 +2,7 @@
 """Modules through the mount, and insmod and its kin under ``kpfs run``."""
 
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -57,6 +58,54 @@ def test_dmesg(kpfs):
     plain, raw = done.stdout.splitlines()
     assert re.fullmatch(r"\[ *\d+\.\d{6}\] hello, world", plain)
     assert raw == f"<6>{plain}"
+
+
+OOPS = (
+    "static int pre(struct kprobe *p, struct pt_regs *regs)\n"
+    '{ if (!strcmp(current->comm, "victim"))'
+    ' __asm__ __volatile__("movq 0x18, %%rax" ::: "rax"); return 0; }\n'
+    'static struct kprobe kp = { .symbol_name = "vfs_read", .pre_handler = pre };\n'
+    "static int __init go(void) { return register_kprobe(&kp); }\nmodule_init(go);\n"
+    "static void __exit end(void) { unregister_kprobe(&kp); }\nmodule_exit(end);\n"
+)
+
+
+def test_a_mount_survives_an_oops(kpfs, tmp_path):
+    """The reader in whose name it was gets an error; the log tells the rest."""
+    path, target = module("oops", OOPS), kpfs.mount()
+    (tmp_path / "victim").symlink_to(shutil.which("cat"))
+    script = f"""
+        cd {target}
+        echo {path} > machine/insmod
+        for i in 1 2; do {tmp_path}/victim kprobes/list; echo $?; cat kprobes/list; done
+        dd if=kmsg bs=8192 iflag=nonblock 2>&-
+        echo oops > machine/rmmod && cat kprobes/list modules
+        echo unloaded
+    """
+    done = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, check=False
+    )
+    entry = r"[0-9a-f]{16}  k  vfs_read\+0x0    \[FTRACE\]\n"
+    assert re.match(f"(1\n{entry}){{2}}", done.stdout), done
+    assert done.stderr.count("Bad address") == 2
+    patterns = (
+        "BUG: kernel NULL pointer dereference, address: 0000000000000018",
+        r"Oops: 0000 \[#1\]",
+        r"CPU: \d PID: \d+ Comm: victim",
+        r"RIP: 0010:pre\+0x.*\[oops\]",
+        "RSP: [0-9a-f:]+ EFLAGS: [0-9a-f]{8}",
+        "RAX: [0-9a-f]{16} RBX: [0-9a-f]{16} RCX: [0-9a-f]{16}",
+        "Call Trace:",
+        r"vfs_read\+0x",
+        r"ksys_read\+0x",
+        "BUG: kernel NULL pointer",  # the second
+    )
+    log = done.stdout
+    for pattern in patterns:
+        found = re.search(pattern, log)
+        assert found, pattern
+        log = log[found.end() :]
+    assert re.fullmatch(r"[^\n]*\n(.*,-;.*\n)*unloaded\n", log)
 
 
 def test_files_of_a_mount(kpfs, tmp_path):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* struct kprobe and its functions. */
+#include <linux/random.h>
 #include "targets.h"
 
 TARGET long target(long x) { return x + 1; }
@@ -33,12 +34,13 @@ static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
 	seen_preemptible |= preemptible();
 }
 
-static struct kprobe kp, kp2;
+static struct kprobe kp, kp2, kp3;
 
 static int suite_init(struct kunit *test)
 {
 	memset(&kp, 0, sizeof(kp));
 	memset(&kp2, 0, sizeof(kp2));
+	memset(&kp3, 0, sizeof(kp3));
 	kp.symbol_name = "target";
 	kp.pre_handler = pre;
 	kp2.symbol_name = "target2";
@@ -52,17 +54,18 @@ static int suite_init(struct kunit *test)
 static void test_handlers(struct kunit *test)
 {
 	u64 text = text_at(target);
+	u32 x = get_random_u32();
 
 	kp.post_handler = post;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KUNIT_EXPECT_PTR_EQ(test, kp.addr, target);
 	KUNIT_EXPECT_NE(test, text_at(target), text);
-	KUNIT_EXPECT_EQ(test, target(41), 42);
+	KUNIT_EXPECT_EQ(test, target(x), x + 1L);
 	KUNIT_EXPECT_EQ(test, pre_hits, 1);
 	KUNIT_EXPECT_EQ(test, post_hits, 1);
 	KUNIT_EXPECT_PTR_EQ(test, seen, &kp);
 	KUNIT_EXPECT_EQ(test, seen_ip, (unsigned long)target + 1);
-	KUNIT_EXPECT_EQ(test, seen_di, 41);
+	KUNIT_EXPECT_EQ(test, seen_di, x);
 	KUNIT_EXPECT_FALSE(test, seen_preemptible);
 	unregister_kprobe(&kp);
 	KUNIT_EXPECT_EQ(test, text_at(target), text);
@@ -74,10 +77,14 @@ static void test_handlers(struct kunit *test)
 /* Behind the nop it is a breakpoint; with a post_handler the instruction is stepped. */
 static void test_breakpoint(struct kunit *test)
 {
+	u8 opcode;
+
 	kp.offset = 5;
 	kp.post_handler = post;
+	opcode = ((u8 *)target)[5];
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KUNIT_EXPECT_EQ(test, *(u8 *)kp.addr, 0xcc);
+	KUNIT_EXPECT_EQ(test, kp.opcode, opcode);
 	KUNIT_EXPECT_EQ(test, target(1), 2);
 	KUNIT_EXPECT_EQ(test, pre_hits, 1);
 	KUNIT_EXPECT_EQ(test, post_hits, 1);
@@ -370,6 +377,27 @@ static void test_nmissed(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
 	KUNIT_EXPECT_EQ(test, kp2.nmissed, 0);
 	unregister_kprobe(&kp2);
+	/* one without handlers, and two at one address, of which one is disabled */
+	for (offset = 0; offset <= 5; offset += 5) {
+		KP_CLEAR(kp);
+		KP_CLEAR(kp2);
+		KP_CLEAR(kp3);
+		kp.offset = kp2.offset = kp3.offset = offset;
+		kp2.pre_handler = NULL;
+		kp3.symbol_name = "target2";
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+		target(1);
+		KUNIT_EXPECT_EQ(test, kp2.nmissed, 1);
+		kp3.flags = KPROBE_FLAG_DISABLED;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp3), 0);
+		target(1);
+		KUNIT_EXPECT_EQ(test, kp2.nmissed, 2);
+		KUNIT_EXPECT_EQ(test, kp3.nmissed, 1);
+		unregister_kprobe(&kp);
+		unregister_kprobe(&kp2);
+		unregister_kprobe(&kp3);
+	}
 }
 
 static struct kprobe *running;

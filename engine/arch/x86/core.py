@@ -311,6 +311,8 @@ class X86:
         if has_post != hit.has_post:
             self._write_slot(ainsn, has_post)
         guest = not all(callable(f) for f, _ in (*pres, *posts))
+        # the runtime counts misses in a module's structure, handlers or not
+        guest = guest or any(record.kp for record in records)
         hit.guest_posts = guest and bool(posts)
         if guest and ainsn.stub is None:
             self.stubs.make(ainsn)
