@@ -342,6 +342,32 @@ static void test_colocated(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, get_kprobe(target));
 }
 
+static void test_one_of_two_disabled(struct kunit *test)
+{
+	int offset;
+
+	for (offset = 0; offset <= 5; offset += 5) {
+		pre_hits = post_hits = 0;
+		kp.offset = kp2.offset = offset;
+		kp2.symbol_name = "target";
+		kp.post_handler = kp2.post_handler = post;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+		target(1);
+		KUNIT_EXPECT_EQ(test, pre_hits, 2);
+		KUNIT_EXPECT_EQ(test, post_hits, 2);
+		disable_kprobe(&kp);
+		target(1);
+		KUNIT_EXPECT_EQ(test, pre_hits, 3);
+		KUNIT_EXPECT_EQ(test, post_hits, 3);
+		KUNIT_EXPECT_PTR_EQ(test, seen, &kp2);
+		unregister_kprobe(&kp);
+		unregister_kprobe(&kp2);
+		KP_CLEAR(kp);
+		KP_CLEAR(kp2);
+	}
+}
+
 static long inside;
 static int call_target2(struct kprobe *p, struct pt_regs *regs)
 {
@@ -423,7 +449,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(test_where), KUNIT_CASE(test_disabled), KUNIT_CASE(test_batch),
 	KUNIT_CASE(test_unregister_others), KUNIT_CASE(test_changed_ip),
 	KUNIT_CASE(test_changed_registers), KUNIT_CASE(test_changed_in_post),
-	KUNIT_CASE(test_changed_memory), KUNIT_CASE(test_colocated), KUNIT_CASE(test_nmissed),
+	KUNIT_CASE(test_changed_memory), KUNIT_CASE(test_colocated),
+	KUNIT_CASE(test_one_of_two_disabled), KUNIT_CASE(test_nmissed),
 	KUNIT_CASE(test_kprobe_running), {}
 };
 static struct kunit_suite suite = { .name = "kprobe", .init = suite_init, .test_cases = cases };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernel's sample modules and its test of kprobes, unchanged, where it is at hand."""
+"""The kernel's sample modules and test of kprobes, unchanged, if they are at hand."""
 
 import glob
 import os

@@ -75,6 +75,22 @@ def test_post_handler_sees_the_instruction_done(box, offset):
     assert b.cpu_state() == (0, 0)
 
 
+@pytest.mark.parametrize("offset", [0, *MODES])
+@pytest.mark.parametrize("guest", [False, True])
+def test_post_handler_changes_registers(box, offset, guest):
+    """Python alone, and called by the runtime beside guest code."""
+    b = box({"alu": ALU, "nothing": bytes.fromhex("31c0 c3")})
+
+    def post(p, regs, flags):
+        b.seen.append(flags)
+        regs.si = 100
+
+    pre = b.machine.addr("nothing") if guest else None
+    b.probe("alu", offset, pre_handler=pre, post_handler=post)
+    assert b.call("alu", 5, 7) == 120
+    assert b.seen == [0]
+
+
 def test_post_handler_that_comes_and_goes_changes_the_slot(box):
     b = box({"alu": ALU})
     p = b.probe("alu", BOOSTED, pre_handler=b.note("a"))
