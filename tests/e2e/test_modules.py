@@ -52,6 +52,58 @@ def test_the_tools(kpfs):
     )
 
 
+USER = (
+    'int hello_value(void); static int __init go(void) { pr_info("%d\\n",'
+    " hello_value()); return 0; }\nmodule_init(go);\n"
+    "static void __exit end(void) { }\nmodule_exit(end);\n"
+)
+OWNER = "int hello_value(void) { return 5; }\nEXPORT_SYMBOL_GPL(hello_value);\n" + HELLO
+
+
+def test_what_the_tools_say_of_refusals(kpfs, tmp_path):
+    """In kmod's words; the kernel's are in the log."""
+    user, owner = module("user", USER), module("owner", OWNER)
+    (tmp_path / "bad.ko").write_bytes(b"no ELF" * 20)
+    numbered = "static int n; module_param(n, int, 0);\n" + HELLO
+    done = kpfs.sh(
+        f"""
+        cd {tmp_path}; dmesg -C
+        try() {{ "$@" 2>&1; echo $?; }}
+        try insmod; try rmmod; try insmod bad.ko; try insmod {user}
+        try insmod {module("numbered", numbered)} n=x
+        try modprobe kprobe_example symbol=no_such_function
+        try insmod {owner}; try insmod {user}; lsmod; try rmmod owner; try rmmod user
+        try rmmod owner; lsmod
+        dmesg -r | grep -v optimiz
+        """
+    )
+    refused = "insmod: ERROR: could not insert module"
+    unknown = "Unknown symbol in module, or unknown parameter (see dmesg)"
+    path, *log = done.stdout.split("\nModule                  Size  Used by\n")
+    assert path.splitlines() == [
+        *("insmod: ERROR: missing filename.", "1"),
+        *("rmmod: ERROR: missing module name.", "1"),
+        *(f"{refused} bad.ko: Invalid module format", "1"),
+        *(f"{refused} {user}: {unknown}", "1"),
+        *(f"{refused} {module('numbered', numbered)}: Invalid parameters", "1"),
+        *(f"modprobe: ERROR: could not insert 'kprobe_example': {unknown}", "1"),
+        *("0", "0"),
+    ]
+    assert [re.sub(" +", " ", line) for line in log[0].splitlines()] == [
+        *("user 12288 0", "owner 12288 1 user"),
+        *("rmmod: ERROR: Module owner is in use by: user", "1", "0", "0"),
+    ]
+    assert [re.sub(r"\[.*?\] ", "", line) for line in log[1].splitlines()] == [
+        "<3>Invalid ELF header magic: != \x7fELF",
+        "<4>user: Unknown symbol hello_value (err -2)",
+        "<3>numbered: `x' invalid for parameter `n'",
+        "<6>hello, world",
+        "<6>5",
+        "<6>good bye",
+    ]
+    assert done.stderr == ""
+
+
 def test_dmesg(kpfs):
     path = module("hello", HELLO)
     done = kpfs.sh(f"dmesg -C; insmod {path}; dmesg; dmesg -r -l info; dmesg -l err")

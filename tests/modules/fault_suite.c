@@ -190,6 +190,21 @@ static void test_instruction_of_several(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_asked, 2);
 	KUNIT_EXPECT_EQ(test, asked[0], 1);
 	KUNIT_EXPECT_EQ(test, asked[1], 0);
+	unregister_kprobe(&kp2);
+	/* the newest has no handler, or is disabled */
+	KP_CLEAR(kp2);
+	kp2.fault_handler = NULL;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
+	KUNIT_EXPECT_EQ(test, nr_asked, 3);
+	unregister_kprobe(&kp2);
+	KP_CLEAR(kp2);
+	kp2.fault_handler = note_and_decline;
+	kp2.flags = KPROBE_FLAG_DISABLED;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
+	KUNIT_EXPECT_EQ(test, nr_asked, 4);
+	KUNIT_EXPECT_EQ(test, asked[3], 0);
 	unregister_kprobe(&kp);
 	unregister_kprobe(&kp2);
 }

@@ -326,6 +326,32 @@ def test_fault_handler_of_the_user(box):
     assert b.seen == [(14, p.addr)]
 
 
+def test_fault_handlers_by_trap_number_until_one_says_1(box):
+    b = box({"load": LOAD})
+    at = b.machine.addr("load", 5)
+    b.machine.write_u64(b.machine.data + 0x900, 78)
+
+    def handler(p, regs, trapnr):
+        b.seen.append((p is new, trapnr))
+        if p is new:
+            return 0
+        regs.di = b.machine.data + 0x900
+        return 1
+
+    old = b.probe("load", 5, fault_handler=handler)
+    new = b.probe("load", 5, fault_handler=handler)
+    assert b.call("load", 0) == 78
+    assert b.call("load", 1 << 63) == 78
+    assert b.seen == [(True, 14), (False, 14), (True, 13), (False, 13)]
+    # nobody handles it: the exception table is next
+    unregister_kprobe(b.state, old)
+    b.seen.clear()
+    b.machine.exceptions[at] = b.machine.addr("load", FIXUP)
+    assert b.call("load", 0) == 0xFFFFFFF2
+    assert b.seen == [(True, 14)]
+    assert b.cpu_state() == (0, 0)
+
+
 def test_guest_handler_that_faults_names_its_probe(box):
     # handler: mov rax,[0]; ret
     b = box({"alu": ALU, "bad": bytes.fromhex("488b042500000000 c3")})
