@@ -443,6 +443,9 @@ static void test_notifier_chain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, hits, 1);
 	KUNIT_EXPECT_EQ(test, die_calls, 2);
 	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, hits, 2);
+	KUNIT_EXPECT_EQ(test, die_calls, 4);
 	unregister_kprobe(&kp);
 	unregister_die_notifier(&look);
 	unregister_die_notifier(&dbg);

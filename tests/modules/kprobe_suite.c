@@ -154,6 +154,7 @@ static void test_disabled(struct kunit *test)
 	unregister_kprobe(&kp);
 	KUNIT_EXPECT_EQ(test, enable_kprobe(&kp), -EINVAL);
 	KUNIT_EXPECT_EQ(test, disable_kprobe(&kp), -EINVAL);
+	KUNIT_EXPECT_EQ(test, register_kprobe(&kp), -EINVAL); /* addr has stayed: both */
 }
 
 static void test_batch(struct kunit *test)

@@ -183,6 +183,25 @@ static void test_entry_handler_refuses(struct kunit *test)
 	unregister_kretprobe(&rp);
 }
 
+/* One of the two handlers, or none. */
+static void test_no_handlers(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		rp.handler = NULL;
+		rp.entry_handler = i ? refuse_odd : NULL;
+		rp.maxactive = 1;
+		KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+		KUNIT_EXPECT_EQ(test, inner(2), 3);
+		KUNIT_EXPECT_EQ(test, inner(2), 3);
+		KUNIT_EXPECT_EQ(test, rp.nmissed, 0);
+		unregister_kretprobe(&rp);
+		KP_CLEAR(rp.kp);
+	}
+	KUNIT_EXPECT_EQ(test, entries, 2);
+}
+
 static int note(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	order[nr_order++] = ri->rp == &rp ? 1 : 2;
@@ -382,7 +401,8 @@ static void test_stack_trace(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(test_return), KUNIT_CASE(test_maxactive), KUNIT_CASE(test_kprobe_running),
 	KUNIT_CASE(test_recursion),
-	KUNIT_CASE(test_data), KUNIT_CASE(test_entry_handler_refuses), KUNIT_CASE(test_colocated),
+	KUNIT_CASE(test_data), KUNIT_CASE(test_entry_handler_refuses), KUNIT_CASE(test_no_handlers),
+	KUNIT_CASE(test_colocated),
 	KUNIT_CASE(test_batch), KUNIT_CASE(test_switch), KUNIT_CASE(test_where),
 	KUNIT_CASE(test_unregistered_meanwhile), KUNIT_CASE(test_changed_value),
 	KUNIT_CASE(test_unregister_others), KUNIT_CASE(test_stack_inside),

@@ -347,6 +347,19 @@ class HitPath:
             log.exception("handler of the probe at %#x failed", p.addr)
             cpus[base + MAIL_RET] = 0
 
+    def py_break(self, eax: int) -> None:
+        """kp_py_break()"""
+        base = eax * CPU_WORDS
+        cpus, regs = self.cpus, self.frame
+        p = self.handlers[cpus[base + MAIL0]]
+        regs.addr = cpus[base + MAIL1]
+        try:
+            handled = p.break_handler(p, regs)  # type: ignore[operator,misc]
+            cpus[base + MAIL_RET] = 1 if handled else 0
+        except Exception:
+            log.exception("break_handler of %#x failed", p.addr)
+            cpus[base + MAIL_RET] = 0
+
     def py_post(self, eax: int) -> None:
         """kp_py_post()"""
         base = eax * CPU_WORDS

@@ -227,6 +227,36 @@ def test_jprobe_return_outside_is_an_oops(box):
     box.rmmod("jprobe_example")
 
 
+EXAMPLES = {
+    "kprobe_example": [
+        r"kprobe_example: caller\[777000\] at do_sys_openat2\+0x0, arg1 = 4d",
+        r"kprobe_example: behind it, ip = do_sys_openat2\+0x5/0x.*",
+    ],
+    "jprobe_example": ["jprobe_example: dfd = 77, flags = 0x200, mode = 00"],
+    "kretprobe_example symbol=do_sys_openat2": [
+        r"kretprobe_example: do_sys_openat2 = -2 for caller\[777000\], "
+        r"back to __x64_sys_openat\+0x.*",
+    ],
+}
+
+
+@pytest.mark.parametrize("words", EXAMPLES)
+def test_what_the_examples_say(box, words):
+    guest = box.kernel.guest
+    task = guest.host_task(777_000, 0, "caller", 1)
+    box.insmod(words)
+    box.log()
+    assert guest.syscalls.call(task, "openat", 77, "/none", 0o1000, 0) == -errno.ENOENT
+    log = box.log()
+    assert len(log) == len(EXAMPLES[words])
+    for pattern, line in zip(EXAMPLES[words], log, strict=True):
+        assert re.fullmatch(pattern, line)
+    name = words.split()[0]
+    box.rmmod(name)
+    if name != "jprobe_example":
+        assert box.log()[-1] == f"{name}: 0 missed"
+
+
 def test_function_time(box):
     box.insmod("function_time", "symbol=__x64_sys_getppid")
     box.log()

@@ -370,6 +370,36 @@ def test_guest_handler_that_faults_names_its_probe(box):
     assert b.seen == [("fault", 5), ("other", b.machine.addr("alu") + 1)]
 
 
+@pytest.mark.parametrize("offset", [0, *MODES])
+def test_break_handler(box, offset):
+    """For a breakpoint in a handler: 1 ends the handler, 0 leaves it to others."""
+    # trap: int3; xor eax,eax; ret
+    b = box({"alu": ALU, "trap": bytes.fromhex("cc 31c0 c3")})
+    answers = [1, 0, 0]
+
+    def break_handler(p, regs):
+        b.seen.append((p is probe, regs.ip - b.machine.addr("trap")))
+        if answers[0]:
+            regs.sp, regs.di, regs.si = b.machine.stack, 6, 8
+            regs.ax = 6 if offset == STEPPED else 0
+        return answers.pop(0)
+
+    probe = b.probe(
+        "alu", offset, pre_handler=b.machine.addr("trap"), break_handler=break_handler
+    )
+    assert b.call("alu", 5, 7) == 32
+    assert b.seen == [(True, 1)]
+    assert b.machine.faults == []
+    for trap in (0, 1):
+        b.machine.exceptions[b.machine.addr("trap", trap)] = b.machine.addr("trap", 1)
+    for _ in range(2):
+        assert b.call("alu", 5, 7) == 27
+    assert b.seen == [(True, 1)] * 3
+    assert [vector for vector, _, _ in b.machine.faults] == [3, 3]
+    assert b.cpu_state() == (0, 0)
+    assert b.machine.read(b.machine.data + 20, 4) == bytes(4)  # preempt count
+
+
 def test_breakpoint_just_removed_runs_the_instruction(box):
     b = box({"alu": ALU})
     p = b.probe("alu", BOOSTED, pre_handler=b.note("pre"))
