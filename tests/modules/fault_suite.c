@@ -309,6 +309,31 @@ static void test_exception_table(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, copy_from_kernel_nofault(&copied, (void *)0xffffffffa0000000UL, 8), -EFAULT);
 }
 
+/* The faulting probe declines: nobody asks the others of its address, older or newer. */
+static void test_colocated_declines(struct kunit *test)
+{
+	int offset, older;
+
+	for (offset = 0; offset <= 5; offset += 5) {
+		for (older = 0; older < 2; older++) {
+			suite_init(test);
+			kp.offset = kp2.offset = offset;
+			(older ? &kp : &kp2)->pre_handler = copy_handler;
+			(older ? &kp : &kp2)->fault_handler = fixable;
+			(older ? &kp2 : &kp)->fault_handler = skip_load;
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+			copied = 0;
+			KUNIT_EXPECT_EQ(test, load(&value), 42);
+			KUNIT_EXPECT_EQ(test, copied, -EFAULT);
+			KUNIT_EXPECT_GT(test, faults, 0);
+			KUNIT_EXPECT_PTR_EQ(test, fault_kp, older ? &kp : &kp2);
+			unregister_kprobe(&kp);
+			unregister_kprobe(&kp2);
+		}
+	}
+}
+
 /* A WARN in a handler is no fault. */
 static int warn_handler(struct kprobe *p, struct pt_regs *regs)
 {
@@ -332,6 +357,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(test_in_handler), KUNIT_CASE(test_in_instruction), KUNIT_CASE(test_trap_numbers),
 	KUNIT_CASE(test_instruction_of_several), KUNIT_CASE(test_colocated),
 	KUNIT_CASE(test_in_other_handlers), KUNIT_CASE(test_exception_table),
+	KUNIT_CASE(test_colocated_declines),
 	KUNIT_CASE(test_warning), {}
 };
 static struct kunit_suite suite = { .name = "fault", .init = suite_init, .test_cases = cases };
