@@ -309,6 +309,26 @@ static void test_exception_table(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, copy_from_kernel_nofault(&copied, (void *)0xffffffffa0000000UL, 8), -EFAULT);
 }
 
+/* A fault in a fault_handler is the exception table's. */
+static int faulty_fault_handler(struct kprobe *p, struct pt_regs *regs, int trapnr)
+{
+	copy_handler(p, regs);
+	return skip_load(p, regs, trapnr);
+}
+
+static void test_fault_in_fault_handler(struct kunit *test)
+{
+	kp.pre_handler = bad_handler;
+	kp.fault_handler = faulty_fault_handler;
+	copied = loaded = 0;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, load(&value), 42);
+	KUNIT_EXPECT_EQ(test, loaded, 123);
+	KUNIT_EXPECT_EQ(test, copied, -EFAULT);
+	KUNIT_EXPECT_EQ(test, faults, 1);
+	unregister_kprobe(&kp);
+}
+
 /* The faulting probe declines: nobody asks the others of its address, older or newer. */
 static void test_colocated_declines(struct kunit *test)
 {
@@ -357,7 +377,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(test_in_handler), KUNIT_CASE(test_in_instruction), KUNIT_CASE(test_trap_numbers),
 	KUNIT_CASE(test_instruction_of_several), KUNIT_CASE(test_colocated),
 	KUNIT_CASE(test_in_other_handlers), KUNIT_CASE(test_exception_table),
-	KUNIT_CASE(test_colocated_declines),
+	KUNIT_CASE(test_colocated_declines), KUNIT_CASE(test_fault_in_fault_handler),
 	KUNIT_CASE(test_warning), {}
 };
 static struct kunit_suite suite = { .name = "fault", .init = suite_init, .test_cases = cases };
