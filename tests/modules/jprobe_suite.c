@@ -405,7 +405,7 @@ static int onlooker(struct notifier_block *nb, unsigned long val, void *data)
 	return NOTIFY_DONE;
 }
 static struct notifier_block dbg = { .notifier_call = debugger, .priority = 1 };
-static struct notifier_block look = { .notifier_call = onlooker, .priority = 2 };
+static struct notifier_block look = { .notifier_call = onlooker, .priority = INT_MAX };
 
 static int decline(struct kprobe *p, struct pt_regs *regs)
 {
@@ -424,7 +424,7 @@ static void test_notifier_chain(struct kunit *test)
 	__asm__ __volatile__("int3" : "+a"(v) : : "memory");
 	KUNIT_EXPECT_EQ(test, v, 4711);
 	KUNIT_EXPECT_EQ(test, die_calls, 2);
-	KUNIT_EXPECT_EQ(test, die_order[0], 2);
+	KUNIT_EXPECT_EQ(test, die_order[0], INT_MAX);
 	KUNIT_EXPECT_EQ(test, die_order[1], 1);
 	/* that of a probe is seen by kprobes alone */
 	kp.offset = 5;
