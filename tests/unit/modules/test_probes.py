@@ -134,6 +134,53 @@ def test_instances_of_a_task_that_exits(box):
     box.rmmod("exits")
 
 
+NAP = (
+    "#include <linux/delay.h>\n#include <linux/kthread.h>\n"
+    + NOIPA
+    + "long nap(long ms) { msleep(ms); return 7; }\n"
+    + "int result; static int sleeper(void *unused)\n"
+    + "{ result = nap(20); return 0; }\n"
+    + "static int __init go(void)\n"
+    + '{ return PTR_ERR_OR_ZERO(kthread_run(sleeper, NULL, "sleeper")); }\n'
+    + EXIT % ""
+)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_call_outlives_the_module_of_its_return_probe(box, stays):
+    """The instance is there until the function returns; its handler is not called."""
+    box.write("/tracing/kprobe_events", "p:inside napper:nap\n")
+    box.write("/tracing/events/kprobes/inside/enable", "1\n")
+    body = (
+        "static int ret(struct kretprobe_instance *i, struct pt_regs *r)\n"
+        '{ pr_info("back with %ld\\n", regs_return_value(r)); return 0; }\n'
+        'static struct kretprobe rp = { .kp.symbol_name = "nap", .handler = ret };\n'
+        "static int event(struct notifier_block *nb, unsigned long state, void *m)\n"
+        "{ return state == MODULE_STATE_COMING ? register_kretprobe(&rp) : 0; }\n"
+        "static struct notifier_block nb = { .notifier_call = event };\n"
+        "static int __init go(void) { return register_module_notifier(&nb); }\n"
+        + EXIT
+        % "unregister_module_notifier(&nb); unregister_kretprobe(&rp);"
+    )
+    box.insmod(module("hooker", body))
+    box.insmod(module("napper", NAP))
+    guest = box.kernel.guest
+    for _ in range(100):
+        if "inside: (nap+0x0" in box.read("/tracing/trace"):
+            break
+        guest.tick()
+    assert box.int_at("result") == 0
+    box.log()
+    if not stays:
+        box.rmmod("hooker")
+    for _ in range(1000):
+        if box.int_at("result"):
+            break
+        guest.tick()
+    assert box.int_at("result") == 7
+    assert box.log() == (["back with 7"] if stays else [])
+
+
 TWICE = (
     "static unsigned long trampoline;\n"
     + NOIPA

@@ -43,13 +43,16 @@ def test_handler_sees_and_changes_the_result(box, code):
 
     def handler(node, regs):
         b.seen.append((regs.ax, regs.ip, regs.sp, node.ret_addr, node.func, node.frame))
+        whose.append((node.rp, node.task))
         regs.ax = 7
 
-    ret(b, "leaf", handler)
+    whose = []
+    rp = ret(b, "leaf", handler)
     assert b.call("leaf", 41) == 7
     home = abi.TEXT_BASE
     at, sp = b.machine.addr("leaf"), b.machine.stack
     assert b.seen == [(42, home, sp + 8, home, at, sp)]
+    assert whose == [(rp, b.machine.task)]
     assert b.machine.read_reg(SP) == sp + 8
     assert b.cpu_state() == (0, 0)
 
