@@ -390,6 +390,7 @@ static void test_stack_inside(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, stack[0] >= (unsigned long)save_own_stack &&
 			  stack[0] < (unsigned long)save_own_stack + 64);
 	KUNIT_EXPECT_TRUE(test, on_stack(back_in_top, back_in_top + 1));
+	KUNIT_EXPECT_NE(test, stack[1], back_in_top); /* the trampoline stands between */
 	KUNIT_EXPECT_FALSE(test, on_stack((unsigned long)middle, (unsigned long)top));
 	unregister_kretprobe(&rp2);
 }

@@ -431,7 +431,10 @@ def test_oops_in_init_leaves_it_loading(box):
     assert any(line == " do_one_initcall+0x17/0x50" for line in log) or any(
         line.startswith(" do_one_initcall+") for line in log
     )
-    assert box.read("/modules").split()[4] == "Loading"
+    _, size, refs, _, state, _ = box.read("/modules").split()
+    assert (refs, state) == ("1", "Loading")
+    layout = box.kernel.guest.modules.find("oops").layout
+    assert int(size) == layout.core.size + layout.init.size > layout.core.size
     with pytest.raises(KernelError) as e:
         box.rmmod("oops")
     assert e.value.errno == errno.EBUSY

@@ -197,6 +197,14 @@ def test_files_that_are_none(box, tmp_path):
     ]
 
 
+def test_a_path_with_blanks(box, tmp_path):
+    path = tmp_path / "a b.ko"
+    path.write_bytes(module("spoilt", PLAIN).read_bytes())
+    refused(box, errno.ENOENT, path)
+    box.write("/machine/insmod", f'"{path}"\n')
+    assert box.modules() == ["spoilt"]
+
+
 def test_names_of_rmmod(box):
     """As of kmod: of a file, with - for _; one at a time."""
     for word in ("kprobe-example", "./kprobe_example.ko"):
