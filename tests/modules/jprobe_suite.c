@@ -263,6 +263,42 @@ static void test_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -ENOENT);
 }
 
+/* The nopl is at FLAGS_AT, behind the entry nop and the stc. */
+#define FLAGS_AT 6
+TARGET long keeps_flags(void)
+{
+	long set;
+
+	__asm__ __volatile__("stc\n\tnopl 64(%%rax)\n\tsbbq %0, %0" : "=r"(set) : : "cc");
+	return -set;
+}
+static long clear_flags(void)
+{
+	hits++;
+	__asm__ __volatile__("clc" : : : "cc");
+	jprobe_return();
+	return 0;
+}
+
+static void test_flags(struct kunit *test)
+{
+	int way;
+
+	for (way = 0; way < 2; way++) {
+		jp.kp.symbol_name = kp.symbol_name = "keeps_flags";
+		jp.kp.offset = kp.offset = FLAGS_AT;
+		jp.entry = clear_flags;
+		if (way)
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+		KUNIT_EXPECT_EQ(test, keeps_flags(), 1);
+		KUNIT_EXPECT_EQ(test, hits, way + 1);
+		unregister_jprobe(&jp);
+		unregister_kprobe(&kp);
+		KP_CLEAR(jp.kp);
+	}
+}
+
 /* One jprobe at an address, any number of others. */
 static void test_colocated(struct kunit *test)
 {
@@ -454,7 +490,7 @@ static void test_notifier_chain(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(test_arguments), KUNIT_CASE(test_stack_is_put_back),
 	KUNIT_CASE(test_registers_at_entry), KUNIT_CASE(test_end_of_the_stack), KUNIT_CASE(test_breakpoint),
-	KUNIT_CASE(test_entry), KUNIT_CASE(test_colocated), KUNIT_CASE(test_batch_and_switch),
+	KUNIT_CASE(test_entry), KUNIT_CASE(test_flags), KUNIT_CASE(test_colocated), KUNIT_CASE(test_batch_and_switch),
 	KUNIT_CASE(test_missed_inside), KUNIT_CASE(test_break_handler),
 	KUNIT_CASE(test_notifier_chain), {}
 };

@@ -343,6 +343,16 @@ def test_exports(box):
     assert box.modules() == []
 
 
+def test_users_come_before_a_missing_exit(box):
+    end = "static void __exit end(void) { }\nmodule_exit(end);\n"
+    box.insmod(module("provider", PROVIDER.replace(end, "")))
+    with pytest.raises(KernelError, match="EBUSY"):
+        box.rmmod("provider")
+    box.insmod(module("user", USER))
+    with pytest.raises(KernelError, match="EAGAIN"):
+        box.rmmod("provider")
+
+
 def test_duplicate_export(box):
     box.insmod(module("provider", PROVIDER))
     again = module("again", PROVIDER)
