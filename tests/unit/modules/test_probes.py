@@ -42,6 +42,24 @@ def test_types_in_the_list(box):
     assert box.list() == []
 
 
+def test_written_as_of_old(box):
+    """Without module_init(); the address looked up by the module; JPROBE_ENTRY."""
+    body = (
+        "#include <linux/kallsyms.h>\n"
+        'static long entry(int dfd) { pr_info("%d\\n", dfd); jprobe_return();\n'
+        "return 0; }\nstatic struct jprobe jp = { .entry = JPROBE_ENTRY(entry) };\n"
+        "int init_module(void) { jp.kp.addr = (kprobe_opcode_t *)\n"
+        'kallsyms_lookup_name("do_sys_openat2"); return register_jprobe(&jp); }\n'
+        "void cleanup_module(void) { unregister_jprobe(&jp); }\n"
+    )
+    box.insmod(module("old", body))
+    box.log()
+    assert box.syscall("openat", 77, "/none", 0, 0) == -errno.ENOENT
+    assert box.log()[-1] == "77"
+    box.rmmod("old")
+    assert box.list() == []
+
+
 OOPS = (
     NOIPA
     + "long target(long x) { return x; }\n"
