@@ -2,6 +2,9 @@
 """What guest/README.md says of writing, building and loading a module."""
 
 import re
+import subprocess
+
+import pytest
 
 from tests.modbox import ROOT, build
 
@@ -32,3 +35,21 @@ def test_it_names_what_is_shipped():
     named = set(re.findall(r"`(\w+)`", README)) & shipped
     assert shipped - named <= {"trace_printk"}
     assert len(named) >= 5
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("", 2, "build-module [-o FILE.ko] FILE.c"),
+        ("-x hello.c", 2, "build-module: what is -x?"),
+        ("nothing.c", 1, "nothing.c: No such file or directory"),
+    ],
+)
+def test_wrong_use_of_build_module(tmp_path, words, status, said):
+    tool = [ROOT / "scripts" / "build-module", *words.split()]
+    done = subprocess.run(
+        tool, capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []

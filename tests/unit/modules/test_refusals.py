@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from engine.errors import KernelError
-from tests.modbox import NOIPA, module
+from tests.modbox import NOIPA, module, refused
 
 PLAIN = (
     NOIPA
@@ -151,22 +151,6 @@ def test_spoilt(box, tmp_path, spoil):
     assert box.modules() == []
 
 
-def refused(box, number, *words, write="insmod"):
-    """What the log says of it."""
-    box.log()
-    free = pages(box)
-    with pytest.raises(KernelError) as e:
-        box.write(f"/machine/{write}", " ".join(map(str, words)) + "\n")
-    assert errno.errorcode[e.value.errno] == errno.errorcode[number]
-    assert pages(box) == free
-    return box.log()
-
-
-def pages(box):
-    """What is free for modules."""
-    return list(box.kernel.guest._memory.area._free)
-
-
 def test_pages_of_a_refused_module_are_given_back(box):
     unknown = "void nobody_has_me(void);\n" + PLAIN.replace(
         "return 0;", "nobody_has_me(); return 0;"
@@ -174,15 +158,6 @@ def test_pages_of_a_refused_module_are_given_back(box):
     said = ["unknown: Unknown symbol nobody_has_me (err -2)"]
     for _ in range(2):
         assert refused(box, errno.ENOENT, module("unknown", unknown)) == said
-
-
-def test_words_behind_two_dashes(box):
-    body = 'static char *a = "none"; module_param(a, charp, 0);\n' + PLAIN.replace(
-        "return 0;", 'pr_info("%s\\n", a); return 0;'
-    )
-    box.log()
-    box.insmod(module("words", body), "a=1 -- a=2 b")
-    assert box.log() == ["words: parameters 'a=2 b' after `--' ignored", "1"]
 
 
 def test_files_that_are_none(box, tmp_path):
@@ -209,7 +184,7 @@ def test_names_of_rmmod(box):
     """As of kmod: of a file, with - for _; one at a time."""
     for word in ("kprobe-example", "./kprobe_example.ko"):
         box.insmod("kprobe_example")
-        refused(box, errno.EINVAL, "kprobe_example", "kprobe_example", write="rmmod")
+        refused(box, errno.EINVAL, "kprobe_example", "kprobe_example", by="rmmod")
         box.write("/machine/rmmod", word + "\n")
         assert box.modules() == []
 
@@ -219,7 +194,7 @@ def test_only_root_may_unload(box):
 
     box.insmod("kprobe_example")
     box.caller = Caller(777_005, 1000, 1000)
-    refused(box, errno.EPERM, "kprobe_example", write="rmmod")
+    refused(box, errno.EPERM, "kprobe_example", by="rmmod")
     assert box.modules() == ["kprobe_example"]
 
 
