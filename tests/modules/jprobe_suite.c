@@ -263,8 +263,7 @@ static void test_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -ENOENT);
 }
 
-/* The nopl is at FLAGS_AT, behind the entry nop and the stc. */
-#define FLAGS_AT 6
+#define FLAGS_AT 6 /* of the nopl: behind the entry nop and the stc */
 TARGET long keeps_flags(void)
 {
 	long set;
@@ -275,8 +274,7 @@ TARGET long keeps_flags(void)
 static long clear_flags(void)
 {
 	hits++;
-	__asm__ __volatile__("clc" : : : "cc");
-	jprobe_return();
+	jprobe_return(); /* behind an addition: no carry */
 	return 0;
 }
 
@@ -284,18 +282,21 @@ static void test_flags(struct kunit *test)
 {
 	int way;
 
-	for (way = 0; way < 2; way++) {
+	for (way = 0; way < 3; way++) {
 		jp.kp.symbol_name = kp.symbol_name = "keeps_flags";
 		jp.kp.offset = kp.offset = FLAGS_AT;
 		jp.entry = clear_flags;
+		jp.kp.post_handler = way > 1 ? post : NULL;
 		if (way)
 			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
 		KUNIT_EXPECT_EQ(test, keeps_flags(), 1);
+		KUNIT_EXPECT_TRUE(test, preemptible());
 		KUNIT_EXPECT_EQ(test, hits, way + 1);
 		unregister_jprobe(&jp);
 		unregister_kprobe(&kp);
 		KP_CLEAR(jp.kp);
+		KP_CLEAR(kp);
 	}
 }
 
@@ -352,8 +353,7 @@ static void test_batch_and_switch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, enable_jprobe(&jp), 0);
 	six(1, 2, 3, 4, 5, 6);
 	KUNIT_EXPECT_EQ(test, hits, 4);
-	jps[0] = &jp2;
-	jps[1] = &jp;
+	swap(jps[0], jps[1]);
 	unregister_jprobes(jps, 2);
 	KUNIT_EXPECT_NULL(test, jp2.kp.addr);
 	KUNIT_EXPECT_PTR_EQ(test, jp.kp.addr, six);

@@ -75,6 +75,19 @@ def test_symbols_and_freed_init(box):
     assert box.kernel.guest.symbol_at(symbol.addr + 1) == symbol
 
 
+def test_init_sections_are_given_back(box):
+    """Text and data; the next module may lie there."""
+    big = "static char big[500000] __initdata = { 1 };\n"
+    body = big + PLAIN.replace("return 0;", "return big[0] - 1;", 1)
+    before = _free_pages(box)
+    box.insmod(module("plain", body))
+    settle(box)
+    core = box.kernel.guest.modules.find("plain").layout.core
+    used = before - _free_pages(box)
+    assert used * 4096 == core.size
+    assert box.read("/modules").split()[1] == str(core.size)
+
+
 def test_unloading_what_is_not_there(box):
     with pytest.raises(KernelError) as e:
         box.rmmod("plain")

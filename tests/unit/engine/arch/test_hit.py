@@ -352,6 +352,61 @@ def test_fault_handlers_by_trap_number_until_one_says_1(box):
     assert b.cpu_state() == (0, 0)
 
 
+@pytest.mark.parametrize("where", ["pre", "post", "entry", "return", "guest"])
+@pytest.mark.parametrize("offset", [0, *MODES])
+def test_python_handler_that_looks_where_no_memory_is(box, where, offset):
+    """A fault in a handler: its own fault_handler is told, no other one."""
+    b = box({"alu": ALU, "nothing": bytes.fromhex("31c0 c3")})
+
+    def bad(*_args):
+        b.machine.read_u64(nowhere[0])
+
+    nowhere = [0]
+
+    def fault_handler(p, regs, trapnr):
+        b.seen.append((p is probe, trapnr))
+        regs.si = 100
+        return 1
+
+    b.probe("alu", offset, fault_handler=lambda p, regs, trapnr: 1 // 0)
+    if where in ("entry", "return"):
+        rp = Kretprobe(kp=Kprobe(symbol_name="alu", fault_handler=fault_handler))
+        setattr(rp, {"entry": "entry_handler", "return": "handler"}[where], bad)
+        register_kretprobe(b.state, rp)
+        probe = rp.kp
+    else:
+        name = "post_handler" if where == "post" else "pre_handler"
+        probe = b.probe("alu", offset, fault_handler=fault_handler, **{name: bad})
+    if where == "guest":
+        b.probe("alu", offset, pre_handler=b.machine.addr("nothing"))
+    for place, trapnr in ((0x10, 14), (1 << 63, 13), (0xFFFFFFFFA0000000, 14)):
+        nowhere[0] = place
+        b.seen.clear()
+        assert b.call("alu", 5, 7) == (27 if where == "return" else 120)
+        assert b.seen == [(True, trapnr)]
+    assert b.cpu_state() == (0, 0)
+
+
+@pytest.mark.logs("handler of the probe")
+def test_a_fault_handler_that_declines_or_fails_itself(box, caplog):
+    b = box({"alu": ALU})
+
+    def bad(p, regs):
+        b.machine.read_u64(0x10)
+
+    def fault_handler(p, regs, trapnr):
+        b.seen.append(trapnr)
+        return 1 // 0 if len(b.seen) > 1 else 0
+
+    b.probe("alu", BOOSTED, pre_handler=bad, fault_handler=fault_handler)
+    for _ in range(2):
+        assert b.call("alu", 5, 7) == 27
+    assert b.seen == [14, 14]
+    assert [r.getMessage().split()[0] for r in caplog.records] == [
+        *("handler", "fault_handler", "handler")
+    ]
+
+
 def test_guest_handler_that_faults_names_its_probe(box):
     # handler: mov rax,[0]; ret
     b = box({"alu": ALU, "bad": bytes.fromhex("488b042500000000 c3")})

@@ -174,7 +174,7 @@ def test_task_that_never_returns_gives_its_instances_back(box):
     assert kretprobe_nmissed(b.state, rp) == 1
 
 
-@pytest.mark.logs("handler of a return probe")
+@pytest.mark.logs("return handler of the probe")
 def test_exception_in_a_handler(box):
     b = box({"leaf": LEAF})
     ret(b, "leaf", lambda node, regs: 1 // 0)
