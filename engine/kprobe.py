@@ -45,6 +45,7 @@ class Kprobe:
     addr: KAddr | None = None
     pre_handler: PreHandler | KAddr | None = None
     post_handler: PostHandler | KAddr | None = None
+    # for a fault of the probed instruction or in a handler (in Python: a MemoryFault)
     fault_handler: FaultHandler | KAddr | None = None
     # for a breakpoint hit within a handler that is guest code; at most one probe at an
     # address has one, and it stands last on the list

@@ -275,8 +275,13 @@ def test_jprobe_return_outside_is_an_oops(box):
     body = (
         NOIPA
         + "void stray(void) { jprobe_return(); }\n"
-        + "static int __init go(void) { return 0; }\n"
-        + EXIT % ""
+        + NOIPA
+        + "void probed(void) { barrier(); }\n"
+        + "static int pre(struct kprobe *p, struct pt_regs *r)\n"
+        + "{ jprobe_return(); return 0; }\nstatic struct kprobe kp =\n"
+        + '{ .symbol_name = "probed", .pre_handler = pre };\n'
+        + "static int __init go(void) { return register_kprobe(&kp); }\n"
+        + EXIT % "unregister_kprobe(&kp);"
     )
     box.insmod(module("stray", body))
     guest = box.kernel.guest
@@ -284,12 +289,17 @@ def test_jprobe_return_outside_is_an_oops(box):
     box.log()
     assert guest.syscalls.call_function(task, box.address("stray")) == -errno.EFAULT
     assert any(line.startswith("int3: 0000") for line in box.log())
-    # and after a jprobe has been there
+    # and after a jprobe has been there; in a handler too
     box.insmod("jprobe_example")
-    task = guest.host_task(777_001, 0, "caller", 1)
-    assert guest.syscalls.call_function(task, box.address("stray")) == -errno.EFAULT
-    assert any(line.startswith("int3: 0000") for line in box.log())
+    for pid, name in ((777_001, "stray"), (777_002, "probed")):
+        task = guest.host_task(pid, 0, "caller", 1)
+        assert guest.syscalls.call(task, "openat", 77, "/x", 0, 0) == -errno.ENOENT
+        box.log()
+        assert guest.syscalls.call_function(task, box.address(name)) == -errno.EFAULT
+        assert any(line.startswith("int3: 0000") for line in box.log())
     box.rmmod("jprobe_example")
+    box.rmmod("stray")
+    assert box.list() == []
 
 
 EXAMPLES = {
