@@ -2,6 +2,7 @@
 """Modules through the mount, and insmod and its kin under ``kpfs run``."""
 
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -102,6 +103,26 @@ def test_what_the_tools_say_of_refusals(kpfs, tmp_path):
         "<6>good bye",
     ]
     assert done.stderr == ""
+
+
+@pytest.mark.user
+def test_an_ordinary_user_loads_modules(ordinary):
+    """In kpfs run he is root; what the host does not let him read is refused."""
+    script = """
+        modprobe kprobe_example && lsmod && rmmod kprobe_example
+        cp "${kpfs%/scripts/kpfs}/guest/image/modules/jprobe_example.ko" mine.ko
+        insmod mine.ko && cut -c 17- $KPFS/kprobes/list; rmmod jprobe_example
+        insmod /etc/shadow; /bin/echo /etc/shadow > $KPFS/machine/insmod; lsmod
+    """
+    done = ordinary(f"export kpfs; $kpfs run -- sh -c {shlex.quote(script)}")
+    head = "Module                  Size  Used by\n"
+    loaded = "kprobe_example         12288  0\n"
+    listed = "  j  do_sys_openat2+0x0    [FTRACE]\n"
+    assert done.stdout == head + loaded + listed + head
+    assert done.stderr == (
+        "insmod: ERROR: could not load module /etc/shadow: Permission denied\n"
+        "/bin/echo: write error: Permission denied\n"
+    )
 
 
 def test_dmesg(kpfs):
