@@ -190,6 +190,12 @@ static void test_batch(struct kunit *test)
 	target2(1);
 	KUNIT_EXPECT_EQ(test, pre_hits, 3);
 	unregister_kprobe(&kp2);
+	/* the same one twice */
+	KP_CLEAR(kp);
+	kps[1] = &kp;
+	KUNIT_EXPECT_EQ(test, register_kprobes(kps, 2), -EINVAL);
+	KUNIT_EXPECT_EQ(test, text_at(target), text);
+	KUNIT_EXPECT_EQ(test, disable_kprobe(&kp), -EINVAL);
 }
 
 /* One that is not registered has its addr cleared; the others go. */
