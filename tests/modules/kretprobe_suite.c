@@ -140,6 +140,10 @@ static void test_recursion(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
 	unregister_kretprobe(&rp);
 	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
+	KP_CLEAR(rp.kp);
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 0);
+	unregister_kretprobe(&rp);
 }
 
 static void test_data(struct kunit *test)
