@@ -101,9 +101,10 @@ def test_entry_handler_data_and_refusal(box):
     def handler(node, regs):
         b.seen.append(struct.unpack_from("<Q", node.data)[0])
 
-    ret(b, "leaf", handler, entry_handler=entry, data_size=12)
+    rp = ret(b, "leaf", handler, entry_handler=entry, data_size=12, maxactive=1)
     assert [b.call("leaf", i) for i in (4, 5, 6)] == [5, 6, 7]
     assert b.seen == [4, 6]
+    assert kretprobe_nmissed(b.state, rp) == 0
 
 
 def test_recursion_uses_an_instance_a_call_and_misses_without(box):
