@@ -204,6 +204,16 @@ static void test_no_handlers(struct kunit *test)
 		KP_CLEAR(rp.kp);
 	}
 	KUNIT_EXPECT_EQ(test, entries, 2);
+	/* nor is the entry_handler called where there is no instance */
+	rp.kp.symbol_name = "recursive";
+	rp.entry_handler = entered;
+	rp.data_size = sizeof(struct private);
+	rp.maxactive = 2;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	recursive(4);
+	KUNIT_EXPECT_EQ(test, entries, 4);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 3);
+	unregister_kretprobe(&rp);
 }
 
 static bool in_outer(unsigned long addr)

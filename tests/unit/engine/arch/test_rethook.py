@@ -107,6 +107,20 @@ def test_entry_handler_data_and_refusal(box):
     assert kretprobe_nmissed(b.state, rp) == 0
 
 
+def test_each_call_has_its_own_data(box):
+    b = box({"sum": SUM})
+
+    def entry(node, regs):
+        struct.pack_into("<2Q", node.data, 0, regs.di, ~regs.di & 0xFFFF)
+
+    def handler(node, regs):
+        b.seen.append(struct.unpack("<2Q", node.data))
+
+    ret(b, "sum", handler, entry_handler=entry, data_size=16)
+    assert b.call("sum", 4) == 10
+    assert b.seen == [(n, 0xFFFF - n) for n in range(5)]
+
+
 def test_recursion_uses_an_instance_a_call_and_misses_without(box):
     b = box({"sum": SUM})
     rp = ret(b, "sum", lambda node, regs: b.seen.append(regs.ax), maxactive=3)
