@@ -105,6 +105,20 @@ def test_what_the_tools_say_of_refusals(kpfs, tmp_path):
     assert done.stderr == ""
 
 
+def test_a_file_that_the_caller_alone_sees(kpfs):
+    """In a mount namespace of its own; and a module that holds itself."""
+    held = HELLO.replace("return 0;", "__module_get(THIS_MODULE); return 0;", 1)
+    done = kpfs.sh(
+        f"""
+        unshare -m sh -ec 'mount -t tmpfs none /mnt; cp {module("held", held)} /mnt
+            insmod /mnt/held.ko'
+        ls /mnt/held.ko; cut -d" " -f 1,3,4 $KPFS/modules; rmmod held
+        """
+    )
+    assert done.stdout == "held 1 -\n"
+    assert done.stderr.splitlines()[1:] == ["rmmod: ERROR: Module held is in use"]
+
+
 @pytest.mark.user
 def test_an_ordinary_user_loads_modules(ordinary):
     """In kpfs run he is root; what the host does not let him read is refused."""

@@ -187,6 +187,8 @@ static void test_entry_handler_refuses(struct kunit *test)
 	unregister_kretprobe(&rp);
 }
 
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { nr_order++; }
+
 /* One of the two handlers, or none. */
 static void test_no_handlers(struct kunit *test)
 {
@@ -204,6 +206,14 @@ static void test_no_handlers(struct kunit *test)
 		KP_CLEAR(rp.kp);
 	}
 	KUNIT_EXPECT_EQ(test, entries, 2);
+	/* a post_handler is not for return probes */
+	rp.kp.post_handler = post;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, inner(2), 3);
+	unregister_kretprobe(&rp);
+	KP_CLEAR(rp.kp);
+	KUNIT_EXPECT_EQ(test, nr_order, 0);
+	entries = 2;
 	/* nor is the entry_handler called where there is no instance */
 	rp.kp.symbol_name = "recursive";
 	rp.entry_handler = entered;
