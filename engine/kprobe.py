@@ -45,9 +45,10 @@ class Kprobe:
     addr: KAddr | None = None
     pre_handler: PreHandler | KAddr | None = None
     post_handler: PostHandler | KAddr | None = None
+    # for a fault of the probed instruction or in a handler (in Python: a MemoryFault)
     fault_handler: FaultHandler | KAddr | None = None
-    # for a breakpoint hit within a handler, which only guest code can do; at most one
-    # probe at an address has one, and it stands last on the list
+    # for a breakpoint hit within a handler that is guest code; at most one probe at an
+    # address has one, and it stands last on the list
     break_handler: BreakHandler | KAddr | None = None
     flags: KprobeFlag = NO_FLAGS
     # kind letter of the list: k, r (return probe's entry), j

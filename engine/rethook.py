@@ -47,3 +47,8 @@ class RethookNode:
     task: KAddr
     func: KAddr  # the probed function
     data: memoryview  # data_size bytes that live as long as the call
+
+    @property
+    def rp(self) -> Any:
+        """The Kretprobe whose handler is called.  Kernel: get_kretprobe()"""
+        return self.rethook.data

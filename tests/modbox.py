@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A kernel without a mount whose files are used to load modules written in tests."""
 
+import errno
 import functools
 import hashlib
 import os
@@ -8,6 +9,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import pytest
+
+from engine.errors import KernelError
 from kpfs import tree
 from kpfs.kernel import Caller, Kernel
 from kpfs.vfs import Vfs
@@ -120,3 +124,14 @@ class Box:
         """kprobes/list without the addresses, blanks in one."""
         lines = self.read("/kprobes/list").splitlines()
         return [" ".join(line.split()[1:]) for line in lines]
+
+
+def refused(box: Box, number: int, *words: Path | str, by: str = "insmod") -> list[str]:
+    """What the log says of an insmod or rmmod that fails so, and leaves nothing."""
+    box.log()
+    free = list(box.kernel.guest._memory.area._free)
+    with pytest.raises(KernelError) as e:
+        box.write(f"/machine/{by}", " ".join(map(str, words)) + "\n")
+    assert errno.errorcode[e.value.errno] == errno.errorcode[number]
+    assert box.kernel.guest._memory.area._free == free
+    return box.log()

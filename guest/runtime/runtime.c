@@ -292,6 +292,16 @@ int kp_py_handler(struct kp_handler *h, struct pt_regs *regs)
 	return c->mail_ret;
 }
 
+int kp_py_break(struct kp_handler *h, struct pt_regs *regs)
+{
+	struct kp_cpu *c = kp_this_cpu();
+
+	c->mail[0] = (u64)h;
+	c->mail[1] = (u64)regs;
+	kp_hypercall(HC_PY_BREAK);
+	return c->mail_ret;
+}
+
 void kp_py_post(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();

@@ -11,6 +11,7 @@
 #define HC_PY_POST 0x21    /* mail: handler, regs */
 #define HC_PY_ENTRY 0x22   /* mail: node, regs, rethook; result in mail_ret */
 #define HC_PY_RETURN 0x23  /* mail: node, regs, rethook */
+#define HC_PY_BREAK 0x25   /* mail: handler, regs; result in mail_ret */
 #define HC_ORPHAN 0x24     /* mail: regs; a function returned to the trampoline, nobody knows where to */
 #define HC_TRIGGER 0x31    /* mail: trigger's id; mail_ret: a stack trace is wanted */
 #define HC_STACK 0x32      /* mail: ip, sp, bp; mail_ret: addresses written to stack of struct kp_cpu */

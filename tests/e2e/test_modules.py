@@ -2,6 +2,8 @@
 """Modules through the mount, and insmod and its kin under ``kpfs run``."""
 
 import re
+import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -51,12 +53,146 @@ def test_the_tools(kpfs):
     )
 
 
+USER = (
+    'int hello_value(void); static int __init go(void) { pr_info("%d\\n",'
+    " hello_value()); return 0; }\nmodule_init(go);\n"
+    "static void __exit end(void) { }\nmodule_exit(end);\n"
+)
+OWNER = "int hello_value(void) { return 5; }\nEXPORT_SYMBOL_GPL(hello_value);\n" + HELLO
+
+
+def test_what_the_tools_say_of_refusals(kpfs, tmp_path):
+    """In kmod's words; the kernel's are in the log."""
+    user, owner = module("user", USER), module("owner", OWNER)
+    (tmp_path / "bad.ko").write_bytes(b"no ELF" * 20)
+    numbered = "static int n; module_param(n, int, 0);\n" + HELLO
+    done = kpfs.sh(
+        f"""
+        cd {tmp_path}; dmesg -C
+        try() {{ "$@" 2>&1; echo $?; }}
+        try insmod; try rmmod; try insmod bad.ko; try insmod {user}
+        try insmod {module("numbered", numbered)} n=x
+        try modprobe kprobe_example symbol=no_such_function
+        try insmod {owner}; try insmod {user}; lsmod; try rmmod owner; try rmmod user
+        try rmmod owner; lsmod
+        dmesg -r | grep -v optimiz
+        """
+    )
+    refused = "insmod: ERROR: could not insert module"
+    unknown = "Unknown symbol in module, or unknown parameter (see dmesg)"
+    path, *log = done.stdout.split("\nModule                  Size  Used by\n")
+    assert path.splitlines() == [
+        *("insmod: ERROR: missing filename.", "1"),
+        *("rmmod: ERROR: missing module name.", "1"),
+        *(f"{refused} bad.ko: Invalid module format", "1"),
+        *(f"{refused} {user}: {unknown}", "1"),
+        *(f"{refused} {module('numbered', numbered)}: Invalid parameters", "1"),
+        *(f"modprobe: ERROR: could not insert 'kprobe_example': {unknown}", "1"),
+        *("0", "0"),
+    ]
+    assert [re.sub(" +", " ", line) for line in log[0].splitlines()] == [
+        *("user 12288 0", "owner 12288 1 user"),
+        *("rmmod: ERROR: Module owner is in use by: user", "1", "0", "0"),
+    ]
+    assert [re.sub(r"\[.*?\] ", "", line) for line in log[1].splitlines()] == [
+        "<3>Invalid ELF header magic: != \x7fELF",
+        "<4>user: Unknown symbol hello_value (err -2)",
+        "<3>numbered: `x' invalid for parameter `n'",
+        "<6>hello, world",
+        "<6>5",
+        "<6>good bye",
+    ]
+    assert done.stderr == ""
+
+
+def test_a_file_that_the_caller_alone_sees(kpfs):
+    """In a mount namespace of its own; and a module that holds itself."""
+    held = HELLO.replace("return 0;", "__module_get(THIS_MODULE); return 0;", 1)
+    done = kpfs.sh(
+        f"""
+        unshare -m sh -ec 'mount -t tmpfs none /mnt; cp {module("held", held)} /mnt
+            insmod /mnt/held.ko'
+        ls /mnt/held.ko; cut -d" " -f 1,3,4 $KPFS/modules; rmmod held
+        """
+    )
+    assert done.stdout == "held 1 -\n"
+    assert done.stderr.splitlines()[1:] == ["rmmod: ERROR: Module held is in use"]
+
+
+@pytest.mark.user
+def test_an_ordinary_user_loads_modules(ordinary):
+    """In kpfs run he is root; what the host does not let him read is refused."""
+    script = """
+        modprobe kprobe_example && lsmod && rmmod kprobe_example
+        cp "${kpfs%/scripts/kpfs}/guest/image/modules/jprobe_example.ko" mine.ko
+        insmod mine.ko && cut -c 17- $KPFS/kprobes/list; rmmod jprobe_example
+        insmod /etc/shadow; /bin/echo /etc/shadow > $KPFS/machine/insmod; lsmod
+    """
+    done = ordinary(f"export kpfs; $kpfs run -- sh -c {shlex.quote(script)}")
+    head = "Module                  Size  Used by\n"
+    loaded = "kprobe_example         12288  0\n"
+    listed = "  j  do_sys_openat2+0x0    [FTRACE]\n"
+    assert done.stdout == head + loaded + listed + head
+    assert done.stderr == (
+        "insmod: ERROR: could not load module /etc/shadow: Permission denied\n"
+        "/bin/echo: write error: Permission denied\n"
+    )
+
+
 def test_dmesg(kpfs):
     path = module("hello", HELLO)
     done = kpfs.sh(f"dmesg -C; insmod {path}; dmesg; dmesg -r -l info; dmesg -l err")
     plain, raw = done.stdout.splitlines()
     assert re.fullmatch(r"\[ *\d+\.\d{6}\] hello, world", plain)
     assert raw == f"<6>{plain}"
+
+
+OOPS = (
+    "static int pre(struct kprobe *p, struct pt_regs *regs)\n"
+    '{ if (!strcmp(current->comm, "victim"))'
+    ' __asm__ __volatile__("movq 0x18, %%rax" ::: "rax"); return 0; }\n'
+    'static struct kprobe kp = { .symbol_name = "vfs_read", .pre_handler = pre };\n'
+    "static int __init go(void) { return register_kprobe(&kp); }\nmodule_init(go);\n"
+    "static void __exit end(void) { unregister_kprobe(&kp); }\nmodule_exit(end);\n"
+)
+
+
+def test_a_mount_survives_an_oops(kpfs, tmp_path):
+    """The reader in whose name it was gets an error; the log tells the rest."""
+    path, target = module("oops", OOPS), kpfs.mount()
+    (tmp_path / "victim").symlink_to(shutil.which("cat"))
+    script = f"""
+        cd {target}
+        echo {path} > machine/insmod
+        for i in 1 2; do {tmp_path}/victim kprobes/list; echo $?; cat kprobes/list; done
+        dd if=kmsg bs=8192 iflag=nonblock 2>&-
+        echo oops > machine/rmmod && cat kprobes/list modules
+        echo unloaded
+    """
+    done = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, check=False
+    )
+    entry = r"[0-9a-f]{16}  k  vfs_read\+0x0    \[FTRACE\]\n"
+    assert re.match(f"(1\n{entry}){{2}}", done.stdout), done
+    assert done.stderr.count("Bad address") == 2
+    patterns = (
+        "BUG: kernel NULL pointer dereference, address: 0000000000000018",
+        r"Oops: 0000 \[#1\]",
+        r"CPU: \d PID: \d+ Comm: victim",
+        r"RIP: 0010:pre\+0x.*\[oops\]",
+        "RSP: [0-9a-f:]+ EFLAGS: [0-9a-f]{8}",
+        "RAX: [0-9a-f]{16} RBX: [0-9a-f]{16} RCX: [0-9a-f]{16}",
+        "Call Trace:",
+        r"vfs_read\+0x",
+        r"ksys_read\+0x",
+        "BUG: kernel NULL pointer",  # the second
+    )
+    log = done.stdout
+    for pattern in patterns:
+        found = re.search(pattern, log)
+        assert found, pattern
+        log = log[found.end() :]
+    assert re.fullmatch(r"[^\n]*\n(.*,-;.*\n)*unloaded\n", log)
 
 
 def test_files_of_a_mount(kpfs, tmp_path):

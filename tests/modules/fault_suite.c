@@ -7,7 +7,15 @@
 #define NONCANONICAL 0x8000000000000000UL
 static long value = 41;
 TARGET long load(long *p) { return *p + 1; }
-TARGET long divide(long a, long b) { return a / b; }
+#define DIVIDE_AT 9
+TARGET long divide(long a, long b)
+{
+	long result;
+
+	/* the idiv is at DIVIDE_AT: two instructions of two bytes stand before it */
+	__asm__ __volatile__("xchgq %%rdi, %%rax\n\tcqto\n\tidivq %%rsi" : "=a"(result), "+D"(a) : "S"(b) : "rdx");
+	return result;
+}
 
 static int faults, last_trap, pre_hits;
 static unsigned long fault_ip;
@@ -96,6 +104,109 @@ static void test_in_instruction(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, load(&value), 42);
 	KUNIT_EXPECT_EQ(test, faults, 2);
 	unregister_kprobe(&kp);
+}
+
+static int divide_by_two(struct kprobe *p, struct pt_regs *regs, int trapnr)
+{
+	fixable(p, regs, trapnr);
+	regs->si = 2;
+	return 1;
+}
+
+static int skip_two(struct kprobe *p, struct pt_regs *regs, int trapnr)
+{
+	fixable(p, regs, trapnr);
+	regs->ip += 2;
+	return 1;
+}
+
+static int undefined(struct kprobe *p, struct pt_regs *regs)
+{
+	pre_hits++;
+	__asm__ __volatile__("ud2" : : : "memory");
+	return 0;
+}
+
+static int by_zero(struct kprobe *p, struct pt_regs *regs)
+{
+	pre_hits++;
+	__asm__ __volatile__("xorl %%ecx, %%ecx; divl %%ecx" : : : "rax", "rcx", "rdx", "memory");
+	return 0;
+}
+
+/* Traps other than page faults and #GP: 0 of a division, 6 of ud2. */
+static void test_trap_numbers(struct kunit *test)
+{
+	static const kprobe_pre_handler_t bad[] = { by_zero, undefined };
+	int i;
+
+	kp.symbol_name = "divide";
+	kp.offset = DIVIDE_AT;
+	kp.fault_handler = divide_by_two;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	last_trap = -1;
+	KUNIT_EXPECT_EQ(test, divide(10, 0), 5);
+	KUNIT_EXPECT_EQ(test, last_trap, 0);
+	KUNIT_EXPECT_EQ(test, fault_ip, (unsigned long)kp.addr);
+	unregister_kprobe(&kp);
+	for (i = 0; i < 4; i++) {
+		KP_CLEAR(kp);
+		kp.offset = i & 1 ? 5 : 0;
+		kp.pre_handler = bad[i / 2];
+		kp.fault_handler = skip_two;
+		last_trap = -1;
+		pre_hits = 0;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_EXPECT_EQ(test, divide(10, 5), 2);
+		KUNIT_EXPECT_EQ(test, pre_hits, 1);
+		KUNIT_EXPECT_EQ(test, last_trap, i / 2 ? 6 : 0);
+		unregister_kprobe(&kp);
+	}
+}
+
+/* In the instruction of several probes each is asked, the newest first, until one mends it. */
+static int asked[4], nr_asked;
+static int note_and_decline(struct kprobe *p, struct pt_regs *regs, int trapnr)
+{
+	asked[nr_asked++ & 3] = p == &kp2;
+	return 0;
+}
+static int note_and_mend(struct kprobe *p, struct pt_regs *regs, int trapnr)
+{
+	note_and_decline(p, regs, trapnr);
+	regs->di = (unsigned long)&value;
+	return 1;
+}
+
+static void test_instruction_of_several(struct kunit *test)
+{
+	kp.offset = kp2.offset = 5;
+	kp.fault_handler = note_and_mend;
+	kp2.fault_handler = note_and_decline;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	nr_asked = 0;
+	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
+	KUNIT_EXPECT_EQ(test, nr_asked, 2);
+	KUNIT_EXPECT_EQ(test, asked[0], 1);
+	KUNIT_EXPECT_EQ(test, asked[1], 0);
+	unregister_kprobe(&kp2);
+	/* the newest has no handler, or is disabled */
+	KP_CLEAR(kp2);
+	kp2.fault_handler = NULL;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
+	KUNIT_EXPECT_EQ(test, nr_asked, 3);
+	unregister_kprobe(&kp2);
+	KP_CLEAR(kp2);
+	kp2.fault_handler = note_and_decline;
+	kp2.flags = KPROBE_FLAG_DISABLED;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
+	KUNIT_EXPECT_EQ(test, nr_asked, 4);
+	KUNIT_EXPECT_EQ(test, asked[3], 0);
+	unregister_kprobe(&kp);
+	unregister_kprobe(&kp2);
 }
 
 /* Of several at one address, the one whose handler it was is asked. */
@@ -198,6 +309,51 @@ static void test_exception_table(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, copy_from_kernel_nofault(&copied, (void *)0xffffffffa0000000UL, 8), -EFAULT);
 }
 
+/* A fault in a fault_handler is the exception table's. */
+static int faulty_fault_handler(struct kprobe *p, struct pt_regs *regs, int trapnr)
+{
+	copy_handler(p, regs);
+	return skip_load(p, regs, trapnr);
+}
+
+static void test_fault_in_fault_handler(struct kunit *test)
+{
+	kp.pre_handler = bad_handler;
+	kp.fault_handler = faulty_fault_handler;
+	copied = loaded = 0;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, load(&value), 42);
+	KUNIT_EXPECT_EQ(test, loaded, 123);
+	KUNIT_EXPECT_EQ(test, copied, -EFAULT);
+	KUNIT_EXPECT_EQ(test, faults, 1);
+	unregister_kprobe(&kp);
+}
+
+/* The faulting probe declines: nobody asks the others of its address, older or newer. */
+static void test_colocated_declines(struct kunit *test)
+{
+	int offset, older;
+
+	for (offset = 0; offset <= 5; offset += 5) {
+		for (older = 0; older < 2; older++) {
+			suite_init(test);
+			kp.offset = kp2.offset = offset;
+			(older ? &kp : &kp2)->pre_handler = copy_handler;
+			(older ? &kp : &kp2)->fault_handler = fixable;
+			(older ? &kp2 : &kp)->fault_handler = skip_load;
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+			copied = 0;
+			KUNIT_EXPECT_EQ(test, load(&value), 42);
+			KUNIT_EXPECT_EQ(test, copied, -EFAULT);
+			KUNIT_EXPECT_GT(test, faults, 0);
+			KUNIT_EXPECT_PTR_EQ(test, fault_kp, older ? &kp : &kp2);
+			unregister_kprobe(&kp);
+			unregister_kprobe(&kp2);
+		}
+	}
+}
+
 /* A WARN in a handler is no fault. */
 static int warn_handler(struct kprobe *p, struct pt_regs *regs)
 {
@@ -218,8 +374,10 @@ static void test_warning(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(test_in_handler), KUNIT_CASE(test_in_instruction), KUNIT_CASE(test_colocated),
+	KUNIT_CASE(test_in_handler), KUNIT_CASE(test_in_instruction), KUNIT_CASE(test_trap_numbers),
+	KUNIT_CASE(test_instruction_of_several), KUNIT_CASE(test_colocated),
 	KUNIT_CASE(test_in_other_handlers), KUNIT_CASE(test_exception_table),
+	KUNIT_CASE(test_colocated_declines), KUNIT_CASE(test_fault_in_fault_handler),
 	KUNIT_CASE(test_warning), {}
 };
 static struct kunit_suite suite = { .name = "fault", .init = suite_init, .test_cases = cases };

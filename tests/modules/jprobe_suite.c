@@ -129,7 +129,7 @@ static long call_checked(long *top)
 		"movq $11, %%rbx\n\tmovq $12, %%r12\n\tmovq $14, %%r14\n\tmovq $15, %%r15\n\t"
 		"movq %%rbp, 8(%%rsp)\n\tmovq $10, %%rbp\n\t"
 		"movl $1, %%edi\n\tmovl $2, %%esi\n\tmovl $3, %%edx\n\tmovl $4, %%ecx\n\t"
-		"movl $5, %%r8d\n\tmovl $6, %%r9d\n\tcall six\n\t"
+		"movl $5, %%r8d\n\tmovl $6, %%r9d\n\tmovl $99, %%eax\n\tmovl $100, %%r10d\n\tcall six\n\t"
 		"subq $91, %%rax\n\tsubq $11, %%rbx\n\torq %%rbx, %%rax\n\t"
 		"subq $12, %%r12\n\torq %%r12, %%rax\n\tsubq $14, %%r14\n\torq %%r14, %%rax\n\t"
 		"subq $15, %%r15\n\torq %%r15, %%rax\n\tsubq $10, %%rbp\n\torq %%rbp, %%rax\n\t"
@@ -140,16 +140,58 @@ static long call_checked(long *top)
 	return ok;
 }
 
+/* At its entry: every register as the caller left it, the stack too. */
+long at_entry[15];
+long look_at_entry(void);
+__asm__(".pushsection .text\n.globl look_at_entry\n.type look_at_entry, @function\nlook_at_entry:\n\t"
+	"movq %rbx, at_entry\n\tmovq %r12, at_entry+8\n\tmovq %r14, at_entry+16\n\t"
+	"movq %r15, at_entry+24\n\tmovq %rbp, at_entry+32\n\tmovq %rdi, at_entry+40\n\t"
+	"movq %rsi, at_entry+48\n\tmovq %rdx, at_entry+56\n\tmovq %rcx, at_entry+64\n\t"
+	"movq %r8, at_entry+72\n\tmovq %r9, at_entry+80\n\tmovq %rsp, at_entry+88\n\t"
+	"movq %rax, at_entry+96\n\tmovq %r10, at_entry+104\n\tmovq (%rsp), %rbx\n\t"
+	"movq %rbx, at_entry+112\n\t"
+	"xorl %ebx, %ebx; xorl %ebp, %ebp; xorl %r12d, %r12d; xorl %r14d, %r14d; xorl %r15d, %r15d\n\t"
+	"call jprobe_return\n\tret\n.size look_at_entry, . - look_at_entry\n.popsection");
+
 #define STACK 16384
 static char area[2 * STACK];
-static long *top, *canary;
+static long *top, *canary, *last;
 static long change_canary(long a, long b, long c, long d, long e, long f)
 {
 	hits++;
-	top[0] = top[2] = 77;
+	top[0] = top[2] = last[0] = 77;
 	*canary = 78;
 	jprobe_return();
 	return 0;
+}
+
+static void test_registers_at_entry(struct kunit *test)
+{
+	static const long expected[] = { 11, 12, 14, 15, 10, 1, 2, 3, 4, 5, 6 };
+	int way, i;
+
+	for (way = 0; way < 4; way++) {
+		suite_init(test);
+		jp.entry = look_at_entry;
+		jp.kp.offset = way & 1 ? 5 : 0;
+		if (way & 2)
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+		memset(at_entry, 0, sizeof(at_entry));
+		top = (long *)(((unsigned long)area + 2 * STACK - 1) & -STACK) - 512;
+		preempt_disable();
+		KUNIT_EXPECT_EQ(test, call_checked(top), 0);
+		preempt_enable();
+		for (i = 0; i < ARRAY_SIZE(expected); i++)
+			KUNIT_EXPECT_EQ(test, at_entry[i], expected[i]);
+		KUNIT_EXPECT_EQ(test, at_entry[11], (unsigned long)(top - 1));
+		KUNIT_EXPECT_EQ(test, at_entry[12], 99);
+		KUNIT_EXPECT_EQ(test, at_entry[13], 100);
+		KUNIT_EXPECT_GT(test, (unsigned long)at_entry[14], (unsigned long)call_checked);
+		KUNIT_EXPECT_LT(test, (unsigned long)at_entry[14], (unsigned long)call_checked + 256);
+		unregister_jprobe(&jp);
+		unregister_kprobe(&kp);
+	}
 }
 
 /*
@@ -168,7 +210,9 @@ static void test_end_of_the_stack(struct kunit *test)
 		canary = (long *)(((unsigned long)area + 2 * STACK - 1) & -STACK);
 		top = canary - bytes / 8;
 		canary = i & 2 ? top + 7 : canary; /* the first that is not saved */
+		last = canary - 1; /* that is saved */
 		memset(top, 0, 32);
+		*last = 0;
 		*canary = 1;
 		KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
 		preempt_disable();
@@ -178,6 +222,7 @@ static void test_end_of_the_stack(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, hits, 1);
 		KUNIT_EXPECT_EQ(test, top[0], 0);
 		KUNIT_EXPECT_EQ(test, top[2], 0);
+		KUNIT_EXPECT_EQ(test, *last, 0);
 		KUNIT_EXPECT_EQ(test, *canary, 78);
 	}
 }
@@ -216,6 +261,43 @@ static void test_entry(struct kunit *test)
 	jp.entry = my_six;
 	jp.kp.symbol_name = "no_such_function";
 	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -ENOENT);
+}
+
+#define FLAGS_AT 6 /* of the nopl: behind the entry nop and the stc */
+TARGET long keeps_flags(void)
+{
+	long set;
+
+	__asm__ __volatile__("stc\n\tnopl 64(%%rax)\n\tsbbq %0, %0" : "=r"(set) : : "cc");
+	return -set;
+}
+static long clear_flags(void)
+{
+	hits++;
+	jprobe_return(); /* behind an addition: no carry */
+	return 0;
+}
+
+static void test_flags(struct kunit *test)
+{
+	int way;
+
+	for (way = 0; way < 3; way++) {
+		jp.kp.symbol_name = kp.symbol_name = "keeps_flags";
+		jp.kp.offset = kp.offset = FLAGS_AT;
+		jp.entry = clear_flags;
+		jp.kp.post_handler = way > 1 ? post : NULL;
+		if (way)
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+		KUNIT_EXPECT_EQ(test, keeps_flags(), 1);
+		KUNIT_EXPECT_TRUE(test, preemptible());
+		KUNIT_EXPECT_EQ(test, hits, way + 1);
+		unregister_jprobe(&jp);
+		unregister_kprobe(&kp);
+		KP_CLEAR(jp.kp);
+		KP_CLEAR(kp);
+	}
 }
 
 /* One jprobe at an address, any number of others. */
@@ -262,6 +344,23 @@ static void test_batch_and_switch(struct kunit *test)
 	six(1, 2, 3, 4, 5, 6);
 	KUNIT_EXPECT_EQ(test, hits, 3);
 	unregister_jprobes(jps, 2);
+	/* registered disabled; one that is not registered has its addr cleared, the other goes */
+	KP_CLEAR(jp.kp);
+	jp.kp.flags = KPROBE_FLAG_DISABLED;
+	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+	six(1, 2, 3, 4, 5, 6);
+	KUNIT_EXPECT_EQ(test, hits, 3);
+	KUNIT_EXPECT_EQ(test, enable_jprobe(&jp), 0);
+	six(1, 2, 3, 4, 5, 6);
+	KUNIT_EXPECT_EQ(test, hits, 4);
+	swap(jps[0], jps[1]);
+	unregister_jprobes(jps, 2);
+	KUNIT_EXPECT_NULL(test, jp2.kp.addr);
+	KUNIT_EXPECT_PTR_EQ(test, jp.kp.addr, six);
+	six(1, 2, 3, 4, 5, 6);
+	KUNIT_EXPECT_EQ(test, hits, 4);
+	KUNIT_EXPECT_EQ(test, enable_jprobe(&jp), -EINVAL);
+	KUNIT_EXPECT_EQ(test, disable_jprobe(&jp), -EINVAL);
 }
 
 static long call_other(long a, long b, long c, long d, long e, long f)
@@ -342,7 +441,7 @@ static int onlooker(struct notifier_block *nb, unsigned long val, void *data)
 	return NOTIFY_DONE;
 }
 static struct notifier_block dbg = { .notifier_call = debugger, .priority = 1 };
-static struct notifier_block look = { .notifier_call = onlooker, .priority = 2 };
+static struct notifier_block look = { .notifier_call = onlooker, .priority = INT_MAX };
 
 static int decline(struct kprobe *p, struct pt_regs *regs)
 {
@@ -361,7 +460,7 @@ static void test_notifier_chain(struct kunit *test)
 	__asm__ __volatile__("int3" : "+a"(v) : : "memory");
 	KUNIT_EXPECT_EQ(test, v, 4711);
 	KUNIT_EXPECT_EQ(test, die_calls, 2);
-	KUNIT_EXPECT_EQ(test, die_order[0], 2);
+	KUNIT_EXPECT_EQ(test, die_order[0], INT_MAX);
 	KUNIT_EXPECT_EQ(test, die_order[1], 1);
 	/* that of a probe is seen by kprobes alone */
 	kp.offset = 5;
@@ -380,6 +479,9 @@ static void test_notifier_chain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, hits, 1);
 	KUNIT_EXPECT_EQ(test, die_calls, 2);
 	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
+	KUNIT_EXPECT_EQ(test, hits, 2);
+	KUNIT_EXPECT_EQ(test, die_calls, 4);
 	unregister_kprobe(&kp);
 	unregister_die_notifier(&look);
 	unregister_die_notifier(&dbg);
@@ -387,8 +489,8 @@ static void test_notifier_chain(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(test_arguments), KUNIT_CASE(test_stack_is_put_back),
-	KUNIT_CASE(test_end_of_the_stack), KUNIT_CASE(test_breakpoint),
-	KUNIT_CASE(test_entry), KUNIT_CASE(test_colocated), KUNIT_CASE(test_batch_and_switch),
+	KUNIT_CASE(test_registers_at_entry), KUNIT_CASE(test_end_of_the_stack), KUNIT_CASE(test_breakpoint),
+	KUNIT_CASE(test_entry), KUNIT_CASE(test_flags), KUNIT_CASE(test_colocated), KUNIT_CASE(test_batch_and_switch),
 	KUNIT_CASE(test_missed_inside), KUNIT_CASE(test_break_handler),
 	KUNIT_CASE(test_notifier_chain), {}
 };

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* struct kprobe and its functions. */
+#include <linux/random.h>
 #include "targets.h"
 
 TARGET long target(long x) { return x + 1; }
 TARGET long target2(long x) { return x + 2; }
-TARGET long never(long x) { return -x; }
+TARGET long far_use(long x) { __asm__ __volatile__("nopl 64(%%rax)" : "+D"(x)); return x; }
+TARGET long seven(long a, long b, long c, long d, long e, long f, long g)
+{
+	__asm__ __volatile__("nopl 64(%rax)");
+	return a + g;
+}
 
 static int pre_hits, post_hits, order[8], nr_order;
 static struct kprobe *seen;
@@ -28,12 +34,13 @@ static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
 	seen_preemptible |= preemptible();
 }
 
-static struct kprobe kp, kp2;
+static struct kprobe kp, kp2, kp3;
 
 static int suite_init(struct kunit *test)
 {
 	memset(&kp, 0, sizeof(kp));
 	memset(&kp2, 0, sizeof(kp2));
+	memset(&kp3, 0, sizeof(kp3));
 	kp.symbol_name = "target";
 	kp.pre_handler = pre;
 	kp2.symbol_name = "target2";
@@ -47,17 +54,18 @@ static int suite_init(struct kunit *test)
 static void test_handlers(struct kunit *test)
 {
 	u64 text = text_at(target);
+	u32 x = get_random_u32();
 
 	kp.post_handler = post;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KUNIT_EXPECT_PTR_EQ(test, kp.addr, target);
 	KUNIT_EXPECT_NE(test, text_at(target), text);
-	KUNIT_EXPECT_EQ(test, target(41), 42);
+	KUNIT_EXPECT_EQ(test, target(x), x + 1L);
 	KUNIT_EXPECT_EQ(test, pre_hits, 1);
 	KUNIT_EXPECT_EQ(test, post_hits, 1);
 	KUNIT_EXPECT_PTR_EQ(test, seen, &kp);
 	KUNIT_EXPECT_EQ(test, seen_ip, (unsigned long)target + 1);
-	KUNIT_EXPECT_EQ(test, seen_di, 41);
+	KUNIT_EXPECT_EQ(test, seen_di, x);
 	KUNIT_EXPECT_FALSE(test, seen_preemptible);
 	unregister_kprobe(&kp);
 	KUNIT_EXPECT_EQ(test, text_at(target), text);
@@ -69,10 +77,14 @@ static void test_handlers(struct kunit *test)
 /* Behind the nop it is a breakpoint; with a post_handler the instruction is stepped. */
 static void test_breakpoint(struct kunit *test)
 {
+	u8 opcode;
+
 	kp.offset = 5;
 	kp.post_handler = post;
+	opcode = ((u8 *)target)[5];
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KUNIT_EXPECT_EQ(test, *(u8 *)kp.addr, 0xcc);
+	KUNIT_EXPECT_EQ(test, kp.opcode, opcode);
 	KUNIT_EXPECT_EQ(test, target(1), 2);
 	KUNIT_EXPECT_EQ(test, pre_hits, 1);
 	KUNIT_EXPECT_EQ(test, post_hits, 1);
@@ -142,6 +154,7 @@ static void test_disabled(struct kunit *test)
 	unregister_kprobe(&kp);
 	KUNIT_EXPECT_EQ(test, enable_kprobe(&kp), -EINVAL);
 	KUNIT_EXPECT_EQ(test, disable_kprobe(&kp), -EINVAL);
+	KUNIT_EXPECT_EQ(test, register_kprobe(&kp), -EINVAL); /* addr has stayed: both */
 }
 
 static void test_batch(struct kunit *test)
@@ -164,6 +177,25 @@ static void test_batch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, text_at(target), text);
 	target(1);
 	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	/* only those before the bad one are undone, not one that was there already */
+	memset(&kp2, 0, sizeof(kp2));
+	kp2.addr = (kprobe_opcode_t *)target2;
+	kp2.pre_handler = pre;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KP_CLEAR(kp);
+	KUNIT_EXPECT_EQ(test, register_kprobes(kps, 2), -EINVAL);
+	KUNIT_EXPECT_EQ(test, register_kprobes(kps, -1), -EINVAL);
+	KUNIT_EXPECT_PTR_EQ(test, kp2.addr, target2);
+	target(1);
+	target2(1);
+	KUNIT_EXPECT_EQ(test, pre_hits, 3);
+	unregister_kprobe(&kp2);
+	/* the same one twice */
+	KP_CLEAR(kp);
+	kps[1] = &kp;
+	KUNIT_EXPECT_EQ(test, register_kprobes(kps, 2), -EINVAL);
+	KUNIT_EXPECT_EQ(test, text_at(target), text);
+	KUNIT_EXPECT_EQ(test, disable_kprobe(&kp), -EINVAL);
 }
 
 /* One that is not registered has its addr cleared; the others go. */
@@ -230,6 +262,52 @@ static void test_changed_registers(struct kunit *test)
 	}
 }
 
+/* What a post_handler leaves in the registers counts, where it was stepped and elsewhere. */
+static void other_value(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	regs->di += 500 + flags;
+}
+
+static int nop_pre(struct kprobe *p, struct pt_regs *regs) { return 0; }
+
+static void test_changed_in_post(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		kp.offset = i & 1 ? 5 : 0;
+		kp.pre_handler = i & 2 ? nop_pre : NULL;
+		kp.post_handler = other_value;
+		kp.symbol_name = "far_use";
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_EXPECT_EQ(test, far_use(1), 501);
+		unregister_kprobe(&kp);
+		KP_CLEAR(kp);
+	}
+}
+
+/* A handler writes memory: here the argument that the probed function finds on the stack. */
+static int other_memory(struct kprobe *p, struct pt_regs *regs)
+{
+	((long *)regs->sp)[1] = 700;
+	return 0;
+}
+
+static void test_changed_memory(struct kunit *test)
+{
+	int offset;
+
+	for (offset = 0; offset <= 5; offset += 5) {
+		kp.symbol_name = "seven";
+		kp.offset = offset;
+		kp.pre_handler = other_memory;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_EXPECT_EQ(test, seven(1, 2, 3, 4, 5, 6, 7), 701);
+		unregister_kprobe(&kp);
+		KP_CLEAR(kp);
+	}
+}
+
 static int note_kp(struct kprobe *p, struct pt_regs *regs)
 {
 	order[nr_order++] = p == &kp ? 1 : 2;
@@ -271,6 +349,32 @@ static void test_colocated(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, get_kprobe(target));
 }
 
+static void test_one_of_two_disabled(struct kunit *test)
+{
+	int offset;
+
+	for (offset = 0; offset <= 5; offset += 5) {
+		pre_hits = post_hits = 0;
+		kp.offset = kp2.offset = offset;
+		kp2.symbol_name = "target";
+		kp.post_handler = kp2.post_handler = post;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+		target(1);
+		KUNIT_EXPECT_EQ(test, pre_hits, 2);
+		KUNIT_EXPECT_EQ(test, post_hits, 2);
+		disable_kprobe(&kp);
+		target(1);
+		KUNIT_EXPECT_EQ(test, pre_hits, 3);
+		KUNIT_EXPECT_EQ(test, post_hits, 3);
+		KUNIT_EXPECT_PTR_EQ(test, seen, &kp2);
+		unregister_kprobe(&kp);
+		unregister_kprobe(&kp2);
+		KP_CLEAR(kp);
+		KP_CLEAR(kp2);
+	}
+}
+
 static long inside;
 static int call_target2(struct kprobe *p, struct pt_regs *regs)
 {
@@ -306,6 +410,27 @@ static void test_nmissed(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
 	KUNIT_EXPECT_EQ(test, kp2.nmissed, 0);
 	unregister_kprobe(&kp2);
+	/* one without handlers, and two at one address, of which one is disabled */
+	for (offset = 0; offset <= 5; offset += 5) {
+		KP_CLEAR(kp);
+		KP_CLEAR(kp2);
+		KP_CLEAR(kp3);
+		kp.offset = kp2.offset = kp3.offset = offset;
+		kp2.pre_handler = NULL;
+		kp3.symbol_name = "target2";
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+		target(1);
+		KUNIT_EXPECT_EQ(test, kp2.nmissed, 1);
+		kp3.flags = KPROBE_FLAG_DISABLED;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp3), 0);
+		target(1);
+		KUNIT_EXPECT_EQ(test, kp2.nmissed, 2);
+		KUNIT_EXPECT_EQ(test, kp3.nmissed, 1);
+		unregister_kprobe(&kp);
+		unregister_kprobe(&kp2);
+		unregister_kprobe(&kp3);
+	}
 }
 
 static struct kprobe *running;
@@ -330,7 +455,9 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(test_handlers), KUNIT_CASE(test_breakpoint), KUNIT_CASE(test_no_handlers),
 	KUNIT_CASE(test_where), KUNIT_CASE(test_disabled), KUNIT_CASE(test_batch),
 	KUNIT_CASE(test_unregister_others), KUNIT_CASE(test_changed_ip),
-	KUNIT_CASE(test_changed_registers), KUNIT_CASE(test_colocated), KUNIT_CASE(test_nmissed),
+	KUNIT_CASE(test_changed_registers), KUNIT_CASE(test_changed_in_post),
+	KUNIT_CASE(test_changed_memory), KUNIT_CASE(test_colocated),
+	KUNIT_CASE(test_one_of_two_disabled), KUNIT_CASE(test_nmissed),
 	KUNIT_CASE(test_kprobe_running), {}
 };
 static struct kunit_suite suite = { .name = "kprobe", .init = suite_init, .test_cases = cases };

@@ -86,6 +86,14 @@ static void test_maxactive(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 	KUNIT_EXPECT_EQ(test, rp.maxactive, expected);
 	unregister_kretprobe(&rp);
+	/* so many instances there are */
+	KP_CLEAR(rp.kp);
+	rp.kp.symbol_name = "recursive";
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	recursive(expected + 1);
+	KUNIT_EXPECT_EQ(test, returns, expected);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
+	unregister_kretprobe(&rp);
 	KP_CLEAR(rp.kp);
 	rp.maxactive = -3;
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
@@ -132,6 +140,10 @@ static void test_recursion(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
 	unregister_kretprobe(&rp);
 	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
+	KP_CLEAR(rp.kp);
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 0);
+	unregister_kretprobe(&rp);
 }
 
 static void test_data(struct kunit *test)
@@ -156,7 +168,7 @@ static void test_data(struct kunit *test)
 
 static int refuse_odd(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
-	entries++;
+	entries += ri->rp == &rp && ri->task == current;
 	return regs->di & 1;
 }
 
@@ -175,6 +187,50 @@ static void test_entry_handler_refuses(struct kunit *test)
 	unregister_kretprobe(&rp);
 }
 
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { nr_order++; }
+
+/* One of the two handlers, or none. */
+static void test_no_handlers(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		rp.handler = NULL;
+		rp.entry_handler = i ? refuse_odd : NULL;
+		rp.maxactive = 1;
+		KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+		KUNIT_EXPECT_EQ(test, inner(2), 3);
+		KUNIT_EXPECT_EQ(test, inner(2), 3);
+		KUNIT_EXPECT_EQ(test, rp.nmissed, 0);
+		unregister_kretprobe(&rp);
+		KP_CLEAR(rp.kp);
+	}
+	KUNIT_EXPECT_EQ(test, entries, 2);
+	/* a post_handler is not for return probes */
+	rp.kp.post_handler = post;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_EXPECT_EQ(test, inner(2), 3);
+	unregister_kretprobe(&rp);
+	KP_CLEAR(rp.kp);
+	KUNIT_EXPECT_EQ(test, nr_order, 0);
+	entries = 2;
+	/* nor is the entry_handler called where there is no instance */
+	rp.kp.symbol_name = "recursive";
+	rp.entry_handler = entered;
+	rp.data_size = sizeof(struct private);
+	rp.maxactive = 2;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	recursive(4);
+	KUNIT_EXPECT_EQ(test, entries, 4);
+	KUNIT_EXPECT_EQ(test, rp.nmissed, 3);
+	unregister_kretprobe(&rp);
+}
+
+static bool in_outer(unsigned long addr)
+{
+	return addr > (unsigned long)outer && addr < (unsigned long)outer + 64;
+}
+
 static int note(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	order[nr_order++] = ri->rp == &rp ? 1 : 2;
@@ -182,7 +238,10 @@ static int note(struct kretprobe_instance *ri, struct pt_regs *regs)
 	return 0;
 }
 
-/* Several on one function: each sees the real return address. */
+/*
+ * Several on one function: the newest is entered first and so returns last; it alone sees
+ * the real return address, the others the trampoline's.
+ */
 static void test_colocated(struct kunit *test)
 {
 	rp.handler = rp2.handler = note;
@@ -191,11 +250,15 @@ static void test_colocated(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp2), 0);
 	KUNIT_EXPECT_EQ(test, outer(1), 20);
 	KUNIT_EXPECT_EQ(test, nr_order, 2);
-	KUNIT_EXPECT_EQ(test, order[0] + order[1], 3);
+	KUNIT_EXPECT_EQ(test, order[0], 1);
+	KUNIT_EXPECT_EQ(test, order[1], 2);
+	KUNIT_EXPECT_FALSE(test, in_outer(retvals[0]));
+	KUNIT_EXPECT_TRUE(test, in_outer(retvals[1]));
 	unregister_kretprobe(&rp);
 	KUNIT_EXPECT_EQ(test, outer(1), 20);
 	KUNIT_EXPECT_EQ(test, nr_order, 3);
 	KUNIT_EXPECT_EQ(test, order[2], 2);
+	KUNIT_EXPECT_TRUE(test, in_outer(retvals[2]));
 	unregister_kretprobe(&rp2);
 }
 
@@ -228,6 +291,31 @@ static void test_switch(struct kunit *test)
 	inner(1);
 	KUNIT_EXPECT_EQ(test, returns, 1);
 	unregister_kretprobe(&rp);
+	KUNIT_EXPECT_EQ(test, enable_kretprobe(&rp), -EINVAL);
+	KUNIT_EXPECT_EQ(test, disable_kretprobe(&rp), -EINVAL);
+	KP_CLEAR(rp.kp);
+	rp.kp.flags = KPROBE_FLAG_DISABLED;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	inner(1);
+	KUNIT_EXPECT_EQ(test, returns, 1);
+	KUNIT_EXPECT_EQ(test, enable_kretprobe(&rp), 0);
+	inner(1);
+	KUNIT_EXPECT_EQ(test, returns, 2);
+	unregister_kretprobe(&rp);
+}
+
+/* One that is not registered has its addr cleared, the other goes. */
+static void test_unregister_others(struct kunit *test)
+{
+	struct kretprobe *rps[] = { &rp2, &rp };
+	u64 text = text_at(inner);
+
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	rp2.kp.addr = (kprobe_opcode_t *)outer;
+	unregister_kretprobes(rps, 2);
+	KUNIT_EXPECT_NULL(test, rp2.kp.addr);
+	KUNIT_EXPECT_PTR_EQ(test, rp.kp.addr, inner);
+	KUNIT_EXPECT_EQ(test, text_at(inner), text);
 }
 
 static void test_where(struct kunit *test)
@@ -276,6 +364,61 @@ static int save_stack(struct kretprobe_instance *ri, struct pt_regs *regs)
 	return 0;
 }
 
+/* One made by what the probed functions call, and one made by a handler of its own stack. */
+static bool on_stack(unsigned long from, unsigned long to)
+{
+	int i;
+
+	for (i = 0; i < nr_stack; i++)
+		if (stack[i] >= from && stack[i] < to)
+			return true;
+	return false;
+}
+
+TARGET long leaf(long x)
+{
+	nr_stack = stack_trace_save(stack, 16, 0);
+	return x;
+}
+TARGET long middle(long x) { return leaf(x) + 1; }
+TARGET long top(long x) { return middle(x) + 1; }
+
+static int save_own_stack(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	returned(ri, regs);
+	nr_stack = stack_trace_save(stack, 16, 0);
+	return 0;
+}
+
+static void test_stack_inside(struct kunit *test)
+{
+	struct kretprobe *rps[] = { &rp, &rp2 };
+	unsigned long back_in_top;
+
+	rp.kp.symbol_name = "leaf";
+	rp2.kp.symbol_name = "middle";
+	KUNIT_ASSERT_EQ(test, register_kretprobes(rps, 2), 0);
+	KUNIT_EXPECT_EQ(test, top(1), 3);
+	back_in_top = (unsigned long)seen_ret_addr;
+	/* nothing of the trampoline: leaf, middle, top */
+	KUNIT_ASSERT_GT(test, nr_stack, 3);
+	KUNIT_EXPECT_TRUE(test, stack[0] >= (unsigned long)leaf && stack[0] < (unsigned long)middle);
+	KUNIT_EXPECT_TRUE(test, stack[1] >= (unsigned long)middle && stack[1] < (unsigned long)top);
+	KUNIT_EXPECT_EQ(test, stack[2], back_in_top);
+	unregister_kretprobes(rps, 2);
+	/* in a handler: the handler, what has called it, and where the function returns to */
+	KP_CLEAR(rp2.kp);
+	rp2.handler = save_own_stack;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp2), 0);
+	top(1);
+	KUNIT_EXPECT_TRUE(test, stack[0] >= (unsigned long)save_own_stack &&
+			  stack[0] < (unsigned long)save_own_stack + 64);
+	KUNIT_EXPECT_TRUE(test, on_stack(back_in_top, back_in_top + 1));
+	KUNIT_EXPECT_NE(test, stack[1], back_in_top); /* the trampoline stands between */
+	KUNIT_EXPECT_FALSE(test, on_stack((unsigned long)middle, (unsigned long)top));
+	unregister_kretprobe(&rp2);
+}
+
 /* Both return addresses are those of the callers, not the trampoline's. */
 static void test_stack_trace(struct kunit *test)
 {
@@ -295,9 +438,11 @@ static void test_stack_trace(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(test_return), KUNIT_CASE(test_maxactive), KUNIT_CASE(test_kprobe_running),
 	KUNIT_CASE(test_recursion),
-	KUNIT_CASE(test_data), KUNIT_CASE(test_entry_handler_refuses), KUNIT_CASE(test_colocated),
+	KUNIT_CASE(test_data), KUNIT_CASE(test_entry_handler_refuses), KUNIT_CASE(test_no_handlers),
+	KUNIT_CASE(test_colocated),
 	KUNIT_CASE(test_batch), KUNIT_CASE(test_switch), KUNIT_CASE(test_where),
 	KUNIT_CASE(test_unregistered_meanwhile), KUNIT_CASE(test_changed_value),
+	KUNIT_CASE(test_unregister_others), KUNIT_CASE(test_stack_inside),
 	KUNIT_CASE(test_stack_trace), {}
 };
 static struct kunit_suite suite = { .name = "kretprobe", .init = suite_init, .test_cases = cases };

@@ -35,6 +35,7 @@ from engine.rethook import Rethook
 from engine.runtime import (
     HANDLER_DISABLED,
     HC_ORPHAN,
+    HC_PY_BREAK,
     HC_PY_ENTRY,
     HC_PY_HANDLER,
     HC_PY_POST,
@@ -104,6 +105,7 @@ class X86:
         self._python = {
             "pre": symbols["kp_py_handler"],
             "post": symbols["kp_py_post"],
+            "break": symbols["kp_py_break"],
         }
         self.machine.on_breakpoint(path.kprobe_int3_handler)
         self.machine.on_entry(path.entered)
@@ -111,6 +113,7 @@ class X86:
         for reason, handler in (
             (HC_PY_HANDLER, path.py_handler),
             (HC_PY_POST, path.py_post),
+            (HC_PY_BREAK, path.py_break),
             (HC_PY_ENTRY, path.py_entry),
             (HC_PY_RETURN, path.py_return),
             (HC_ORPHAN, path.orphan),
@@ -311,6 +314,8 @@ class X86:
         if has_post != hit.has_post:
             self._write_slot(ainsn, has_post)
         guest = not all(callable(f) for f, _ in (*pres, *posts))
+        # the runtime counts misses in a module's structure, handlers or not
+        guest = guest or any(record.kp for record in records)
         hit.guest_posts = guest and bool(posts)
         if guest and ainsn.stub is None:
             self.stubs.make(ainsn)
@@ -333,10 +338,9 @@ class X86:
         record.fn = self._function(kp.pre_handler, "pre")
         if kp.post_handler is not None or record.post_fn:
             record.post_fn = self._function(kp.post_handler, "post")
-        # Python ones are called by the trap itself
-        brk, fault = kp.break_handler, kp.fault_handler
-        if brk is not None and not callable(brk):
-            record.break_fn = brk
+        if kp.break_handler is not None:
+            record.break_fn = self._function(kp.break_handler, "break")
+        fault = kp.fault_handler  # one in Python is called by the trap itself
         if fault is not None and not callable(fault):
             record.fault_fn = fault
         record.flags = HANDLER_DISABLED if int(kp.flags) & _OFF else 0

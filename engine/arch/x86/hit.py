@@ -14,6 +14,7 @@ need not be cleared for a single step.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from engine.arch.x86.emulate import emulate
 from engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
 from engine.arch.x86.regs import IP, PT_REGS_SIZE, SP, FramePtRegs, LivePtRegs
 from engine.arch.x86.trap import GuestHandlers
+from engine.errors import MemoryFault
 from engine.kprobe import Kprobe, PostHandler, PreHandler
 from engine.ktypes import KAddr
 from engine.machine import Machine
@@ -50,7 +52,8 @@ from engine.runtime import (
 log = logging.getLogger(__name__)
 
 KERN_ERR = 3
-X86_TRAP_UD = 6
+X86_TRAP_UD, X86_TRAP_GP, X86_TRAP_PF = 6, 13, 14
+_CANONICAL = 1 << 47
 _NO_DATA = memoryview(b"")
 _NODE_FIELDS = frozenset(("ret_addr", "frame", "task", "func", "data"))
 
@@ -204,16 +207,34 @@ class HitPath:
         cpus[base + STATUS] = HIT_SS
         return self._post_process(hit, base)
 
+    def _failed(self, p: Kprobe | None, regs: Any, what: str, addr: int = 0) -> None:
+        """A Python handler of p has raised, in whose except clause this is.
+
+        If there was no memory where it looked, that is a fault in a handler: p's
+        fault_handler is asked, with the registers of the hit.  Else it is a bug.
+        Kernel: aggr_fault_handler()
+        """
+        fault = sys.exc_info()[1]
+        if p is not None and callable(p.fault_handler):
+            if isinstance(fault, MemoryFault):
+                low = fault.addr + _CANONICAL & (1 << 64) - 1 < 2 * _CANONICAL
+                try:
+                    if p.fault_handler(p, regs, X86_TRAP_PF if low else X86_TRAP_GP):
+                        return
+                except Exception:
+                    log.exception("fault_handler of the probe at %#x failed", p.addr)
+        log.exception("%s of the probe at %#x failed", what, p.addr if p else addr)
+
     def _go_on_after_error(self, hit: Hit, failed: Kprobe | None) -> bool:
-        """Log the exception of a pre_handler, call those after it; result as theirs."""
-        log.exception("handler of the probe at %#x failed", hit.addr)
+        """A pre_handler has raised: call those after it; result as theirs."""
+        self._failed(failed, self.live, "handler", hit.addr)
         later = False
         for handler, p in hit.handlers:
             try:
                 if later and handler(p, self.live):
                     return True
             except Exception:
-                log.exception("handler of the probe at %#x failed", hit.addr)
+                self._failed(p, self.live, "handler")
             later = later or p is failed
         return False
 
@@ -279,7 +300,7 @@ class HitPath:
             try:
                 handler(p, regs, 0)
             except Exception:
-                log.exception("post_handler of %#x failed", hit.addr)
+                self._failed(p, regs, "post_handler")
         if regs.changed:
             after = regs.write_back()
         cpus[base + CURRENT] = 0
@@ -344,7 +365,20 @@ class HitPath:
         try:
             cpus[base + MAIL_RET] = 1 if p.pre_handler(p, regs) else 0  # type: ignore
         except Exception:
-            log.exception("handler of the probe at %#x failed", p.addr)
+            self._failed(p, regs, "handler")
+            cpus[base + MAIL_RET] = 0
+
+    def py_break(self, eax: int) -> None:
+        """kp_py_break()"""
+        base = eax * CPU_WORDS
+        cpus, regs = self.cpus, self.frame
+        p = self.handlers[cpus[base + MAIL0]]
+        regs.addr = cpus[base + MAIL1]
+        try:
+            handled = p.break_handler(p, regs)  # type: ignore[operator,misc]
+            cpus[base + MAIL_RET] = 1 if handled else 0
+        except Exception:
+            self._failed(p, regs, "break_handler")
             cpus[base + MAIL_RET] = 0
 
     def py_post(self, eax: int) -> None:
@@ -356,7 +390,7 @@ class HitPath:
         try:
             p.post_handler(p, regs, 0)  # type: ignore[operator,misc]
         except Exception:
-            log.exception("post_handler of %#x failed", p.addr)
+            self._failed(p, regs, "post_handler")
 
     def _node(self, base: int) -> tuple[Rethook, RethookNode]:
         cpus = self.cpus
@@ -370,21 +404,21 @@ class HitPath:
         """kp_py_entry()"""
         base = eax * CPU_WORDS
         skip: object = 0
+        rh, node = self._node(base)
         try:
-            rh, node = self._node(base)
             skip = rh.entry_handler(node, self.frame)  # type: ignore[operator,misc]
         except Exception:
-            log.exception("entry_handler of a return probe failed")
+            self._failed(rh.data.kp, self.frame, "entry_handler")
         self.cpus[base + MAIL_RET] = 1 if skip else 0
 
     def py_return(self, eax: int) -> None:
         """kp_py_return()"""
         base = eax * CPU_WORDS
+        rh, node = self._node(base)
         try:
-            rh, node = self._node(base)
             rh.handler(node, self.frame)  # type: ignore[operator,misc]
         except Exception:
-            log.exception("handler of a return probe failed")
+            self._failed(rh.data.kp, self.frame, "return handler")
 
     def orphan(self, eax: int) -> None:
         """A return that no node expects: the address 0 it goes to makes an oops.

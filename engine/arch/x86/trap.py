@@ -78,7 +78,7 @@ class GuestHandlers:
             cpus[base + DECLINED] = 0
             return None
         p = self.handlers.get(cpus[base + INSTANCE])
-        if p is None or p.break_handler is None or callable(p.break_handler):
+        if p is None or p.break_handler is None:
             return None
         cpus[base + MAIL2] = ip
         return self._break_entry

@@ -10,7 +10,8 @@ import re
 import pytest
 
 from engine.errors import KernelError
-from tests.modbox import HEAD, LICENSE, NOIPA, Box, build
+from engine.guest_api import FLAGS
+from tests.modbox import HEAD, LICENSE, NOIPA, Box, build, module
 
 DUMMY = (
     HEAD
@@ -247,6 +248,25 @@ def test_an_optimised_probe_goes(box):
     box.insmod(box.dummy)
     text = box.kernel.guest.read(address, 5)
     assert text[0] not in (0xCC, 0xE9)
+
+
+def test_a_modules_probe_is_told_that_its_text_has_gone(box):
+    """kprobe_gone() of a struct kprobe in another module."""
+    box.insmod(box.dummy)
+    body = (
+        'struct kprobe kp = { .symbol_name = "dummy_setup" };\n'
+        "static int __init go(void) { return register_kprobe(&kp); }\n"
+        "module_init(go);\nstatic void __exit end(void) { unregister_kprobe(&kp); }\n"
+        "module_exit(end);\n"
+    )
+    box.insmod(module("watcher", body))
+    flags = box.address("kp") + FLAGS
+    assert box.kernel.guest.read(flags, 1)[0] & 1 == 0
+    box.rmmod("dummy")
+    assert box.kernel.guest.read(flags, 1)[0] & 1 == 1
+    assert ["[GONE]" in line for line in box.list()] == [True]
+    box.rmmod("watcher")
+    assert box.list() == []
 
 
 def test_one_of_an_event_goes(box):

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from engine.errors import KernelError
-from tests.modbox import NOIPA, build, module
+from tests.modbox import NOIPA, build, module, refused
 
 PLAIN = (
     NOIPA
@@ -19,15 +19,6 @@ module_init(plain_init);
 module_exit(plain_exit);
 """
 )
-
-
-def refused(box, number, path, *parameters):
-    """The kernel's messages of an insmod that fails with number."""
-    box.log()
-    with pytest.raises(KernelError) as e:
-        box.insmod(path, *parameters)
-    assert errno.errorcode[e.value.errno] == errno.errorcode[number]
-    return box.log()
 
 
 def patched(tmp_path, path, change):
@@ -82,6 +73,19 @@ def test_symbols_and_freed_init(box):
     assert symbol.module == "plain"
     assert symbol.addr + symbol.size <= 0xFFFFFFFFC0001000
     assert box.kernel.guest.symbol_at(symbol.addr + 1) == symbol
+
+
+def test_init_sections_are_given_back(box):
+    """Text and data; the next module may lie there."""
+    big = "static char big[500000] __initdata = { 1 };\n"
+    body = big + PLAIN.replace("return 0;", "return big[0] - 1;", 1)
+    before = _free_pages(box)
+    box.insmod(module("plain", body))
+    settle(box)
+    core = box.kernel.guest.modules.find("plain").layout.core
+    used = before - _free_pages(box)
+    assert used * 4096 == core.size
+    assert box.read("/modules").split()[1] == str(core.size)
 
 
 def test_unloading_what_is_not_there(box):
@@ -343,6 +347,16 @@ def test_exports(box):
     assert box.modules() == []
 
 
+def test_users_come_before_a_missing_exit(box):
+    end = "static void __exit end(void) { }\nmodule_exit(end);\n"
+    box.insmod(module("provider", PROVIDER.replace(end, "")))
+    with pytest.raises(KernelError, match="EBUSY"):
+        box.rmmod("provider")
+    box.insmod(module("user", USER))
+    with pytest.raises(KernelError, match="EAGAIN"):
+        box.rmmod("provider")
+
+
 def test_duplicate_export(box):
     box.insmod(module("provider", PROVIDER))
     again = module("again", PROVIDER)
@@ -431,98 +445,14 @@ def test_oops_in_init_leaves_it_loading(box):
     assert any(line == " do_one_initcall+0x17/0x50" for line in log) or any(
         line.startswith(" do_one_initcall+") for line in log
     )
-    assert box.read("/modules").split()[4] == "Loading"
+    _, size, refs, _, state, _ = box.read("/modules").split()
+    assert (refs, state) == ("1", "Loading")
+    layout = box.kernel.guest.modules.find("oops").layout
+    assert int(size) == layout.core.size + layout.init.size > layout.core.size
     with pytest.raises(KernelError) as e:
         box.rmmod("oops")
     assert e.value.errno == errno.EBUSY
     assert box.syscall("getpid") == 777_000  # the kernel lives
-
-
-# ---- parameters
-TYPES = (
-    "static int i = 1; module_param(i, int, 0644);\n"
-    "static uint u; module_param(u, uint, 0);\n"
-    "static long l; module_param(l, long, 0);\n"
-    "static ulong ul; module_param(ul, ulong, 0);\n"
-    "static short s; module_param(s, short, 0);\n"
-    "static unsigned char b; module_param(b, byte, 0);\n"
-    "static bool on; module_param(on, bool, 0);\n"
-    "static bool off = true; module_param(off, invbool, 0);\n"
-    'static char *p = "none"; module_param(p, charp, 0);\n'
-    'static char str[6] = "short"; module_param_string(str, str, 6, 0);\n'
-    "static int a[3]; static int n; module_param_array(a, int, &n, 0);\n"
-    "static int old; module_param_named(new_name, old, int, 0);\n"
-    "static int set(const char *v, const struct kernel_param *kp)\n"
-    '{ pr_info("set to %s\\n", v); return strcmp(v, "no") ? 0 : -EPERM; }\n'
-    "static const struct kernel_param_ops ops = { .set = set };\n"
-    "module_param_cb(cb, &ops, NULL, 0);\n"
-    "static int __init go(void) {\n"
-    'pr_info("%d %u %ld %lu %d %d %d %d %s %s %d:%d,%d,%d %d\\n", i, u, l, ul, s, b,'
-    " on, off, p, str, n, a[0], a[1], a[2], old); return 0; }\n"
-    "module_init(go);\n"
-    "static void __exit end(void) { }\nmodule_exit(end);\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "shown"),
-    [
-        ("", "1 0 0 0 0 0 0 1 none short 0:0,0,0 0"),
-        ("i=-5 u=4000000000", "-5 4000000000 0 0 0 0 0 1 none short 0:0,0,0 0"),
-        ("i=0x10 l=-7 ul=010 s=-2", "16 0 -7 8 -2 0 0 1 none short 0:0,0,0 0"),
-        ("on b=255 off=y", "1 0 0 0 0 255 1 0 none short 0:0,0,0 0"),
-        ('p="two words" str=abc', "1 0 0 0 0 0 0 1 two words abc 0:0,0,0 0"),
-        ("a=1,2,3 new-name=3", "1 0 0 0 0 0 0 1 none short 3:1,2,3 3"),
-        ("a=9", "1 0 0 0 0 0 0 1 none short 1:9,0,0 0"),
-    ],
-)
-def test_parameters(box, parameters, shown):
-    box.log()
-    box.insmod(module("types", TYPES), parameters)
-    assert box.log() == [shown]
-
-
-@pytest.mark.parametrize(
-    ("parameter", "number", "messages"),
-    [
-        ("i=abc", errno.EINVAL, ["types: `abc' invalid for parameter `i'"]),
-        ("i", errno.EINVAL, ["types: `' invalid for parameter `i'"]),
-        ("i=", errno.EINVAL, ["types: `' invalid for parameter `i'"]),
-        ("i=3000000000", errno.ERANGE, None),
-        ("b=256", errno.ERANGE, ["types: `256' invalid for parameter `b'"]),
-        ("on=maybe", errno.EINVAL, ["types: `maybe' invalid for parameter `on'"]),
-        (
-            "str=toolong",
-            errno.ENOSPC,
-            [
-                "str: string doesn't fit in 5 chars.",
-                "types: `toolong' too large for parameter `str'",
-            ],
-        ),
-        (
-            "a=1,2,3,4",
-            errno.EINVAL,
-            [
-                "a: can only take 3 arguments",
-                "types: `1,2,3,4' invalid for parameter `a'",
-            ],
-        ),
-        ("cb=no", errno.EPERM, ["set to no", "types: `no' invalid for parameter `cb'"]),
-    ],
-)
-def test_bad_parameters(box, parameter, number, messages):
-    log = refused(box, number, module("types", TYPES), parameter)
-    assert messages is None or log == messages
-    assert box.modules() == []
-
-
-def test_unknown_parameter_is_ignored(box):
-    box.log()
-    box.insmod(module("types", TYPES), "i=2 nothing=3")
-    assert box.log() == [
-        "types: unknown parameter 'nothing' ignored",
-        "2 0 0 0 0 0 0 1 none short 0:0,0,0 0",
-    ]
 
 
 # ---- tables of a module's text

@@ -42,6 +42,24 @@ def test_types_in_the_list(box):
     assert box.list() == []
 
 
+def test_written_as_of_old(box):
+    """Without module_init(); the address looked up by the module; JPROBE_ENTRY."""
+    body = (
+        "#include <linux/kallsyms.h>\n"
+        'static long entry(int dfd) { pr_info("%d\\n", dfd); jprobe_return();\n'
+        "return 0; }\nstatic struct jprobe jp = { .entry = JPROBE_ENTRY(entry) };\n"
+        "int init_module(void) { jp.kp.addr = (kprobe_opcode_t *)\n"
+        'kallsyms_lookup_name("do_sys_openat2"); return register_jprobe(&jp); }\n'
+        "void cleanup_module(void) { unregister_jprobe(&jp); }\n"
+    )
+    box.insmod(module("old", body))
+    box.log()
+    assert box.syscall("openat", 77, "/none", 0, 0) == -errno.ENOENT
+    assert box.log()[-1] == "77"
+    box.rmmod("old")
+    assert box.list() == []
+
+
 OOPS = (
     NOIPA
     + "long target(long x) { return x; }\n"
@@ -134,6 +152,53 @@ def test_instances_of_a_task_that_exits(box):
     box.rmmod("exits")
 
 
+NAP = (
+    "#include <linux/delay.h>\n#include <linux/kthread.h>\n"
+    + NOIPA
+    + "long nap(long ms) { msleep(ms); return 7; }\n"
+    + "int result; static int sleeper(void *unused)\n"
+    + "{ result = nap(20); return 0; }\n"
+    + "static int __init go(void)\n"
+    + '{ return PTR_ERR_OR_ZERO(kthread_run(sleeper, NULL, "sleeper")); }\n'
+    + EXIT % ""
+)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_call_outlives_the_module_of_its_return_probe(box, stays):
+    """The instance is there until the function returns; its handler is not called."""
+    box.write("/tracing/kprobe_events", "p:inside napper:nap\n")
+    box.write("/tracing/events/kprobes/inside/enable", "1\n")
+    body = (
+        "static int ret(struct kretprobe_instance *i, struct pt_regs *r)\n"
+        '{ pr_info("back with %ld\\n", regs_return_value(r)); return 0; }\n'
+        'static struct kretprobe rp = { .kp.symbol_name = "nap", .handler = ret };\n'
+        "static int event(struct notifier_block *nb, unsigned long state, void *m)\n"
+        "{ return state == MODULE_STATE_COMING ? register_kretprobe(&rp) : 0; }\n"
+        "static struct notifier_block nb = { .notifier_call = event };\n"
+        "static int __init go(void) { return register_module_notifier(&nb); }\n"
+        + EXIT
+        % "unregister_module_notifier(&nb); unregister_kretprobe(&rp);"
+    )
+    box.insmod(module("hooker", body))
+    box.insmod(module("napper", NAP))
+    guest = box.kernel.guest
+    for _ in range(100):
+        if "inside: (nap+0x0" in box.read("/tracing/trace"):
+            break
+        guest.tick()
+    assert box.int_at("result") == 0
+    box.log()
+    if not stays:
+        box.rmmod("hooker")
+    for _ in range(1000):
+        if box.int_at("result"):
+            break
+        guest.tick()
+    assert box.int_at("result") == 7
+    assert box.log() == (["back with 7"] if stays else [])
+
+
 TWICE = (
     "static unsigned long trampoline;\n"
     + NOIPA
@@ -210,8 +275,13 @@ def test_jprobe_return_outside_is_an_oops(box):
     body = (
         NOIPA
         + "void stray(void) { jprobe_return(); }\n"
-        + "static int __init go(void) { return 0; }\n"
-        + EXIT % ""
+        + NOIPA
+        + "void probed(void) { barrier(); }\n"
+        + "static int pre(struct kprobe *p, struct pt_regs *r)\n"
+        + "{ jprobe_return(); return 0; }\nstatic struct kprobe kp =\n"
+        + '{ .symbol_name = "probed", .pre_handler = pre };\n'
+        + "static int __init go(void) { return register_kprobe(&kp); }\n"
+        + EXIT % "unregister_kprobe(&kp);"
     )
     box.insmod(module("stray", body))
     guest = box.kernel.guest
@@ -219,12 +289,47 @@ def test_jprobe_return_outside_is_an_oops(box):
     box.log()
     assert guest.syscalls.call_function(task, box.address("stray")) == -errno.EFAULT
     assert any(line.startswith("int3: 0000") for line in box.log())
-    # and after a jprobe has been there
+    # and after a jprobe has been there; in a handler too
     box.insmod("jprobe_example")
-    task = guest.host_task(777_001, 0, "caller", 1)
-    assert guest.syscalls.call_function(task, box.address("stray")) == -errno.EFAULT
-    assert any(line.startswith("int3: 0000") for line in box.log())
+    for pid, name in ((777_001, "stray"), (777_002, "probed")):
+        task = guest.host_task(pid, 0, "caller", 1)
+        assert guest.syscalls.call(task, "openat", 77, "/x", 0, 0) == -errno.ENOENT
+        box.log()
+        assert guest.syscalls.call_function(task, box.address(name)) == -errno.EFAULT
+        assert any(line.startswith("int3: 0000") for line in box.log())
     box.rmmod("jprobe_example")
+    box.rmmod("stray")
+    assert box.list() == []
+
+
+EXAMPLES = {
+    "kprobe_example": [
+        r"kprobe_example: caller\[777000\] at do_sys_openat2\+0x0, arg1 = 4d",
+        r"kprobe_example: behind it, ip = do_sys_openat2\+0x5/0x.*",
+    ],
+    "jprobe_example": ["jprobe_example: dfd = 77, flags = 0x200, mode = 00"],
+    "kretprobe_example symbol=do_sys_openat2": [
+        r"kretprobe_example: do_sys_openat2 = -2 for caller\[777000\], "
+        r"back to __x64_sys_openat\+0x.*",
+    ],
+}
+
+
+@pytest.mark.parametrize("words", EXAMPLES)
+def test_what_the_examples_say(box, words):
+    guest = box.kernel.guest
+    task = guest.host_task(777_000, 0, "caller", 1)
+    box.insmod(words)
+    box.log()
+    assert guest.syscalls.call(task, "openat", 77, "/none", 0o1000, 0) == -errno.ENOENT
+    log = box.log()
+    assert len(log) == len(EXAMPLES[words])
+    for pattern, line in zip(EXAMPLES[words], log, strict=True):
+        assert re.fullmatch(pattern, line)
+    name = words.split()[0]
+    box.rmmod(name)
+    if name != "jprobe_example":
+        assert box.log()[-1] == f"{name}: 0 missed"
 
 
 def test_function_time(box):

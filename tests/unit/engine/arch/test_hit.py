@@ -75,6 +75,22 @@ def test_post_handler_sees_the_instruction_done(box, offset):
     assert b.cpu_state() == (0, 0)
 
 
+@pytest.mark.parametrize("offset", [0, *MODES])
+@pytest.mark.parametrize("guest", [False, True])
+def test_post_handler_changes_registers(box, offset, guest):
+    """Python alone, and called by the runtime beside guest code."""
+    b = box({"alu": ALU, "nothing": bytes.fromhex("31c0 c3")})
+
+    def post(p, regs, flags):
+        b.seen.append(flags)
+        regs.si = 100
+
+    pre = b.machine.addr("nothing") if guest else None
+    b.probe("alu", offset, pre_handler=pre, post_handler=post)
+    assert b.call("alu", 5, 7) == 120
+    assert b.seen == [0]
+
+
 def test_post_handler_that_comes_and_goes_changes_the_slot(box):
     b = box({"alu": ALU})
     p = b.probe("alu", BOOSTED, pre_handler=b.note("a"))
@@ -310,6 +326,87 @@ def test_fault_handler_of_the_user(box):
     assert b.seen == [(14, p.addr)]
 
 
+def test_fault_handlers_by_trap_number_until_one_says_1(box):
+    b = box({"load": LOAD})
+    at = b.machine.addr("load", 5)
+    b.machine.write_u64(b.machine.data + 0x900, 78)
+
+    def handler(p, regs, trapnr):
+        b.seen.append((p is new, trapnr))
+        if p is new:
+            return 0
+        regs.di = b.machine.data + 0x900
+        return 1
+
+    old = b.probe("load", 5, fault_handler=handler)
+    new = b.probe("load", 5, fault_handler=handler)
+    assert b.call("load", 0) == 78
+    assert b.call("load", 1 << 63) == 78
+    assert b.seen == [(True, 14), (False, 14), (True, 13), (False, 13)]
+    # nobody handles it: the exception table is next
+    unregister_kprobe(b.state, old)
+    b.seen.clear()
+    b.machine.exceptions[at] = b.machine.addr("load", FIXUP)
+    assert b.call("load", 0) == 0xFFFFFFF2
+    assert b.seen == [(True, 14)]
+    assert b.cpu_state() == (0, 0)
+
+
+@pytest.mark.parametrize("where", ["pre", "post", "entry", "return", "guest"])
+@pytest.mark.parametrize("offset", [0, *MODES])
+def test_python_handler_that_looks_where_no_memory_is(box, where, offset):
+    """A fault in a handler: its own fault_handler is told, no other one."""
+    b = box({"alu": ALU, "nothing": bytes.fromhex("31c0 c3")})
+
+    def bad(*_args):
+        b.machine.read_u64(nowhere[0])
+
+    nowhere = [0]
+
+    def fault_handler(p, regs, trapnr):
+        b.seen.append((p is probe, trapnr))
+        regs.si = 100
+        return 1
+
+    b.probe("alu", offset, fault_handler=lambda p, regs, trapnr: 1 // 0)
+    if where in ("entry", "return"):
+        rp = Kretprobe(kp=Kprobe(symbol_name="alu", fault_handler=fault_handler))
+        setattr(rp, {"entry": "entry_handler", "return": "handler"}[where], bad)
+        register_kretprobe(b.state, rp)
+        probe = rp.kp
+    else:
+        name = "post_handler" if where == "post" else "pre_handler"
+        probe = b.probe("alu", offset, fault_handler=fault_handler, **{name: bad})
+    if where == "guest":
+        b.probe("alu", offset, pre_handler=b.machine.addr("nothing"))
+    for place, trapnr in ((0x10, 14), (1 << 63, 13), (0xFFFFFFFFA0000000, 14)):
+        nowhere[0] = place
+        b.seen.clear()
+        assert b.call("alu", 5, 7) == (27 if where == "return" else 120)
+        assert b.seen == [(True, trapnr)]
+    assert b.cpu_state() == (0, 0)
+
+
+@pytest.mark.logs("handler of the probe")
+def test_a_fault_handler_that_declines_or_fails_itself(box, caplog):
+    b = box({"alu": ALU})
+
+    def bad(p, regs):
+        b.machine.read_u64(0x10)
+
+    def fault_handler(p, regs, trapnr):
+        b.seen.append(trapnr)
+        return 1 // 0 if len(b.seen) > 1 else 0
+
+    b.probe("alu", BOOSTED, pre_handler=bad, fault_handler=fault_handler)
+    for _ in range(2):
+        assert b.call("alu", 5, 7) == 27
+    assert b.seen == [14, 14]
+    assert [r.getMessage().split()[0] for r in caplog.records] == [
+        *("handler", "fault_handler", "handler")
+    ]
+
+
 def test_guest_handler_that_faults_names_its_probe(box):
     # handler: mov rax,[0]; ret
     b = box({"alu": ALU, "bad": bytes.fromhex("488b042500000000 c3")})
@@ -326,6 +423,36 @@ def test_guest_handler_that_faults_names_its_probe(box):
     )
     assert b.call("alu", 5, 7) == 27
     assert b.seen == [("fault", 5), ("other", b.machine.addr("alu") + 1)]
+
+
+@pytest.mark.parametrize("offset", [0, *MODES])
+def test_break_handler(box, offset):
+    """For a breakpoint in a handler: 1 ends the handler, 0 leaves it to others."""
+    # trap: int3; xor eax,eax; ret
+    b = box({"alu": ALU, "trap": bytes.fromhex("cc 31c0 c3")})
+    answers = [1, 0, 0]
+
+    def break_handler(p, regs):
+        b.seen.append((p is probe, regs.ip - b.machine.addr("trap")))
+        if answers[0]:
+            regs.sp, regs.di, regs.si = b.machine.stack, 6, 8
+            regs.ax = 6 if offset == STEPPED else 0
+        return answers.pop(0)
+
+    probe = b.probe(
+        "alu", offset, pre_handler=b.machine.addr("trap"), break_handler=break_handler
+    )
+    assert b.call("alu", 5, 7) == 32
+    assert b.seen == [(True, 1)]
+    assert b.machine.faults == []
+    for trap in (0, 1):
+        b.machine.exceptions[b.machine.addr("trap", trap)] = b.machine.addr("trap", 1)
+    for _ in range(2):
+        assert b.call("alu", 5, 7) == 27
+    assert b.seen == [(True, 1)] * 3
+    assert [vector for vector, _, _ in b.machine.faults] == [3, 3]
+    assert b.cpu_state() == (0, 0)
+    assert b.machine.read(b.machine.data + 20, 4) == bytes(4)  # preempt count
 
 
 def test_breakpoint_just_removed_runs_the_instruction(box):

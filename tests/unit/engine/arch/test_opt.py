@@ -77,8 +77,36 @@ def test_changed_ip_and_result_are_ignored_other_registers_not(box):
         regs.di = 10
         return 1
 
+    b.probe("f", 5, pre_handler=b.note("older"))
     optimized(b, pre_handler=handler)
     assert b.call("f", 3) == expected(b, 10)
+    assert [what for what, _ in b.seen] == ["older"]
+
+
+def test_changed_ip_and_result_of_guest_code_are_ignored(box):
+    # mov qword [rsi+112],10 (di); mov qword [rsi+128],0 (ip); mov eax,1; ret
+    code = "48c746700a000000 48c7868000000000000000 b801000000 c3"
+    b = box({"f": F, "handler": bytes.fromhex(code)})
+    b.probe("f", 5, pre_handler=b.note("older"))
+    optimized(b, pre_handler=b.machine.addr("handler"))
+    assert b.call("f", 3) == expected(b, 10)
+    assert [what for what, _ in b.seen] == ["older"]
+    assert b.cpu_state() == (0, 0)
+
+
+def test_hit_in_a_handler_it_is_missed(box):
+    """The handlers of a jump are not called within another probe's."""
+    # push rdi; mov edi,3; call f, two functions before; pop rdi; xor eax,eax; ret
+    nested = bytes.fromhex("57 bf03000000 e8f5fdffff 5f 31c0 c3")
+    b = box({"f": F, "caller": F, "nested": nested})
+    p = optimized(b, pre_handler=b.note("inner"))
+    b.probe("caller", 0, pre_handler=b.machine.addr("nested"))
+    b.call("caller", 3)
+    assert b.seen == []
+    assert b.arch.nmissed(p) == 1
+    assert b.call("f", 3) == expected(b, 3)
+    assert [what for what, _ in b.seen] == ["inner"]
+    assert b.cpu_state() == (0, 0)
 
 
 def test_before_the_jump_it_is_a_boosted_breakpoint(box):

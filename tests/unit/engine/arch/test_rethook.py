@@ -43,13 +43,16 @@ def test_handler_sees_and_changes_the_result(box, code):
 
     def handler(node, regs):
         b.seen.append((regs.ax, regs.ip, regs.sp, node.ret_addr, node.func, node.frame))
+        whose.append((node.rp, node.task))
         regs.ax = 7
 
-    ret(b, "leaf", handler)
+    whose = []
+    rp = ret(b, "leaf", handler)
     assert b.call("leaf", 41) == 7
     home = abi.TEXT_BASE
     at, sp = b.machine.addr("leaf"), b.machine.stack
     assert b.seen == [(42, home, sp + 8, home, at, sp)]
+    assert whose == [(rp, b.machine.task)]
     assert b.machine.read_reg(SP) == sp + 8
     assert b.cpu_state() == (0, 0)
 
@@ -98,9 +101,24 @@ def test_entry_handler_data_and_refusal(box):
     def handler(node, regs):
         b.seen.append(struct.unpack_from("<Q", node.data)[0])
 
-    ret(b, "leaf", handler, entry_handler=entry, data_size=12)
+    rp = ret(b, "leaf", handler, entry_handler=entry, data_size=12, maxactive=1)
     assert [b.call("leaf", i) for i in (4, 5, 6)] == [5, 6, 7]
     assert b.seen == [4, 6]
+    assert kretprobe_nmissed(b.state, rp) == 0
+
+
+def test_each_call_has_its_own_data(box):
+    b = box({"sum": SUM})
+
+    def entry(node, regs):
+        struct.pack_into("<2Q", node.data, 0, regs.di, ~regs.di & 0xFFFF)
+
+    def handler(node, regs):
+        b.seen.append(struct.unpack("<2Q", node.data))
+
+    ret(b, "sum", handler, entry_handler=entry, data_size=16)
+    assert b.call("sum", 4) == 10
+    assert b.seen == [(n, 0xFFFF - n) for n in range(5)]
 
 
 def test_recursion_uses_an_instance_a_call_and_misses_without(box):
@@ -171,7 +189,7 @@ def test_task_that_never_returns_gives_its_instances_back(box):
     assert kretprobe_nmissed(b.state, rp) == 1
 
 
-@pytest.mark.logs("handler of a return probe")
+@pytest.mark.logs("return handler of the probe")
 def test_exception_in_a_handler(box):
     b = box({"leaf": LEAF})
     ret(b, "leaf", lambda node, regs: 1 // 0)

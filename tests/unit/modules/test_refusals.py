@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files that are nearly modules, and names: errno and message, and nothing stays."""
+
+import errno
+import os
+import struct
+
+import pytest
+
+from engine.errors import KernelError
+from tests.modbox import NOIPA, module, refused
+
+PLAIN = (
+    NOIPA
+    + "int plain_function(int x) { return x + 1; }\n"
+    + "static int __init go(void) { return 0; }\nmodule_init(go);\n"
+    + "static void __exit end(void) { }\nmodule_exit(end);\n"
+)
+SHOFF, SHNUM, SHSTRNDX = 40, 60, 62
+NAME, TYPE, FLAGS, ADDR, OFFSET, SIZE, LINK = 0, 4, 8, 16, 24, 32, 40
+NULL, SYMTAB, STRTAB = 0, 2, 3
+THIS_MODULE = ".gnu.linkonce.this_module"
+
+
+class Elf:
+    """The bytes of a module, to be spoilt."""
+
+    def __init__(self, data):
+        self.data = bytearray(data)
+        (self.shoff,) = struct.unpack_from("<Q", data, SHOFF)
+        (self.nr,) = struct.unpack_from("<H", data, SHNUM)
+        (self.names,) = struct.unpack_from("<H", data, SHSTRNDX)
+
+    def header(self, index):
+        return self.shoff + 64 * index
+
+    def get(self, index, field):
+        fmt = "<I" if field in (NAME, TYPE, LINK) else "<Q"
+        return struct.unpack_from(fmt, self.data, self.header(index) + field)[0]
+
+    def put(self, index, field, value):
+        fmt = "<I" if field in (NAME, TYPE, LINK) else "<Q"
+        struct.pack_into(fmt, self.data, self.header(index) + field, value)
+
+    def find(self, name):
+        start = self.get(self.names, OFFSET)
+        for i in range(self.nr):
+            at = start + self.get(i, NAME)
+            if self.data[at:].split(b"\0", 1)[0] == name.encode():
+                return i
+        raise LookupError(name)
+
+    def of_type(self, kind):
+        return next(i for i in range(self.nr) if self.get(i, TYPE) == kind)
+
+
+def section_0(field):
+    def spoil(e):
+        e.put(0, field, 1)
+        return [
+            f"ELF Spec violation: section 0 type({int(field == TYPE)})!=SH_NULL "
+            "or non-zero len or addr"
+        ]
+
+    return spoil
+
+
+def name_index(value):
+    def spoil(e):
+        number = value(e.nr)
+        struct.pack_into("<H", e.data, SHSTRNDX, number)
+        return [
+            f"Invalid ELF section name index: {number} || e_shstrndx ({number}) >= "
+            f"e_shnum ({e.nr})"
+        ]
+
+    return spoil
+
+
+def names_outside(e):
+    e.put(e.names, OFFSET, len(e.data))
+    return ["Invalid ELF section hdr(type 3)"]
+
+
+def no_names(e):
+    e.put(e.names, SIZE, 0)
+    return ["empty section name table"]
+
+
+def names_without_end(e):
+    e.put(e.names, SIZE, e.get(e.names, SIZE) - 1)
+    return ["ELF Spec violation: section name table isn't null terminated"]
+
+
+def section_outside(e):
+    index = e.find(".text")
+    e.put(index, OFFSET, len(e.data) - 1)
+    return [f"Invalid ELF section in module (section {index} type 1)"]
+
+
+def name_outside(e):
+    index = e.find(".text")
+    e.put(index, NAME, e.get(e.names, SIZE))
+    return [f"Invalid ELF section name in module (section {index} type 1)"]
+
+
+def strings_of_symbols(value):
+    def spoil(e):
+        number = value(e.nr)
+        e.put(e.of_type(SYMTAB), LINK, number)
+        return [
+            f"Invalid ELF sh_link!=SHN_UNDEF({number}) or (sh_link({number}) >= "
+            f"hdr->e_shnum({e.nr})"
+        ]
+
+    return spoil
+
+
+def stripped(e):
+    e.put(e.of_type(SYMTAB), TYPE, STRTAB)
+    return ["spoilt: module has no symbols (stripped?)"]
+
+
+def other_struct_module(e):
+    e.put(e.find(THIS_MODULE), SIZE, 232)
+    return []
+
+
+def no_vermagic(e):
+    at = e.data.index(b"vermagic=")
+    e.data[at : at + 8] = b"vermagix"
+    return []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *(section_0(TYPE), section_0(ADDR), section_0(SIZE)),
+        *(name_index(lambda nr: 0), name_index(lambda nr: nr)),
+        *(names_outside, no_names, names_without_end, section_outside, name_outside),
+        *(strings_of_symbols(lambda nr: 0), strings_of_symbols(lambda nr: nr)),
+        *(stripped, other_struct_module, no_vermagic),
+    ],
+)
+def test_spoilt(box, tmp_path, spoil):
+    elf = Elf(module("spoilt", PLAIN).read_bytes())
+    messages = spoil(elf)
+    path = tmp_path / "spoilt.ko"
+    path.write_bytes(bytes(elf.data))
+    assert refused(box, errno.ENOEXEC, path) == messages
+    assert box.modules() == []
+
+
+def test_pages_of_a_refused_module_are_given_back(box):
+    unknown = "void nobody_has_me(void);\n" + PLAIN.replace(
+        "return 0;", "nobody_has_me(); return 0;"
+    )
+    said = ["unknown: Unknown symbol nobody_has_me (err -2)"]
+    for _ in range(2):
+        assert refused(box, errno.ENOENT, module("unknown", unknown)) == said
+
+
+def test_files_that_are_none(box, tmp_path):
+    os.mkfifo(tmp_path / "fifo.ko")
+    assert refused(box, errno.EINVAL, tmp_path / "fifo.ko") == []
+    with open(tmp_path / "large.ko", "wb") as f:
+        f.truncate((64 << 20) + 1)
+    assert refused(box, errno.EFBIG, tmp_path / "large.ko") == []
+    (tmp_path / "empty.ko").touch()
+    assert refused(box, errno.ENOEXEC, tmp_path / "empty.ko") == [
+        "Invalid ELF header len 0"
+    ]
+
+
+def test_a_path_with_blanks(box, tmp_path):
+    path = tmp_path / "a b.ko"
+    path.write_bytes(module("spoilt", PLAIN).read_bytes())
+    refused(box, errno.ENOENT, path)
+    box.write("/machine/insmod", f'"{path}"\n')
+    assert box.modules() == ["spoilt"]
+
+
+def test_names_of_rmmod(box):
+    """As of kmod: of a file, with - for _; one at a time."""
+    for word in ("kprobe-example", "./kprobe_example.ko"):
+        box.insmod("kprobe_example")
+        refused(box, errno.EINVAL, "kprobe_example", "kprobe_example", by="rmmod")
+        box.write("/machine/rmmod", word + "\n")
+        assert box.modules() == []
+
+
+def test_only_root_may_unload(box):
+    from kpfs.kernel import Caller
+
+    box.insmod("kprobe_example")
+    box.caller = Caller(777_005, 1000, 1000)
+    refused(box, errno.EPERM, "kprobe_example", by="rmmod")
+    assert box.modules() == ["kprobe_example"]
+
+
+def test_symbols_of_a_module_that_is_still_loading(box):
+    """Its init has not come back: who needs it is told to wait."""
+    owner = (
+        "int owned(void) { return 5; }\nEXPORT_SYMBOL_GPL(owned);\n"
+        "static int __init go(void) { int *p = NULL;"
+        ' __asm__("" : "+r"(p)); p[2] = 1; return 0; }\n'
+        "module_init(go);\n"
+    )
+    user = "int owned(void);\n" + PLAIN.replace("return 0;", "return owned() - 5;")
+    with pytest.raises(KernelError):
+        box.insmod(module("owner", owner))
+    assert box.read("/modules").split()[4] == "Loading"
+    refused(box, errno.EBUSY, module("user", user))
+    assert box.modules() == ["owner"]
