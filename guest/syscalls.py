@@ -39,7 +39,7 @@ BLOCKED = -512  # answer of call(): the task sleeps, resume() goes on with it
 # How long a call may sleep: live the lock is held meanwhile.
 PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
-EXPIRIES_MAX = 20_000  # timers that are waited for, should they get it no further
+EXPIRIES_MAX = 20_000  # timers in one wait: some come again for ever, every 4 ms
 MAX_ARGS = 6
 NR_CLONE3 = 435
 NR_EXIT_GROUP = 231

@@ -91,6 +91,26 @@ def test_sleeping_on_a_timer_ends(guest, task):
     assert guest.now() - before >= 5_000_000_000
 
 
+KTIME_MAX = (1 << 63) - 1
+TOO_LONG = ((1 << 63) // 10**9 - 2, (1 << 63) // 10**9 + 1, 1 << 62, (1 << 63) - 1)
+
+
+@pytest.mark.parametrize("seconds", TOO_LONG)
+def test_a_sleep_without_end_does_not_wrap_into_the_past(guest, task, seconds):
+    """Nor does its timer keep others from coming, at the end of time neither."""
+    endless = struct.pack("<2Q", seconds, 999_999_999)
+    other = guest.host_task(1235, 1000, comm="cat", parent=1)
+    assert guest.syscalls.call(task, "nanosleep", endless, 0) == BLOCKED
+    for _ in range(3):  # to the end of the sleep, if that is anywhere
+        guest.tick()
+        assert guest.now() <= KTIME_MAX
+        turns = guest.stats()["turns"]
+        guest.syscalls.call(other, "nanosleep", struct.pack("<2Q", 5, 0), 0)
+        assert guest.stats()["turns"] - turns < 100
+        if other.blocked:
+            other = guest.host_task(1235, 1000, comm="cat", parent=1)
+
+
 # ---- host operations
 def test_host_operation_sees_the_request_and_answers(guest, task, host_call):
     seen = []
