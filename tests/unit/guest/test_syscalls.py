@@ -260,6 +260,30 @@ def test_a_call_that_has_ended_meanwhile_is_not(guest, task):
     assert guest.syscalls.call(task, "getppid") == 1
 
 
+def test_a_call_that_has_ended_meanwhile_can_be_resumed(guest, task):
+    assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
+    wake_sleepers(guest)
+    assert guest.syscalls.resume(task) == 0
+    assert guest.syscalls.call(task, "getppid") == 1
+
+
+def test_one_whose_task_was_killed_has_ended(guest, task):
+    assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
+    guest.syscalls.call(guest.syscalls.init(), "kill", 1234, 9)
+    assert task.gone
+    assert guest.syscalls.resume(task) == -errno.EFAULT
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_child_of_a_process_that_left_a_call(guest, task, ended):
+    assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
+    if ended:
+        wake_sleepers(guest)
+    child = guest.host_task(1235, 1000, comm="cat", parent=1234)
+    parent = 1234 if ended else 1
+    assert guest.syscalls.call(child, "getppid") == parent
+
+
 def test_a_signal_ends_a_process_between_two_calls(guest, task):
     """It does not have its CPU spin."""
     turns = guest.stats()["turns"]
