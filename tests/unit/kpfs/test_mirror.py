@@ -304,7 +304,7 @@ class TestReplay:
             string(os.fsencode(tmp_path / name)) for name in ("f", "new", "l", "none")
         )
         times = string(struct.pack("<4Q", 1, 2, 3, 4))
-        fd = os.open(tmp_path / "f", os.O_RDWR)
+        fd, other = (os.open(tmp_path / "f", os.O_RDWR) for _ in range(2))
         follow, nofollow, empty = 0x400, 0x100, 0x1000
         gone, invalid = -errno.ENOENT, -errno.EINVAL
         for expected, *words in (
@@ -323,7 +323,7 @@ class TestReplay:
             (gone, 260, fd, string(b""), 0, 0, 0),
             (0, 280, AT_FDCWD, file, times, 0),
             (0, 280, AT_FDCWD, link, 0, nofollow),
-            (0, 280, fd, 0, times, 0),
+            (0, 280, other, 0, times, 0),
             (gone, 280, AT_FDCWD, none, 0, 0),
             (-errno.EBADF, 280, 900, 0, 0, 0),
             (0, 137, file, 0x1000),
@@ -337,6 +337,7 @@ class TestReplay:
         ):
             assert mirrored(*words) == expected, words
         os.close(fd)
+        os.close(other)
 
     def test_a_descriptor_that_is_not_open(self, mirrored):
         for nr in (0, 1, 5, 8, 78, 81, 91, 93, 138, 217):
