@@ -18,6 +18,7 @@ from guest.memory import Memory
 
 QUIET_STEP = 10_000  # ns of virtual time for each operation
 ASKED_STEP = 100  # and for each look at it
+KTIME_MAX = (1 << 63) - 1  # the guest's times are signed
 _U64 = struct.Struct("<Q")
 
 
@@ -54,9 +55,9 @@ class Clock:
             self.now()
 
     def advance(self, to: int) -> None:
-        """Bring a virtual clock forward; no effect on a live one."""
+        """Bring a virtual clock forward, to its end at most; nothing on a live one."""
         if self.quiet and to > self.now():
-            _U64.pack_into(self._ram, self._at, to)
+            _U64.pack_into(self._ram, self._at, min(to, KTIME_MAX))
 
     def await_deadline(self, deadline: int) -> None:
         """Bring a virtual clock to a deadline that the host has waited for.

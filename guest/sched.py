@@ -106,7 +106,6 @@ class Sched:
         hypercalls[abi.HC_DONE] = self._hc_done
         hypercalls[abi.HC_HOST_OP] = self._hc_host_op
         hypercalls[abi.HC_PANIC] = self._hc_panic
-        hypercalls[abi.HC_PRINTK] = self._hc_ignore
         hypercalls[abi.HC_EXIT] = self._hc_exit
         hypercalls[abi.HC_API] = self._hc_api
         hypercalls[abi.HC_CLOCK] = clock.asked
@@ -132,9 +131,6 @@ class Sched:
 
     def _no_control(self, cpu: int) -> None:
         raise EmulatorError(f"nobody serves the control calls of CPU {cpu}")
-
-    def _hc_ignore(self, value: int) -> None:
-        pass
 
     def _hc_idle(self, _cpu: int) -> None:
         self._reason = abi.HC_IDLE

@@ -39,7 +39,7 @@ BLOCKED = -512  # answer of call(): the task sleeps, resume() goes on with it
 # How long a call may sleep: live the lock is held meanwhile.
 PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
-EXPIRIES_MAX = 20_000  # timers that are waited for, should they get it no further
+EXPIRIES_MAX = 20_000  # timers in one wait: some come again for ever, every 4 ms
 MAX_ARGS = 6
 NR_CLONE3 = 435
 NR_EXIT_GROUP = 231
@@ -129,7 +129,9 @@ class Syscalls:
 
     def resume(self, task: HostTask) -> int:
         """Go on with a call that was BLOCKED; its value, or BLOCKED again."""
-        self._wake(task)
+        self._waiting.discard(task.pid)
+        if task.pid not in self._sched.finished and not task.gone:
+            self._wake(task)
         return self._wait(task)
 
     def number(self, name: str) -> int:
@@ -154,6 +156,9 @@ class Syscalls:
         self._clock.step()
         words = self._place(task, args)
         _REQUEST.pack_into(self._ram, task.req_at, kind, nr, *words, 0)
+        # it does not sleep in a call: these can only be a former task's of that number
+        for leftover in (self._waiting, self._sched.finished, self._exited):
+            leftover.discard(task.pid)
         self._wake(task)
         return self._wait(task)
 
@@ -190,11 +195,13 @@ class Syscalls:
     def _wait(self, task: HostTask) -> int:
         """Run until the task is done, gone, or sleeps for somebody's sake."""
         pid, finished, exited = task.pid, self._sched.finished, self._exited
-        for leftover in (self._waiting, finished, exited):
-            leftover.discard(pid)
+
+        def is_over() -> bool:
+            return pid in finished or pid in exited
+
         task.blocked = True  # so it stays if an exception ends the run
         until = expiries = 0
-        while not self._sched.run(lambda: pid in finished or pid in exited):
+        while not is_over() and not self._sched.run(is_over):
             until = until or self._patience_ends()
             expiries += 1
             if (
@@ -367,6 +374,8 @@ class Syscalls:
         if parent is None:
             parent = parent_of(pid)
         maker = self._aliases.get(parent) or self._tasks.get(parent) or self.init()
+        if maker.blocked and not self._has_ended(maker):
+            maker = self.init()  # the task sleeps in a call that its process has left
         made = self._clone(maker, pid, uid, comm)
         if made == -errno.EAGAIN and self.reap():
             made = self._clone(maker, pid, uid, comm)
@@ -385,7 +394,8 @@ class Syscalls:
     def _clone(self, parent: HostTask, pid: int, uid: int, comm: str) -> int:
         """clone3 by the parent's task: the pid, or -errno."""
         task = self._inside[-1][0] if self._inside else parent
-        task.used = 0 if not self._inside else task.used
+        if not self._inside:
+            task.used = 0
         name = self._place_bytes(task, os.fsencode(comm)[: TASK_COMM_LEN - 1] + b"\0")
         set_tid = self._place_bytes(task, struct.pack("<i", pid)) if pid else 0
         args = _CLONE_ARGS.pack(
@@ -393,17 +403,7 @@ class Syscalls:
             *(name, uid, MASK64 & 0xFFFF_FFFF),
         )
         addr = self._place_bytes(task, args)
-        kept, words = task.used, (addr, len(args))
-        if self._inside:
-            return self._request_nested(abi.REQ_SYSCALL, NR_CLONE3, words)
-        self._clock.step()
-        _REQUEST.pack_into(
-            *(self._ram, task.req_at, abi.REQ_SYSCALL, NR_CLONE3),
-            *(*words, 0, 0, 0, 0, 0, 0),
-        )
-        task.used = kept
-        self._wake(task)
-        return self._wait(task)
+        return self._request(task, abi.REQ_SYSCALL, NR_CLONE3, (addr, len(args)))
 
     def exit(self, task: HostTask, status: int = 0) -> None:
         """The host process is gone: exit_group() in the guest."""

@@ -13,12 +13,15 @@ import contextlib
 import ctypes
 import errno
 import logging
+import os
 import select
 import signal
 import struct
 import threading
 from collections.abc import Callable
 from typing import Any
+
+from kpfs import mounts
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +87,9 @@ class Loop:
         self._session = ctypes.c_void_p(lib.fuse_get_session(ctypes.c_void_p(fuse)))
         self._channel = ctypes.c_void_p(lib.fuse_session_next_chan(self._session, None))
         self._main = threading.get_ident()
+        place = os.fsdecode(mountpoint.value or b"")
+        # not by mount_at(): nobody answers yet who looks at the place itself
+        ours = [entry.ident for entry in mounts.table() if entry.target == place]
         # of all threads to come, too: they end the mount in order, here
         old = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
@@ -93,8 +99,7 @@ class Loop:
             self._finish_answers()
             self.on_end()
             if not self._is_unmounted():
-                # without the channel, which would be freed under those that receive
-                lib.fuse_unmount(mountpoint, None)
+                self._unmount(ours[-1])
             for thread in list(self._threads):
                 thread.join(JOIN_TIMEOUT)
         finally:
@@ -103,6 +108,14 @@ class Loop:
                 pass
             signal.pthread_sigmask(signal.SIG_SETMASK, old)
         return 0
+
+    def _unmount(self, ident: int) -> None:
+        """Take the mount away from where it is now: not always where it was made."""
+        for entry in mounts.table():
+            if entry.ident == ident:
+                # without the channel, which would be freed under those that receive
+                self.libfuse.fuse_unmount(os.fsencode(entry.target), None)
+                return
 
     def _is_unmounted(self) -> bool:
         """By somebody else: what is at the mount point now is not ours."""

@@ -19,7 +19,7 @@ from kpfs.mirror_guest import DATA_MAX, MAX_FD, S_IFDIR, S_IFREG, Plan
 from kpfs.mirror_host import AT_FDCWD, Host
 from kpfs.seccomp import Notification
 
-AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH = 0x100, 0x1000
+AT_SYMLINK_NOFOLLOW, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = 0x100, 0x400, 0x1000
 O_CREAT_EXCL, O_NOFOLLOW = 0o300, 0o400000
 NR_EXECVE, NR_EXECVEAT, NR_EXIT, NR_EXIT_GROUP = 59, 322, 60, 231
 EXECS = frozenset((NR_EXECVE, NR_EXECVEAT))
@@ -56,6 +56,7 @@ CALLS: dict[int, Call] = {
     4: Call(("path", "out"), tree=True),
     5: Call(("fd", "out"), tree=True),
     6: Call(("link_path", "out"), tree=True),
+    8: Call(("seek_fd", "number", "number"), tree=True),  # lseek
     17: Call(("read_fd", "out", "number", "number")),
     18: Call(("write_fd", "data", "number", "number")),
     19: Call(("readv_fd", "read_iov", "number")),
@@ -72,8 +73,10 @@ CALLS: dict[int, Call] = {
     75: Call(("fd",)),  # fdatasync
     76: Call(("path", "number")),  # truncate
     77: Call(("fd", "number")),  # ftruncate
+    78: Call(("dir_fd", "out", "number"), tree=True),  # getdents
     79: Call(("cwd_out", "number")),  # getcwd
     80: Call(("path",), tree=True),  # chdir
+    81: Call(("cwd_fd",), tree=True),  # fchdir
     82: Call(("entry", "entry")),  # rename
     83: Call(("entry", "number")),  # mkdir
     84: Call(("entry",)),  # rmdir
@@ -83,23 +86,35 @@ CALLS: dict[int, Call] = {
     88: Call(("text", "entry")),  # symlink
     89: Call(("read_link", "out", "number"), tree=True),
     90: Call(("path", "number")),  # chmod
+    91: Call(("fd", "number")),  # fchmod
     92: Call(("path", "number", "number")),  # chown
+    93: Call(("fd", "number", "number")),  # fchown
+    94: Call(("link_path", "number", "number")),  # lchown
     102: Call(()),  # getuid
     104: Call(()),
     107: Call(()),
     108: Call(()),
     110: Call(()),  # getppid
+    137: Call(("path", "out"), tree=True),  # statfs
+    138: Call(("fd", "out"), tree=True),  # fstatfs
     186: Call(()),  # gettid
+    217: Call(("dir_fd", "out", "number"), tree=True),  # getdents64
     NR_EXIT_GROUP: Call(("number",)),
     257: Call(("at", "path", "number", "number"), new_fds=1, nofollow=(2, _OPEN_FLAGS)),
     258: Call(("at", "entry", "number")),  # mkdirat
+    260: Call(  # fchownat
+        ("at", "path", "number", "number", "number"), nofollow=(4, _AT_FLAGS)
+    ),
     262: Call(("at", "path", "out", "number"), nofollow=(3, _AT_FLAGS), tree=True),
     263: Call(("at", "entry", "number")),  # unlinkat
     264: Call(("at", "entry", "at", "entry")),  # renameat
+    265: Call(("at", "old_path", "at", "entry", "number")),  # linkat
     266: Call(("text", "at", "entry")),  # symlinkat
     267: Call(("at", "read_link", "out", "number"), tree=True),  # readlinkat
     268: Call(("at", "path", "number")),  # fchmodat
     269: Call(("at", "path", "number"), tree=True),  # faccessat
+    280: Call(("at", "path", "times", "number"), nofollow=(3, _AT_FLAGS)),  # utimensat
+    292: Call(("fd", "replaced", "number"), tree=True),  # dup3
     293: Call(("out", "number"), new_fds=2),  # pipe2
     316: Call(("at", "entry", "at", "entry", "number")),  # renameat2
     NR_EXECVEAT: Call(
@@ -109,6 +124,9 @@ CALLS: dict[int, Call] = {
         ("at", "path", "number", "number", "out"), nofollow=(2, _AT_FLAGS), tree=True
     ),
     437: Call(("at", "path", "how", "number"), new_fds=1),  # openat2
+    439: Call(  # faccessat2
+        ("at", "path", "number", "number"), nofollow=(3, _AT_FLAGS), tree=True
+    ),
 }
 
 
@@ -178,6 +196,10 @@ class _Carrier:
         """A path whose last component is taken as it is."""
         self._path(value, False)
 
+    def old_path(self, value: int) -> None:
+        """Likewise, if the flags of linkat do not say otherwise."""
+        self._path(value, bool(self._argument(4) & AT_SYMLINK_FOLLOW))
+
     def read_link(self, value: int) -> None:
         """Likewise; the call tells what it has."""
         dirfd = self.dirfd
@@ -199,6 +221,10 @@ class _Carrier:
         plan.paths = True
         if text is None:
             self.number(value)
+            # utimensat: NULL is the descriptor itself
+            place = b"" if value else self._relative(dirfd, b"")
+            if self.host.in_tree(place) and not self.call.tree:
+                raise NotMirrored
             return
         place = text if text.startswith(b"/") else self._relative(dirfd, text)
         in_tree = self.host.in_tree(place)
@@ -226,9 +252,16 @@ class _Carrier:
 
     def how(self, value: int) -> None:
         """struct open_how."""
-        raw = self.host.read(self.pid, value, 24)
-        if len(raw) < 24:
-            self.number(value)
+        self._structure(value, 24)
+
+    def times(self, value: int) -> None:
+        """Two struct timespec, or NULL."""
+        self._structure(value, 32)
+
+    def _structure(self, value: int, size: int) -> None:
+        raw = self.host.read(self.pid, value, size) if value else b""
+        if len(raw) < size:
+            self.number(value)  # a bad address here as there
             return
         self.plan.add_pointer(self.plan.place(raw))
 
@@ -248,6 +281,21 @@ class _Carrier:
             raise NotMirrored
         self.plan.fds.append((number, mode))
         return True
+
+    def dir_fd(self, value: int) -> None:
+        """One that a directory is wanted of."""
+        self._fd(value, self.host.fd_type(self.pid, _signed(value)))
+
+    def cwd_fd(self, value: int) -> None:
+        """Likewise; the guest's directory stays what it is."""
+        self.plan.paths = True
+        self.dir_fd(value)
+
+    def seek_fd(self, value: int) -> None:
+        whence = self._argument(2)
+        mode, start = self.host.seek_from(self.pid, _signed(value), whence)
+        self._fd(value, mode)
+        self.plan.count = start
 
     def read_fd(self, value: int) -> None:
         pos = _signed(self._argument(3), 64) if len(self.call.args) > 3 else None

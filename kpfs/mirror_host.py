@@ -145,6 +145,29 @@ class Host:
         """What the descriptor is of; None: it is not open."""
         return _readlink(f"/proc/{pid}/fd/{fd}")
 
+    def fd_type(self, pid: int, fd: int) -> int:
+        """The type bits of its mode; 0: it is not open."""
+        try:
+            return stat.S_IFMT(os.stat(f"/proc/{pid}/fd/{fd}").st_mode)
+        except OSError:
+            return 0
+
+    def seek_from(self, pid: int, fd: int, whence: int) -> tuple[int, int]:
+        """Type and what an lseek counts from: its position, or where the file ends.
+
+        All that cannot be positioned is a pipe.
+        """
+        try:
+            st = os.stat(f"/proc/{pid}/fd/{fd}")
+            if stat.S_ISDIR(st.st_mode):
+                return stat.S_IFDIR, 0
+            if not stat.S_ISREG(st.st_mode):
+                return stat.S_IFIFO, 0
+            start = _position(pid, fd) if whence == os.SEEK_CUR else st.st_size
+            return stat.S_IFREG, start
+        except (OSError, ValueError):
+            return stat.S_IFREG, 0
+
     def free_fds(self, pid: int, count: int) -> list[int]:
         """The numbers that the next new descriptors will have; [] if unknown."""
         try:

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
@@ -41,6 +42,7 @@ class SetupError(Exception):
 class MountEntry(NamedTuple):
     """A line of /proc/self/mountinfo."""
 
+    ident: int  # stays when a directory above is renamed
     target: str
     fstype: str
     source: str
@@ -103,16 +105,25 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
+def table() -> Iterator[MountEntry]:
+    """The mounts that this process sees; what covers another follows it."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
+        for line in f:
+            left, _, right = line.partition(" - ")
+            words = left.split()
+            fstype, source = right.split()[:2]
+            yield MountEntry(
+                int(words[0]), _unescape(words[4]), fstype, _unescape(source)
+            )
+
+
 def mount_at(path: str) -> MountEntry | None:
     """The mount that covers the directory path, None if it is no mount point."""
     target = os.path.realpath(path)
     found = None
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
-        for line in f:
-            left, _, right = line.partition(" - ")
-            if _unescape(left.split()[4]) == target:
-                fstype, source = right.split()[:2]
-                found = MountEntry(target, fstype, _unescape(source))
+    for entry in table():
+        if entry.target == target:
+            found = entry
     return found
 
 

@@ -24,6 +24,7 @@
 	.section .kp_lite_fixups, "a"
 	.globl	kp_lite_fixups
 kp_lite_fixups:
+	.long	LITE_BASE
 
 	.text
 

@@ -39,7 +39,8 @@
  * What lite.S leaves to engine/arch/x86/lite.py: an operand that begins with LITE_BASE is
  * to have in its place the address of the site, what the site's handler is for (struct
  * kp_event, struct kp_rethook), the probed address, the distance to where to go on at; a
- * distance within the runtime is another one where the copy is.
+ * distance within the runtime is another one where the copy is. The table of the places
+ * has LITE_BASE at its head.
  */
 #define LITE_BASE 0x12340000
 #define LITE_SITE 1

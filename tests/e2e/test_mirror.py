@@ -143,3 +143,23 @@ except FileNotFoundError: pass
         ("do_sys_truncate", "0"),
         ("do_sys_truncate", "-2"),
     ]
+
+
+TOOLS = {
+    "iterate_dir": "ls {0}",
+    "vfs_link": "ln {0}/file {0}/link",
+    "vfs_utimes": "touch {0}/file",
+    "chown_common": "chown $(id -u) {0}/file",
+    "vfs_statfs": "stat -f {0}",
+    "ksys_lseek": "head -n 1 {0}/file",
+}
+
+
+def test_what_the_usual_tools_do(kpfs, tmp_path):
+    (tmp_path / "file").write_text("1\n2\n")
+    script = "; ".join(f"{line.format(tmp_path)} >/dev/null" for line in TOOLS.values())
+    lines, _ = traced(kpfs, [f"p:{name} {name}" for name in TOOLS], script)
+    for function, line in TOOLS.items():
+        comm = line.split()[0]
+        hit = re.compile(rf" *{comm}-\d+ .*: {function}: ")
+        assert any(map(hit.match, lines)), function

@@ -101,6 +101,33 @@ def test_a_signal_while_a_reader_is_blocked(mount):
     assert not harness.is_mounted(mount)
 
 
+@pytest.fixture
+def moved(kpfs, tmp_path):
+    """A mount that moved with a directory above it; at its old place is another."""
+    (tmp_path / "old/m").mkdir(parents=True)
+    assert kpfs("mount", tmp_path / "old/m").returncode == 0
+    (tmp_path / "old").rename(tmp_path / "new")
+    (tmp_path / "old/m").mkdir(parents=True)
+    assert kpfs("mount", tmp_path / "old/m").returncode == 0
+    kpfs.mounted += [tmp_path / "old/m", tmp_path / "new/m"]
+    return tmp_path / "new/m"
+
+
+def test_a_signal_ends_a_mount_that_was_moved(moved):
+    daemon = harness.daemon_of(moved)
+    harness.kill(daemon, signal.SIGTERM)
+    assert not harness.is_mounted(moved)
+    assert (moved.parent.parent / "old/m/kprobes").is_dir()
+
+
+def test_umount_of_a_mount_that_was_moved(kpfs, moved):
+    daemon = harness.daemon_of(moved)
+    assert kpfs("umount", moved).returncode == 0
+    assert not harness.is_mounted(moved)
+    assert not harness.alive(daemon)
+    assert (moved.parent.parent / "old/m/kprobes").is_dir()
+
+
 def test_what_a_killed_daemon_leaves_is_replaced(kpfs, mount):
     harness.kill(harness.daemon_of(mount), signal.SIGKILL)
     assert harness.is_mounted(mount)

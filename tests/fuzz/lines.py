@@ -148,15 +148,61 @@ class WrongError(Exception):
     """A refused line has changed something."""
 
 
-class Fuzzer:
+class Lines:
+    """Writes random lines; where to, and what they may do there, says who inherits."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.tally: dict[str, int] = {}
+
+    def events(self) -> list[tuple[str, str]]:
+        """(group, name) of all that may be written to."""
+        raise NotImplementedError
+
+    def write(self, path: str, data: bytes) -> int | None:
+        """Write; the errno of what was refused.  WrongError if that changed a thing."""
+        raise NotImplementedError
+
+    def target(self, kind: str) -> str:
+        """The file for a line of that kind; "" if there is none now."""
+        if kind not in ("filter", "trigger"):
+            return f"{TRACING}/{kind}"
+        groups = ("kprobes", "g") if self.rng.random() < 0.8 else ("sched",)
+        events = [event for event in self.events() if event[0] in groups]
+        if not events:
+            return ""
+        group, name = self.rng.choice(events)
+        return f"{TRACING}/events/{group}/{name}/{kind}"
+
+    def one(self) -> None:
+        rng = self.rng
+        kind = rng.choice(list(KINDS))
+        path = self.target(kind)
+        line = KINDS[kind](rng)
+        if not path:
+            return
+        if rng.random() < BENDING:
+            line = bent(rng, line)
+        data = line.encode("latin-1") + rng.choice((b"\n", b"\n", b""))
+        try:
+            number = self.write(path, data)
+        except Exception as error:
+            error.add_note(f"{data!r} into {path}") if hasattr(
+                error, "add_note"
+            ) else None
+            raise
+        word = errno.errorcode[number] if number else "ok"
+        self.tally[f"{kind} {word}"] = self.tally.get(f"{kind} {word}", 0) + 1
+
+
+class Fuzzer(Lines):
     """One kernel, written to through its files, though without a mount."""
 
     def __init__(self, kernel: Kernel, seed: int) -> None:
+        super().__init__(seed)
         self.kernel = kernel
-        self.rng = random.Random(seed)
         self.vfs = Vfs(kernel, build(kernel))
         self.me = Caller(os.getpid(), 0, 0)
-        self.tally: dict[str, int] = {}
 
     def snapshot(self) -> dict[str, Any]:
         """All that a line could change."""
@@ -225,37 +271,8 @@ class Fuzzer:
                 old, new = [{k: d.get(k) for k in keys} for d in (old, new)]
             raise WrongError(f"{key}: {old!r:.1000} -> {new!r:.1000}")
 
-    def target(self, kind: str) -> str:
-        """The file for a line of that kind; "" if there is none now."""
-        if kind not in ("filter", "trigger"):
-            return f"{TRACING}/{kind}"
-        events = [e for e in self.kernel.trace.events if e.group in ("kprobes", "g")]
-        if self.rng.random() < 0.2:
-            events = [e for e in self.kernel.trace.events if e.group == "sched"]
-        if not events:
-            return ""
-        event = self.rng.choice(events)
-        return f"{TRACING}/events/{event.group}/{event.name}/{kind}"
-
-    def one(self) -> None:
-        rng = self.rng
-        kind = rng.choice(list(KINDS))
-        path = self.target(kind)
-        line = KINDS[kind](rng)
-        if not path:
-            return
-        if rng.random() < BENDING:
-            line = bent(rng, line)
-        data = line.encode("latin-1") + rng.choice((b"\n", b"\n", b""))
-        try:
-            number = self.write(path, data)
-        except Exception as error:
-            error.add_note(f"{data!r} into {path}") if hasattr(
-                error, "add_note"
-            ) else None
-            raise
-        word = errno.errorcode[number] if number else "ok"
-        self.tally[f"{kind} {word}"] = self.tally.get(f"{kind} {word}", 0) + 1
+    def events(self) -> list[tuple[str, str]]:
+        return [(event.group, event.name) for event in self.kernel.trace.events]
 
     def clear(self) -> None:
         """Take away all that the lines have made."""

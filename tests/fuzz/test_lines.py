@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A short share of what ``python -m tests.fuzz.lines`` does."""
+"""A short share of what ``python -m tests.fuzz.lines`` and ``mount_lines`` do."""
 
 import pytest
 
 from kpfs.kernel import Kernel
-from tests.fuzz.lines import Fuzzer, WrongError
+from tests import harness
+from tests.fuzz.lines import KINDS, Fuzzer, WrongError
+from tests.fuzz.mount_lines import DEFINITIONS, MountFuzzer
 
 pytestmark = pytest.mark.guest
 
@@ -21,13 +23,7 @@ def quiet_kernel():
 )
 def test_a_refused_line_changes_nothing(quiet_kernel, lines, seed):
     tally = Fuzzer(quiet_kernel, seed).run(lines)
-    for kind in (
-        "kprobe_events",
-        "filter",
-        "trigger",
-        "set_event",
-        "set_ftrace_filter",
-    ):
+    for kind in KINDS:
         assert tally[f"{kind} ok"]
         assert tally[f"{kind} EINVAL"]
 
@@ -42,5 +38,35 @@ def test_it_sees_what_a_refused_line_leaves_behind(quiet_kernel, monkeypatch):
         run(data, ops)
 
     monkeypatch.setattr(trace, "run_commands", leaving)
+    with pytest.raises(WrongError, match="left"):
+        fuzzer.write("/tracing/kprobe_events", b"p:x nosuch\n")
+
+
+@pytest.fixture
+def quiet_mount(kpfs):
+    return kpfs.mount("--quiet-guest")
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize(
+    ("lines", "seed"), [(400, 1), pytest.param(100_000, 2, marks=pytest.mark.slow)]
+)
+def test_nor_does_it_through_a_mount(quiet_mount, lines, seed):
+    daemon = harness.daemon_of(quiet_mount)
+    tally = MountFuzzer(quiet_mount, seed).run(lines)
+    for kind in KINDS:
+        assert tally[f"{kind} ok"]
+        assert tally[f"{kind} EINVAL"]
+    assert harness.alive(daemon)
+
+
+@pytest.mark.fuse
+def test_it_sees_that_through_a_mount_too(quiet_mount, monkeypatch):
+    fuzzer = MountFuzzer(quiet_mount, 1)
+    show = fuzzer.show
+    texts = iter(("", "p:kprobes/left vfs_write\n"))
+    monkeypatch.setattr(
+        fuzzer, "show", lambda name: next(texts) if name == DEFINITIONS else show(name)
+    )
     with pytest.raises(WrongError, match="left"):
         fuzzer.write("/tracing/kprobe_events", b"p:x nosuch\n")

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from engine.ktypes import KAddr
 from engine.machine import Machine
 
-LITE_BASE = 0x1234_0000
 SITE, DATA, ADDR, CONT, REL = range(1, 6)  # what an operand is to be
 FIELD = Struct("<iI")  # an entry of kp_lite_fixups
 OPERAND = Struct("<I")
@@ -50,6 +49,8 @@ class LiteCode:
         read, symbols = self._machine.read, self._symbols
         fields = []
         at = symbols["kp_lite_fixups"]
+        (self._base,) = OPERAND.unpack(read(at, OPERAND.size))
+        at = KAddr(at + OPERAND.size)
         while True:
             distance, what = FIELD.unpack(read(at, FIELD.size))
             if not what:
@@ -78,6 +79,6 @@ class LiteCode:
             elif what == CONT:
                 operand = cont - (at + offset + OPERAND.size)
             else:
-                operand += values[what] - LITE_BASE
+                operand += values[what] - self._base
             OPERAND.pack_into(code, offset, operand & _MASK32)
         return bytes(code)

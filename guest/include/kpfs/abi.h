@@ -33,7 +33,6 @@
 #define HC_DONE 0x12     /* * eax: pid whose request is finished */
 #define HC_HOST_OP 0x13  /* * eax: pid; a file of the mount is read or written: run its code */
 #define HC_PANIC 0x14    /* * the kernel is dead */
-#define HC_PRINTK 0x15   /* a record was added to the log */
 #define HC_EXIT 0x17     /* eax: pid; the task is gone */
 #define HC_CLOCK 0x18     /* the clock word is about to be read: bring it up to date */
 #define HC_API 0x60      /* kprobes API of modules: arguments in pcpu->api */

@@ -22,10 +22,14 @@
 #define AT_FDCWD -100
 #define AT_SYMLINK_NOFOLLOW 0x100
 #define AT_REMOVEDIR 0x200
+#define AT_EACCESS 0x200
+#define AT_SYMLINK_FOLLOW 0x400
 #define AT_EMPTY_PATH 0x1000
 #define SEEK_SET 0
 #define SEEK_CUR 1
 #define SEEK_END 2
+#define SEEK_DATA 3
+#define SEEK_HOLE 4
 #define FMODE_READ 1u
 #define FMODE_WRITE 2u
 #define FMODE_LSEEK 4u
@@ -44,6 +48,7 @@
 #define LOOKUP_OPEN 0x100u
 #define LOOKUP_CREATE 0x200u
 #define LOOKUP_EXCL 0x400u
+#define LOOKUP_EMPTY 0x4000u
 
 struct inode;
 struct dentry;
@@ -73,11 +78,20 @@ struct dentry {
 struct vfsmount { struct dentry *mnt_root; struct super_block *mnt_sb; struct vfsmount *mnt_parent;
 	struct dentry *mnt_mountpoint; struct list_head mnt_list; };
 struct path { struct vfsmount *mnt; struct dentry *dentry; };
-struct iattr { unsigned int ia_valid; umode_t ia_mode; kuid_t ia_uid; kgid_t ia_gid; loff_t ia_size; };
+struct iattr {
+	unsigned int ia_valid;
+	umode_t ia_mode;
+	kuid_t ia_uid;
+	kgid_t ia_gid;
+	loff_t ia_size;
+	struct timespec64 ia_atime, ia_mtime;
+};
 #define ATTR_MODE 1
 #define ATTR_UID 2
 #define ATTR_GID 4
 #define ATTR_SIZE 8
+#define ATTR_ATIME 16
+#define ATTR_MTIME 32
 #define ATTR_OPEN 0x8000
 
 struct address_space {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef _LINUX_KTIME_H
 #define _LINUX_KTIME_H
+#include <linux/kernel.h>
 #include <linux/types.h>
 
 #define CLOCK_REALTIME 0
@@ -23,7 +24,18 @@ struct timespec64 ns_to_timespec64(s64 nsec);
 #define ms_to_ktime(n) ((ktime_t)(n) * 1000000)
 #define ktime_to_us(k) ((k) / 1000)
 #define ktime_to_ms(k) ((k) / 1000000)
-#define ktime_set(s, n) ((ktime_t)(s) * 1000000000 + (n))
+/* What lies beyond KTIME_MAX is KTIME_MAX, which never comes: it must not wrap into the past. */
+#define KTIME_SEC_MAX (KTIME_MAX / NSEC_PER_SEC)
+static inline ktime_t ktime_set(s64 secs, unsigned long nsecs)
+{
+	return secs >= KTIME_SEC_MAX ? KTIME_MAX : secs * NSEC_PER_SEC + (s64)nsecs;
+}
+static inline ktime_t ktime_add_safe(ktime_t a, ktime_t b)
+{
+	ktime_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) || sum < 0 ? KTIME_MAX : sum;
+}
 #define ktime_compare(a, b) ((a) < (b) ? -1 : (a) > (b))
 #define ktime_before(a, b) ((a) < (b))
 #define ktime_after(a, b) ((a) > (b))

@@ -244,13 +244,16 @@ SYSCALL_DEFINE1(close, unsigned int, fd)
 	return close_fd(fd);
 }
 
-static noinline int do_dup2(struct files_struct *files, struct file *file, unsigned int fd)
+static noinline int do_dup2(struct files_struct *files, struct file *file, unsigned int fd, unsigned int flags)
 {
 	struct file *tofree = pick_file(files, fd);
 
 	spin_lock(&files->file_lock);
 	__set_open_fd(fd, &files->fdt);
-	__clear_bit(fd, files->fdt.close_on_exec);
+	if (flags & O_CLOEXEC)
+		__set_bit(fd, files->fdt.close_on_exec);
+	else
+		__clear_bit(fd, files->fdt.close_on_exec);
 	files->fdt.fd[fd] = get_file(file);
 	spin_unlock(&files->file_lock);
 	if (tofree)
@@ -258,22 +261,41 @@ static noinline int do_dup2(struct files_struct *files, struct file *file, unsig
 	return fd;
 }
 
-SYSCALL_DEFINE2(dup2, unsigned int, oldfd, unsigned int, newfd)
+static int ksys_dup3(unsigned int oldfd, unsigned int newfd, int flags)
 {
-	struct file *file = fget(oldfd);
+	struct file *file;
 	int err;
 
-	if (newfd >= RLIMIT_NOFILE || !file) {
-		err = -EBADF;
-		goto out;
-	}
-	err = oldfd == newfd ? (int)newfd : expand_files(current->files, newfd);
+	if (flags & ~O_CLOEXEC || oldfd == newfd)
+		return -EINVAL;
+	if (newfd >= RLIMIT_NOFILE)
+		return -EBADF;
+	file = fget(oldfd);
+	if (!file)
+		return -EBADF;
+	err = expand_files(current->files, newfd);
 	if (!err)
-		err = do_dup2(current->files, file, newfd);
-out:
-	if (file)
-		fput(file);
+		err = do_dup2(current->files, file, newfd, flags);
+	fput(file);
 	return err;
+}
+
+SYSCALL_DEFINE3(dup3, unsigned int, oldfd, unsigned int, newfd, int, flags)
+{
+	return ksys_dup3(oldfd, newfd, flags);
+}
+
+SYSCALL_DEFINE2(dup2, unsigned int, oldfd, unsigned int, newfd)
+{
+	struct file *file;
+
+	if (oldfd != newfd)
+		return ksys_dup3(oldfd, newfd, 0);
+	file = fget(oldfd);
+	if (!file)
+		return -EBADF;
+	fput(file);
+	return oldfd;
 }
 
 SYSCALL_DEFINE1(dup, unsigned int, fildes)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A task's root and working directory. */
+#include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -70,6 +71,22 @@ SYSCALL_DEFINE1(chdir, const char __user *, filename)
 	if (!error)
 		set_fs_pwd(current->fs, &path);
 	path_put(&path);
+	return error;
+}
+
+SYSCALL_DEFINE1(fchdir, unsigned int, fd)
+{
+	struct file *f = fget(fd);
+	int error = -EBADF;
+
+	if (!f)
+		return error;
+	error = -ENOTDIR;
+	if (S_ISDIR(file_inode(f)->i_mode))
+		error = inode_permission(file_inode(f), MAY_EXEC);
+	if (!error)
+		set_fs_pwd(current->fs, &f->f_path);
+	fput(f);
 	return error;
 }
 

@@ -23,7 +23,7 @@
 /* What Python asks. The same in kpfs/mirror_guest.py. */
 struct mirror_call {
 	unsigned long nr, args[6];
-	unsigned long count;  /* bytes that a read or write moves */
+	unsigned long count;  /* bytes that a read or write moves; where an lseek begins, or the file ends */
 	unsigned long cwd;    /* address of the working directory's path; 0: no path is relative to it */
 	unsigned long paths;  /* the call has a path */
 	unsigned long link;   /* address of what the symbolic link has that it reads; 0: it reads none */
@@ -70,11 +70,23 @@ static ssize_t mirror_write_iter(struct kiocb *iocb, struct iov_iter *from)
 	return mirror_advance(iocb, from->count);
 }
 
+/* Where the host's file ends, or stands, is what Python says. */
+static loff_t mirror_llseek(struct file *file, loff_t offset, int whence)
+{
+	if (S_ISFIFO(file_inode(file)->i_mode))
+		return -ESPIPE;
+	if (mirror.task == current && whence == SEEK_CUR)
+		file->f_pos = mirror.call.count;
+	else if (mirror.task == current)
+		file_inode(file)->i_size = mirror.call.count;
+	return generic_file_llseek(file, offset, whence);
+}
+
 static const struct file_operations mirror_file_operations = {
 	.read_iter = mirror_read_iter,
 	.write_iter = mirror_write_iter,
 	.fsync = noop_fsync,
-	.llseek = generic_file_llseek,
+	.llseek = mirror_llseek,
 };
 
 static struct inode *mirror_get_inode(struct super_block *sb, umode_t mode)
@@ -253,14 +265,15 @@ static struct file *mirror_file(umode_t mode)
 	return file;
 }
 
-/* Whether an open file will do for the call: it does not sleep, and is what it should be. */
+/* Whether an open file will do for the call: it does not sleep, and is what it should be; S_IFREG: anything. */
 static bool mirror_suits(const struct file *file, umode_t mode)
 {
+	umode_t type = mode & S_IFMT, has = file->f_inode->i_mode & S_IFMT;
 	unsigned int wanted = (mode & 0400 ? FMODE_READ : 0) | (mode & 0200 ? FMODE_WRITE : 0);
 
 	if (file->f_path.mnt != mirror_mnt)
 		return false;
-	return (file->f_mode & wanted) == wanted && (!S_ISDIR(mode) || S_ISDIR(file->f_inode->i_mode));
+	return (file->f_mode & wanted) == wanted && (type == S_IFREG || type == has);
 }
 
 /* Let the call find a file of ours at fd: what is there is kept, nothing is filled in. */

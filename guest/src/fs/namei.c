@@ -443,7 +443,7 @@ int kern_path(const char *name, unsigned int flags, struct path *path)
 
 int user_path_at_empty(int dfd, const char __user *name, unsigned int flags, struct path *path)
 {
-	struct filename *filename = getname_flags(name, 0);
+	struct filename *filename = getname_flags(name, flags & LOOKUP_EMPTY ? AT_EMPTY_PATH : 0);
 	int ret = filename_lookup(dfd, filename, flags, path);
 
 	putname(filename);

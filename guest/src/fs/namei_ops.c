@@ -220,12 +220,15 @@ SYSCALL_DEFINE3(symlinkat, const char __user *, oldname, int, newdfd, const char
 	return do_symlinkat(getname(oldname), newdfd, getname(newname));
 }
 
-int do_linkat(int olddfd, struct filename *old, int newdfd, struct filename *new)
+int do_linkat(int olddfd, struct filename *old, int newdfd, struct filename *new, int flags)
 {
 	struct path old_path, new_path;
 	struct dentry *new_dentry;
-	int error = filename_lookup(olddfd, old, 0, &old_path);
+	int error = -EINVAL;
 
+	if (flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH))
+		goto out;
+	error = filename_lookup(olddfd, old, flags & AT_SYMLINK_FOLLOW ? LOOKUP_FOLLOW : 0, &old_path);
 	if (error)
 		goto out;
 	new_dentry = filename_create(newdfd, new, &new_path, 0);
@@ -243,7 +246,13 @@ out:
 
 SYSCALL_DEFINE2(link, const char __user *, oldname, const char __user *, newname)
 {
-	return do_linkat(AT_FDCWD, getname(oldname), AT_FDCWD, getname(newname));
+	return do_linkat(AT_FDCWD, getname(oldname), AT_FDCWD, getname(newname), 0);
+}
+
+SYSCALL_DEFINE5(linkat, int, olddfd, const char __user *, oldname, int, newdfd,
+		const char __user *, newname, int, flags)
+{
+	return do_linkat(olddfd, getname_flags(oldname, flags), newdfd, getname(newname), flags);
 }
 
 static noinline long do_remove(int dfd, struct filename *name, bool dir)

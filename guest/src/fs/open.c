@@ -277,6 +277,23 @@ static noinline int do_fchmodat(int dfd, const char __user *filename, umode_t mo
 	return error;
 }
 
+static noinline int vfs_fchmod(struct file *file, umode_t mode)
+{
+	return chmod_common(&file->f_path, mode);
+}
+
+SYSCALL_DEFINE2(fchmod, unsigned int, fd, umode_t, mode)
+{
+	struct file *file = fget(fd);
+	int err = -EBADF;
+
+	if (file) {
+		err = vfs_fchmod(file, mode);
+		fput(file);
+	}
+	return err;
+}
+
 SYSCALL_DEFINE2(chmod, const char __user *, filename, umode_t, mode)
 {
 	return do_fchmodat(AT_FDCWD, filename, mode);
@@ -302,11 +319,17 @@ static noinline int chown_common(const struct path *path, uid_t user, gid_t grou
 	return error;
 }
 
-SYSCALL_DEFINE3(chown, const char __user *, filename, uid_t, user, gid_t, group)
+int do_fchownat(int dfd, const char __user *filename, uid_t user, gid_t group, int flag)
 {
+	unsigned int lookup_flags = flag & AT_SYMLINK_NOFOLLOW ? 0 : LOOKUP_FOLLOW;
 	struct path path;
-	int error = user_path_at_empty(AT_FDCWD, filename, LOOKUP_FOLLOW, &path);
+	int error;
 
+	if (flag & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
+		return -EINVAL;
+	if (flag & AT_EMPTY_PATH)
+		lookup_flags |= LOOKUP_EMPTY;
+	error = user_path_at_empty(dfd, filename, lookup_flags, &path);
 	if (error)
 		return error;
 	error = chown_common(&path, user, group);
@@ -314,14 +337,54 @@ SYSCALL_DEFINE3(chown, const char __user *, filename, uid_t, user, gid_t, group)
 	return error;
 }
 
-noinline long do_faccessat(int dfd, const char __user *filename, int mode)
+SYSCALL_DEFINE5(fchownat, int, dfd, const char __user *, filename, uid_t, user, gid_t, group, int, flag)
 {
+	return do_fchownat(dfd, filename, user, group, flag);
+}
+
+SYSCALL_DEFINE3(chown, const char __user *, filename, uid_t, user, gid_t, group)
+{
+	return do_fchownat(AT_FDCWD, filename, user, group, 0);
+}
+
+SYSCALL_DEFINE3(lchown, const char __user *, filename, uid_t, user, gid_t, group)
+{
+	return do_fchownat(AT_FDCWD, filename, user, group, AT_SYMLINK_NOFOLLOW);
+}
+
+static noinline int vfs_fchown(struct file *file, uid_t user, gid_t group)
+{
+	return chown_common(&file->f_path, user, group);
+}
+
+int ksys_fchown(unsigned int fd, uid_t user, gid_t group)
+{
+	struct file *file = fget(fd);
+	int error = -EBADF;
+
+	if (file) {
+		error = vfs_fchown(file, user, group);
+		fput(file);
+	}
+	return error;
+}
+
+SYSCALL_DEFINE3(fchown, unsigned int, fd, uid_t, user, gid_t, group)
+{
+	return ksys_fchown(fd, user, group);
+}
+
+noinline long do_faccessat(int dfd, const char __user *filename, int mode, int flags)
+{
+	unsigned int lookup_flags = flags & AT_SYMLINK_NOFOLLOW ? 0 : LOOKUP_FOLLOW;
 	struct path path;
 	int res;
 
-	if (mode & ~7)
+	if (mode & ~7 || flags & ~(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
 		return -EINVAL;
-	res = user_path_at_empty(dfd, filename, LOOKUP_FOLLOW, &path);
+	if (flags & AT_EMPTY_PATH)
+		lookup_flags |= LOOKUP_EMPTY;
+	res = user_path_at_empty(dfd, filename, lookup_flags, &path);
 	if (res)
 		return res;
 	res = inode_permission(d_inode(path.dentry), mode);
@@ -331,10 +394,15 @@ noinline long do_faccessat(int dfd, const char __user *filename, int mode)
 
 SYSCALL_DEFINE2(access, const char __user *, filename, int, mode)
 {
-	return do_faccessat(AT_FDCWD, filename, mode);
+	return do_faccessat(AT_FDCWD, filename, mode, 0);
 }
 
 SYSCALL_DEFINE3(faccessat, int, dfd, const char __user *, filename, int, mode)
 {
-	return do_faccessat(dfd, filename, mode);
+	return do_faccessat(dfd, filename, mode, 0);
+}
+
+SYSCALL_DEFINE4(faccessat2, int, dfd, const char __user *, filename, int, mode, int, flags)
+{
+	return do_faccessat(dfd, filename, mode, flags);
 }

@@ -13,9 +13,18 @@ static atomic_long_t rchar, wchar, syscr, syscw;
 
 loff_t generic_file_llseek(struct file *file, loff_t offset, int whence)
 {
+	loff_t eof = i_size_read(file_inode(file));
+
 	switch (whence) {
 	case SEEK_END:
-		offset += i_size_read(file_inode(file));
+		offset += eof;
+		break;
+	case SEEK_DATA: /* all of it is data, and the end is a hole */
+	case SEEK_HOLE:
+		if ((unsigned long)offset >= (unsigned long)eof)
+			return -ENXIO;
+		if (whence == SEEK_HOLE)
+			offset = eof;
 		break;
 	case SEEK_CUR:
 		offset += file->f_pos;

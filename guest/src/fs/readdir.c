@@ -7,11 +7,12 @@
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 
+struct linux_dirent { unsigned long d_ino, d_off; u16 d_reclen; char d_name[]; /* the type is the last byte */ };
 struct linux_dirent64 { u64 d_ino; s64 d_off; u16 d_reclen; u8 d_type; char d_name[]; };
-struct getdents_callback64 {
+struct getdents_callback {
 	struct dir_context ctx;
 	char __user *current_dir;
-	int prev_reclen, count, error;
+	int count, error;
 };
 
 int iterate_dir(struct file *file, struct dir_context *ctx)
@@ -37,37 +38,58 @@ static int verify_dirent_name(const char *name, int len)
 	return 0;
 }
 
+/* An entry for the caller; false: there is no room for it. */
+static noinline bool put_dirent(struct getdents_callback *buf, const void *dirent, int reclen)
+{
+	buf->error = -EINVAL;
+	if (reclen > buf->count)
+		return false;
+	buf->error = -EFAULT;
+	if (copy_to_user(buf->current_dir, dirent, reclen))
+		return false;
+	buf->error = 0;
+	buf->current_dir += reclen;
+	buf->count -= reclen;
+	return true;
+}
+
+static bool filldir(struct dir_context *ctx, const char *name, int namlen, loff_t offset, u64 ino,
+		    unsigned int d_type)
+{
+	struct getdents_callback *buf = container_of(ctx, struct getdents_callback, ctx);
+	int reclen = ALIGN(offsetof(struct linux_dirent, d_name) + namlen + 2, 8);
+	union { struct linux_dirent d; char room[offsetof(struct linux_dirent, d_name) + NAME_MAX + 10]; } u;
+
+	buf->error = verify_dirent_name(name, namlen);
+	if (buf->error || namlen > NAME_MAX)
+		return false;
+	memset(&u, 0, reclen);
+	u.d = (struct linux_dirent){ .d_ino = ino, .d_off = offset + 1, .d_reclen = reclen };
+	memcpy(u.d.d_name, name, namlen);
+	u.room[reclen - 1] = d_type;
+	return put_dirent(buf, &u, reclen);
+}
+
 static bool filldir64(struct dir_context *ctx, const char *name, int namlen, loff_t offset, u64 ino,
 		      unsigned int d_type)
 {
-	struct getdents_callback64 *buf = container_of(ctx, struct getdents_callback64, ctx);
+	struct getdents_callback *buf = container_of(ctx, struct getdents_callback, ctx);
 	int reclen = ALIGN(offsetof(struct linux_dirent64, d_name) + namlen + 1, 8);
 	union { struct linux_dirent64 d; char room[offsetof(struct linux_dirent64, d_name) + NAME_MAX + 9]; } u;
 
 	buf->error = verify_dirent_name(name, namlen);
 	if (buf->error || namlen > NAME_MAX)
 		return false;
-	buf->error = -EINVAL;
-	if (reclen > buf->count)
-		return false;
 	memset(&u, 0, reclen);
 	u.d = (struct linux_dirent64){ .d_ino = ino, .d_off = offset + 1, .d_reclen = reclen, .d_type = d_type };
 	memcpy(u.d.d_name, name, namlen);
-	buf->error = -EFAULT;
-	if (copy_to_user(buf->current_dir, &u, reclen))
-		return false;
-	buf->error = 0;
-	buf->current_dir += reclen;
-	buf->count -= reclen;
-	buf->prev_reclen = reclen;
-	return true;
+	return put_dirent(buf, &u, reclen);
 }
 
-SYSCALL_DEFINE3(getdents64, unsigned int, fd, char __user *, dirent, unsigned int, count)
+static noinline int read_dirents(unsigned int fd, char __user *dirent, unsigned int count, filldir_t actor)
 {
-	struct getdents_callback64 buf = {
-		.ctx.actor = filldir64, .current_dir = dirent, .count = min(count, (unsigned int)INT_MAX),
-	};
+	int size = min(count, (unsigned int)INT_MAX);
+	struct getdents_callback buf = { .ctx.actor = actor, .current_dir = dirent, .count = size };
 	struct file *f = fget(fd);
 	int error;
 
@@ -76,8 +98,18 @@ SYSCALL_DEFINE3(getdents64, unsigned int, fd, char __user *, dirent, unsigned in
 	error = iterate_dir(f, &buf.ctx);
 	if (error >= 0)
 		error = buf.error;
-	if (buf.prev_reclen)
-		error = min(count, (unsigned int)INT_MAX) - buf.count;
+	if (buf.count < size)
+		error = size - buf.count;
 	fput(f);
 	return error;
+}
+
+SYSCALL_DEFINE3(getdents, unsigned int, fd, char __user *, dirent, unsigned int, count)
+{
+	return read_dirents(fd, dirent, count, filldir);
+}
+
+SYSCALL_DEFINE3(getdents64, unsigned int, fd, char __user *, dirent, unsigned int, count)
+{
+	return read_dirents(fd, dirent, count, filldir64);
 }

@@ -37,6 +37,13 @@ def test_virtual_time_stands_still_between_operations(memory):
     assert word == QUIET_STEP * 5
 
 
+def test_virtual_time_ends_where_the_guest_counts_no_further(memory):
+    clock = Clock(memory, WORD, quiet=True)
+    clock.advance((1 << 64) - 1)
+    clock.step()
+    assert clock.now() == (1 << 63) - 1
+
+
 def test_virtual_time_jumps_to_a_deadline_that_was_waited_for(memory, monkeypatch):
     host = [10**9]
     monkeypatch.setattr("time.monotonic_ns", lambda: host[0])

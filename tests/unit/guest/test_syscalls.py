@@ -91,6 +91,26 @@ def test_sleeping_on_a_timer_ends(guest, task):
     assert guest.now() - before >= 5_000_000_000
 
 
+KTIME_MAX = (1 << 63) - 1
+TOO_LONG = ((1 << 63) // 10**9 - 2, (1 << 63) // 10**9 + 1, 1 << 62, (1 << 63) - 1)
+
+
+@pytest.mark.parametrize("seconds", TOO_LONG)
+def test_a_sleep_without_end_does_not_wrap_into_the_past(guest, task, seconds):
+    """Nor does its timer keep others from coming, at the end of time neither."""
+    endless = struct.pack("<2Q", seconds, 999_999_999)
+    other = guest.host_task(1235, 1000, comm="cat", parent=1)
+    assert guest.syscalls.call(task, "nanosleep", endless, 0) == BLOCKED
+    for _ in range(3):  # to the end of the sleep, if that is anywhere
+        guest.tick()
+        assert guest.now() <= KTIME_MAX
+        turns = guest.stats()["turns"]
+        guest.syscalls.call(other, "nanosleep", struct.pack("<2Q", 5, 0), 0)
+        assert guest.stats()["turns"] - turns < 100
+        if other.blocked:
+            other = guest.host_task(1235, 1000, comm="cat", parent=1)
+
+
 # ---- host operations
 def test_host_operation_sees_the_request_and_answers(guest, task, host_call):
     seen = []
@@ -238,6 +258,30 @@ def test_a_call_that_has_ended_meanwhile_is_not(guest, task):
     wake_sleepers(guest)
     assert guest.host_task(1234, 1000, comm="cat", parent=1) is task
     assert guest.syscalls.call(task, "getppid") == 1
+
+
+def test_a_call_that_has_ended_meanwhile_can_be_resumed(guest, task):
+    assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
+    wake_sleepers(guest)
+    assert guest.syscalls.resume(task) == 0
+    assert guest.syscalls.call(task, "getppid") == 1
+
+
+def test_one_whose_task_was_killed_has_ended(guest, task):
+    assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
+    guest.syscalls.call(guest.syscalls.init(), "kill", 1234, 9)
+    assert task.gone
+    assert guest.syscalls.resume(task) == -errno.EFAULT
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_child_of_a_process_that_left_a_call(guest, task, ended):
+    assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
+    if ended:
+        wake_sleepers(guest)
+    child = guest.host_task(1235, 1000, comm="cat", parent=1234)
+    parent = 1234 if ended else 1
+    assert guest.syscalls.call(child, "getppid") == parent
 
 
 def test_a_signal_ends_a_process_between_two_calls(guest, task):

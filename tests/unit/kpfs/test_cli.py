@@ -112,7 +112,7 @@ def test_mount_wants_an_empty_directory(tmp_path, capsys):
 
 @pytest.mark.usefixtures("can_mount")
 def test_mount_does_not_cover_a_live_one(monkeypatch, tmp_path, capsys):
-    entry = MountEntry(str(tmp_path), "fuse.kpfs", "kpfs:1")
+    entry = MountEntry(1, str(tmp_path), "fuse.kpfs", "kpfs:1")
     monkeypatch.setattr(mounts, "mount_at", lambda path: entry)
     assert cli.main(["mount", str(tmp_path)]) == 2
     assert "mounted already" in capsys.readouterr().err

@@ -5,6 +5,7 @@ import ctypes
 import errno
 import mmap
 import os
+import struct
 import subprocess
 import threading
 import time
@@ -263,8 +264,83 @@ class TestReplay:
         assert mirrored(19, fd, ctypes.addressof(iov), 2) == 30
         os.close(fd)
 
+    def test_a_position_is_the_hosts(self, mirrored, tmp_path):
+        (tmp_path / "f").write_bytes(b"x" * 1000)
+        fd = os.open(tmp_path / "f", os.O_RDONLY)
+        os.lseek(fd, 400, os.SEEK_SET)
+        for offset, whence, expected in (
+            (7, os.SEEK_SET, 7),
+            (-100, os.SEEK_CUR, 300),
+            (-100, os.SEEK_END, 900),
+            (-500, os.SEEK_CUR, -errno.EINVAL),
+            (10, os.SEEK_DATA, 10),
+            (10, os.SEEK_HOLE, 1000),
+            (1000, os.SEEK_DATA, -errno.ENXIO),
+            (0, 9, -errno.EINVAL),
+        ):
+            assert mirrored(8, fd, offset & (1 << 64) - 1, whence) == expected
+        os.close(fd)
+        read, write = os.pipe()
+        assert mirrored(0, read, 0x1000, 50) == 50
+        assert mirrored(8, read, 0, os.SEEK_CUR) == -errno.ESPIPE
+        os.close(read)
+        os.close(write)
+
+    def test_directories_are_read(self, mirrored):
+        fd = os.open("/etc", os.O_RDONLY)
+        passwd = os.open("/etc/passwd", os.O_RDONLY)
+        for nr in (78, 217):
+            assert mirrored(nr, fd, 0x1000, 4096) >= 0
+            assert mirrored(nr, passwd, 0x1000, 4096) == -errno.ENOTDIR
+        assert mirrored(81, fd) == 0
+        assert mirrored(81, passwd) == -errno.ENOTDIR
+        os.close(fd)
+        os.close(passwd)
+
+    def test_links_owners_modes_and_times(self, mirrored, tmp_path):
+        (tmp_path / "f").write_text("")
+        (tmp_path / "l").symlink_to("gone")
+        file, new, link, none = (
+            string(os.fsencode(tmp_path / name)) for name in ("f", "new", "l", "none")
+        )
+        times = string(struct.pack("<4Q", 1, 2, 3, 4))
+        fd, other = (os.open(tmp_path / "f", os.O_RDWR) for _ in range(2))
+        follow, nofollow, empty = 0x400, 0x100, 0x1000
+        gone, invalid = -errno.ENOENT, -errno.EINVAL
+        for expected, *words in (
+            (0, 265, AT_FDCWD, file, AT_FDCWD, new, 0),
+            (-errno.EEXIST, 265, AT_FDCWD, file, AT_FDCWD, file, 0),
+            (gone, 265, AT_FDCWD, none, AT_FDCWD, new, 0),
+            (0, 265, AT_FDCWD, link, AT_FDCWD, new, 0),
+            (gone, 265, AT_FDCWD, link, AT_FDCWD, new, follow),
+            (invalid, 265, AT_FDCWD, file, AT_FDCWD, new, 1),
+            (0, 91, fd, 0o600),
+            (0, 93, fd, 0, 0),
+            (0, 94, link, 0, 0),
+            (gone, 92, link, 0, 0),
+            (0, 260, AT_FDCWD, link, 0, 0, nofollow),
+            (0, 260, fd, string(b""), 0, 0, empty),
+            (gone, 260, fd, string(b""), 0, 0, 0),
+            (0, 280, AT_FDCWD, file, times, 0),
+            (0, 280, AT_FDCWD, link, 0, nofollow),
+            (0, 280, other, 0, times, 0),
+            (gone, 280, AT_FDCWD, none, 0, 0),
+            (-errno.EBADF, 280, 900, 0, 0, 0),
+            (0, 137, file, 0x1000),
+            (gone, 137, none, 0x1000),
+            (0, 138, fd, 0x1000),
+            (0, 439, AT_FDCWD, file, os.R_OK, 0x200),
+            (gone, 439, AT_FDCWD, link, os.R_OK, 0),
+            (0, 439, AT_FDCWD, link, os.F_OK, nofollow),
+            (77, 292, fd, 77, os.O_CLOEXEC),
+            (invalid, 292, fd, fd, 0),
+        ):
+            assert mirrored(*words) == expected, words
+        os.close(fd)
+        os.close(other)
+
     def test_a_descriptor_that_is_not_open(self, mirrored):
-        for nr in (0, 1, 5):
+        for nr in (0, 1, 5, 8, 78, 81, 91, 93, 138, 217):
             assert mirrored(nr, 900, 0x1000, 1) == -errno.EBADF
         for nr in (0, 1, 3, 5, 33):
             assert mirrored(nr, 0xFFFFFFFF, 0x1000, 1) == -errno.EBADF
@@ -274,11 +350,17 @@ class TestReplay:
         path = string(os.fsencode(tmp_path / "f"))
         new = string(os.fsencode(tmp_path / "new"))
 
+        folder = os.open(tmp_path, os.O_RDONLY)
+
         def everything():
             assert mirrored(3, mirrored(257, AT_FDCWD, path, os.O_RDONLY)) == 0
             assert mirrored(83, new, 0o755) == 0
             assert mirrored(88, path, new) == 0
             assert mirrored(86, path, new) == 0
+            assert mirrored(265, AT_FDCWD, path, AT_FDCWD, new, 0) == 0
+            assert mirrored(81, folder) == 0
+            assert mirrored(217, folder, 0x1000, 4096) >= 0
+            assert mirrored(280, folder, 0, 0, 0) == 0
             assert mirrored(82, path, new) == 0
             assert mirrored(82, new, path) == -errno.ENOENT
             assert mirrored(87, path) == 0
@@ -290,6 +372,7 @@ class TestReplay:
         for _ in range(30):
             everything()
         assert [mirrored.word(name) for name in counters] == before
+        os.close(folder)
 
     def test_the_files_of_the_mount_stay(self, mirrored, kernel):
         """Its descriptors are not closed, replaced or read by mirrored calls."""

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The log: a ring of records that Python reads (struct kpfs_log in kpfs/abi.h). */
-#include <kpfs/hypercall.h>
 #include <linux/kernel.h>
 #include <linux/sched.h>
 #include <linux/string.h>
@@ -121,7 +120,6 @@ int vprintk_emit(int facility, int level, const char *fmt, va_list args)
 	raw_spin_lock_irqsave(&logbuf_lock, flags);
 	printed = vprintk_store(facility, level, fmt, args);
 	raw_spin_unlock_irqrestore(&logbuf_lock, flags);
-	hypercall(HC_PRINTK, 0);
 	return printed;
 }
 

@@ -103,7 +103,7 @@ void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t tim, u64 delta, enum 
 	raw_spin_lock(&base->lock);
 	remove_hrtimer(timer, base);
 	timer->base = base;
-	timer->node.expires = mode == HRTIMER_MODE_REL ? ktime_get() + tim : tim;
+	timer->node.expires = mode == HRTIMER_MODE_REL ? ktime_add_safe(ktime_get(), tim) : tim;
 	if (enqueue_hrtimer(timer, base) && base == this_cpu_ptr(&hrtimer_bases))
 		hrtimer_reprogram(timer);
 	raw_spin_unlock(&base->lock);
@@ -206,7 +206,7 @@ long hrtimer_nanosleep(ktime_t rqtp)
 	hrtimer_init(&t.timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 	t.timer.function = hrtimer_wakeup;
 	t.task = current;
-	return do_nanosleep(&t, ktime_get() + rqtp);
+	return do_nanosleep(&t, ktime_add_safe(ktime_get(), rqtp));
 }
 
 int get_timespec64(struct timespec64 *ts, const void __user *uts);

@@ -107,5 +107,9 @@ u64 get_jiffies_64(void)
 /* The time at which jiffies became, or will become, j. */
 ktime_t jiffies_to_ktime(unsigned long j)
 {
-	return tk_core.last_jiffies_update + (long)(j - jiffies) * TICK_NSEC;
+	long ahead = j - jiffies;
+
+	if (ahead >= KTIME_MAX / TICK_NSEC)
+		return KTIME_MAX;
+	return ktime_add_safe(tk_core.last_jiffies_update, ahead * TICK_NSEC);
 }

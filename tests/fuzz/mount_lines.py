@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The lines of tests.fuzz.lines through a mount: its daemon must outlive them.
+
+    python -m tests.fuzz.mount_lines MOUNT [LINES [SEED]]
+
+The state is what the files show.  To read all of them around each line would take
+hours: it is the files that such a line is for, and one other.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.fuzz.lines import APPEND, EVENTS_MAX, TRACING, Lines, WrongError
+
+DEFINITIONS = "tracing/kprobe_events"
+PROBES = "kprobes/list"
+LISTS = (DEFINITIONS, PROBES, "tracing/set_event", "tracing/set_ftrace_filter")
+EVENT_FILES = ("enable", "filter", "trigger")
+GROUPS = ("kprobes", "g", "sched")
+BUGS = {errno.EIO, errno.ENOTCONN, errno.ECONNABORTED, errno.ENOSYS}
+# what changes by itself: the count when there are hits, and what that switches; jumps
+RESTLESS = re.compile(r"count=\d+|\[OPTIMIZED\]|^[01](?=\*)")
+SIZE = 1 << 16
+NO_FILTER, NO_TRIGGER = "none\n", "#"
+
+
+class MountFuzzer(Lines):
+    """One mount, quiet and nobody else's."""
+
+    def __init__(self, mount: Path, seed: int) -> None:
+        super().__init__(seed)
+        self.mount = mount
+        self.look = random.Random(seed)
+        # what the files show, until a line is taken
+        self.seen: dict[str, str] = {}
+        self.known: list[tuple[str, str]] = []
+
+    def path(self, name: str) -> Path:
+        return self.mount / name.lstrip("/")
+
+    def events(self) -> list[tuple[str, str]]:
+        if not self.known:
+            folders = [self.path(f"{TRACING}/events/{group}") for group in GROUPS]
+            self.known = sorted(
+                (folder.name, entry.name)
+                for folder in folders
+                if folder.exists()
+                for entry in os.scandir(folder)
+                if entry.is_dir()
+            )
+        return self.known
+
+    def show(self, name: str) -> str:
+        """What a file says, without what changes by itself."""
+        fd = os.open(self.path(name), os.O_RDONLY)
+        try:
+            text = b""
+            while piece := os.read(fd, SIZE):
+                text += piece
+                if len(piece) < SIZE:
+                    break
+        finally:
+            os.close(fd)
+        return RESTLESS.sub("", text.decode("latin-1"))
+
+    def watched(self, path: str) -> Iterable[str]:
+        """The files to look at around a write to path."""
+        folder, name = os.path.split(path.lstrip("/"))
+        names = [f"{folder}/{name}"]
+        if name == "kprobe_events":
+            names.append(PROBES)
+        elif name in EVENT_FILES:
+            names = [f"{folder}/{each}" for each in EVENT_FILES]
+        group, event = self.look.choice(self.events())
+        others = [f"tracing/events/{group}/{event}/{each}" for each in EVENT_FILES]
+        return dict.fromkeys((*names, self.look.choice((*LISTS, *others))))
+
+    def write(self, path: str, data: bytes) -> int | None:
+        watched = self.watched(path)
+        for name in watched:
+            if name not in self.seen:
+                self.seen[name] = self.show(name)
+        taken = 0
+        try:
+            fd = os.open(self.path(path), APPEND)
+            try:
+                while taken < len(data):
+                    taken += os.write(fd, data[taken:])
+            finally:
+                os.close(fd)
+        except OSError as error:
+            number = error.errno or errno.EIO
+        else:
+            number = 0
+        if number in BUGS:
+            raise WrongError(errno.errorcode[number])
+        # Linux: of several definitions those before the wrong one are made, of several
+        # events of a name those before the busy one deleted; a wrong filter takes the
+        # old one away, and its file says what was wrong
+        several = path == f"{TRACING}/kprobe_events" and b"\n" in data[:-1]
+        if not number or taken or several or number == errno.EBUSY:
+            self.seen.clear()
+            self.known = []
+            return number or None
+        mine = path.lstrip("/")
+        self.compare([n for n in watched if n != mine or not mine.endswith("/filter")])
+        self.seen.pop(mine, None)
+        return number
+
+    def compare(self, names: list[str]) -> None:
+        """Look again."""
+        for name in names:
+            now = self.show(name)
+            if now != self.seen[name]:
+                raise WrongError(f"{name}: {self.seen[name]!r:.1000} -> {now!r:.1000}")
+
+    def clear(self) -> None:
+        """Take away all that the lines have made."""
+        folders = [f"{TRACING}/events/{g}/{n}" for g, n in self.events()]
+        for folder in folders:
+            self.path(f"{folder}/filter").write_text("0\n")
+            for line in self.path(f"{folder}/trigger").read_text().splitlines():
+                if not line.startswith(NO_TRIGGER):
+                    words = line.partition(" if ")[0].split(":")[:-1]
+                    self.path(f"{folder}/trigger").write_text(f"!{':'.join(words)}\n")
+        for name in ("set_event", "set_ftrace_filter", "kprobe_events"):
+            self.path(f"{TRACING}/{name}").write_text("")  # O_TRUNC
+        self.path(f"{TRACING}/tracing_on").write_text("1")
+        self.seen.clear()
+        self.known = []
+
+    def run(self, lines: int) -> dict[str, int]:
+        """Write so many."""
+        for _ in range(lines):
+            self.one()
+            if self.seen.get(DEFINITIONS, "").count("\n") > EVENTS_MAX:
+                self.clear()
+        self.clear()
+        left = {name: self.show(name) for name in (DEFINITIONS, PROBES)}
+        for group, name in self.events():
+            folder = f"{TRACING}/events/{group}/{name}"
+            left[f"{folder}/filter"] = self.show(f"{folder}/filter")
+            left[f"{folder}/trigger"] = self.show(f"{folder}/trigger")
+        left = {
+            name: text
+            for name, text in left.items()
+            if text and text != NO_FILTER and not text.startswith(NO_TRIGGER)
+        }
+        if left:
+            raise WrongError(f"left behind: {left}")
+        return self.tally
+
+
+def main() -> int:
+    mount = Path(sys.argv[1])
+    lines = int(sys.argv[2]) if len(sys.argv) > 2 else 100_000
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
+    print(f"seed {seed}", flush=True)
+    begin = time.monotonic()
+    tally = MountFuzzer(mount, seed).run(lines)
+    for word, number in sorted(tally.items()):
+        print(f"{number:8} {word}")
+    print(f"{lines} lines in {time.monotonic() - begin:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
