@@ -70,6 +70,8 @@ static long store_string(const struct kp_insn *i, u64 addr, u32 *loc, u8 *record
 		return symbol_name(addr, record + offset, max);
 	if (allowed(addr, i->op == OP_ST_USTRING))
 		n = kp_strncpy(record + offset, addr, max);
+	if (n == 1 && addr < TASK_SIZE)
+		n = 0; /* an empty one of user space counts as a fault, as in Linux */
 	*loc = data_loc(n < 0 ? 0 : n, offset);
 	return n;
 }
