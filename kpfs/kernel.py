@@ -105,6 +105,12 @@ class Kernel:
                 self._kprobe_events = self._kprobe_events or self._make_kprobe_events()
         return self._kprobe_events
 
+    @property
+    def dynamic_events(self) -> TraceState:
+        """trace, when every kind of dynamic event has been registered there."""
+        _ = self.kprobe_events
+        return self.trace
+
     def parts_built(self) -> tuple[State | None, TraceKprobeOps | None]:
         """state and kprobe_events, None where nobody has asked for them yet."""
         return self._state, self._kprobe_events

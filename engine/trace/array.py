@@ -11,6 +11,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from engine.errors import KernelError
 from engine.runtime import (
@@ -72,6 +73,7 @@ class TraceArray:
         self.runtime = runtime
         self.name = name
         self.events = events
+        self._older = WeakSet(events if name else ())  # than this instance
         self.guest = runtime.make(KpArray)
         self.ring = RingBuffer(runtime, self.guest, first=not name)
         self.err_log = ErrorLog(st.machine.now)
@@ -225,12 +227,14 @@ class TraceArray:
         )
 
     def set_event_text(self) -> str:
-        """Kernel: show_set_event_seq_ops"""
-        return "".join(
-            f"{e.group}:{e.name}\n"
-            for e in self.events
-            if self in e.files and e.files[self].enabled
-        )
+        """Newest first, but an instance has those before it the other way round.
+
+        Kernel: show_set_event_seq_ops
+        """
+        on = [e for e in self.events if self in e.files and e.files[self].enabled]
+        older = [e for e in reversed(on) if e in self._older]
+        newer = [e for e in on if e not in self._older]
+        return "".join(f"{e.group}:{e.name}\n" for e in newer + older)
 
     def set_event_store(self, data: bytes) -> int:
         """Switch what the first word says; bytes consumed; EINVAL.

@@ -73,6 +73,10 @@ class TraceEvent:
         """A function for the records of one reading of the trace."""
         raise NotImplementedError
 
+    def pieces(self, symbol: SymbolText) -> Printer:
+        """As printer(), with a NUL between what cannot stand in a line but whole."""
+        return self.printer(symbol)
+
     def format_text(self) -> str:
         """events/GROUP/EVENT/format.  Kernel: f_show()."""
         common = "".join(map(_field_line, COMMON_FIELDS))

@@ -235,10 +235,11 @@ def print_string(pages: memoryview, offset: int, record: int) -> str:
 
 
 def print_args(
-    args: Sequence[ProbeArg], start: int, symbol: SymbolFunc
+    args: Sequence[ProbeArg], start: int, symbol: SymbolFunc, mark: str = ""
 ) -> Callable[[memoryview, int], str]:
     """A function for the text of all arguments; symbol(addr) gives text for %pS.
 
+    mark stands before each name and each value.
     Kernel: print_probe_args()
     """
     codes, text = "<", ""
@@ -256,11 +257,12 @@ def print_args(
         else:
             code = code.lower() if kind.is_signed else code
             form = "%#x" if kind.name[0] == "x" else "%d"
+        form = mark + form + mark
         first = start + arg.offset
         places += [first + kind.size * i for i in range(arg.count or 1)]
         codes += code * (arg.count or 1)
         forms = "{" + ",".join([form] * arg.count) + "}" if arg.count else form
-        text += f" {arg.name}={forms}"
+        text += f"{mark} {arg.name}={mark}{forms}"
     unpack = struct.Struct(codes).unpack_from
 
     def show_numbers(pages: memoryview, record: int) -> str:

@@ -24,7 +24,8 @@ MAX_FILTER_STR_VAL = 256
 MAX_NUMBER = 24
 ACCEPT, REJECT = 0xFFFF, 0xFFFE
 
-_PRED = struct.Struct("<4B2H2IQ")
+_PRED = struct.Struct("<4B2HI2HQ")
+_SIGNED, _NOT = 1, 2  # flags
 _NAME = re.compile(r"[A-Za-z0-9_\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
 _NUMBER = re.compile(r"-?[A-Za-z0-9\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
 
@@ -67,10 +68,12 @@ class PredOp(enum.IntEnum):
     GT = 4
     GE = 5
     BAND = 6
-    STREQ = 7
-    STRNE = 8
-    GLOB = 9
-    NOGLOB = 10
+    # of strings, by what is compared; kernel: enum regex_type
+    FULL = 7
+    FRONT = 8
+    MIDDLE = 9
+    END = 10
+    GLOB = 11
 
 
 # in this order, for "<=" must be tried before "<"
@@ -84,8 +87,6 @@ _OPS = {
     ">": PredOp.GT,
     "&": PredOp.BAND,
 }
-_STRING_OPS = {PredOp.EQ: PredOp.STREQ, PredOp.NE: PredOp.STRNE}
-_NEGATED = {PredOp.STREQ: PredOp.STRNE, PredOp.GLOB: PredOp.NOGLOB}
 
 
 class Source(enum.IntEnum):
@@ -108,6 +109,7 @@ class Pred:
     field: Field
     value: int = 0
     string: str = ""
+    negate: bool = False  # of a string
     yes: int = 0
     no: int = 0
 
@@ -151,12 +153,13 @@ def find_field(fields: Iterable[Field], name: str) -> FieldInfo | None:
 
 
 @dataclass
-class _Frame:
-    """An expression in parentheses: alternatives of terms that must all hold."""
+class _Node:
+    """A predicate, or parentheses: alternatives of terms that must all hold."""
 
+    start: int  # number of its first predicate
     negate: bool = False
-    terms: list[list[_Frame | Pred]] = field(default_factory=lambda: [[]])
-    leaf_negate: list[bool] = field(default_factory=list)
+    pred: Pred | None = None
+    terms: list[list[_Node]] = field(default_factory=lambda: [[]])
 
 
 def _fail(number: int, code: Err | None, pos: int) -> NoReturn:
@@ -216,18 +219,17 @@ class _Parser:
     def __init__(self, text: str, fields: Sequence[Field]) -> None:
         self._text = text
         self._fields = fields
-        self._stack = [_Frame()]
+        self._stack = [_Node(0)]
+        self.preds: list[Pred] = []
 
-    def parse(self) -> _Frame:
-        text, pos, negate, found = self._text, 0, False, False
+    def parse(self) -> _Node:
+        text, pos, negate = self._text, 0, False
         while pos < len(text):
             char = text[pos]
             if is_space(char):
                 pos += 1
             elif char == "(":
-                frame = _Frame(negate)
-                self._stack[-1].terms[-1].append(frame)
-                self._stack.append(frame)
+                self._stack.append(self._add(negate))
                 negate = False
                 pos += 1
             elif char == "!" and text[pos + 1 : pos + 2] not in ("=", "~"):
@@ -235,14 +237,19 @@ class _Parser:
                 pos += 1
             else:
                 pred, pos = parse_pred(text, pos, self._fields)
-                leaf = _Frame(negate, [[pred]])
-                self._stack[-1].terms[-1].append(leaf)
-                negate, found = False, True
+                self._add(negate, pred)
+                self.preds.append(pred)
+                negate = False
                 pos = self._operators(pos)
                 if pos < 0:
                     return self._stack[0]
-        code = Err.INVALID_FILTER if found else Err.NO_FILTER
+        code = Err.INVALID_FILTER if self.preds else Err.NO_FILTER
         _fail(errno.EINVAL, code, len(text))
+
+    def _add(self, negate: bool, pred: Pred | None = None) -> _Node:
+        node = _Node(len(self.preds), negate, pred)
+        self._stack[-1].terms[-1].append(node)
+        return node
 
     def _operators(self, pos: int) -> int:
         """Step over what may follow a predicate; -1: the end of the text."""
@@ -313,18 +320,32 @@ def _string_pred(text: str, pos: int, info: FieldInfo, op: PredOp) -> tuple[Pred
     if end - pos - 1 >= MAX_FILTER_STR_VAL:
         _fail(errno.EINVAL, Err.OPERAND_TOO_LONG, end + 1)
     string = text[pos + 1 : end]
-    op, string = _string_op(op, string)
-    return Pred(op, info.source, info.field, string=string), end + 1
+    pred = Pred(PredOp.FULL, info.source, info.field, string=string)
+    if op is PredOp.GLOB:
+        _parse_glob(pred)
+    else:
+        pred.negate = op is PredOp.NE
+    return pred, end + 1
 
 
-def _string_op(op: PredOp, string: str) -> tuple[PredOp, str]:
-    """How to match, and with what.  Kernel: filter_build_regex()"""
-    if op is not PredOp.GLOB:
-        return _STRING_OPS[op], string
-    negate, string = string.startswith("!"), string.removeprefix("!")
-    wild = not is_digit(string[:1]) and any(char in string for char in "*?[\\")
-    op = PredOp.GLOB if wild else PredOp.STREQ
-    return (_NEGATED[op] if negate else op), string
+def _parse_glob(pred: Pred) -> None:
+    """How to match, and with what.  Kernel: filter_parse_regex()"""
+    text = pred.string
+    if text.startswith("!"):
+        pred.negate = True
+        text = text[1:]
+    pred.string = text
+    if is_digit(text[:1]):
+        return
+    inner = text[1:-1] if text[:1] == "*" else text[:-1]
+    if any(char in text for char in "?[\\") or "*" in inner:
+        pred.op = PredOp.GLOB
+    elif text[:1] == "*":
+        pred.op = PredOp.MIDDLE if text[1:].endswith("*") else PredOp.END
+        pred.string = text[1:].removesuffix("*")
+    elif text.endswith("*"):
+        pred.op = PredOp.FRONT
+        pred.string = text[:-1]
 
 
 def _number_pred(text: str, pos: int, info: FieldInfo, op: PredOp) -> tuple[Pred, int]:
@@ -353,35 +374,30 @@ def _number_pred(text: str, pos: int, info: FieldInfo, op: PredOp) -> tuple[Pred
 # ---- programs
 
 
-def _leaves(node: _Frame | Pred) -> int:
-    if isinstance(node, Pred):
-        return 1
-    return sum(_leaves(n) for group in node.terms for n in group)
+def _link(root: _Node) -> None:
+    """Tell each predicate where to go on.  Nodes may be nested without limit."""
+    todo = [(root, ACCEPT, REJECT)]
+    while todo:
+        node, yes, no = todo.pop()
+        if node.negate:
+            yes, no = no, yes
+        if node.pred:
+            _go_on(node.pred, yes, no)
+            continue
+        for group, after in zip(node.terms, [*node.terms[1:], None], strict=True):
+            otherwise = after[0].start if after else no
+            for term, following in zip(group, [*group[1:], None], strict=True):
+                then = following.start if following else yes
+                todo.append((term, then, otherwise))
 
 
-def _emit(node: _Frame | Pred, out: list[Pred], yes: int, no: int) -> None:
-    """Append the predicates of node, which go on at yes or no."""
-    if isinstance(node, Pred):
-        never = node.source is Source.RECORD and node.field.size not in (1, 2, 4, 8)
-        number = node.op <= PredOp.BAND
-        if never and number:
-            yes = no
-        if node.source is Source.CPU and node.op is PredOp.BAND:
-            yes = no
-        node.yes, node.no = yes, no
-        out.append(node)
-        return
-    if node.negate:
-        yes, no = no, yes
-    start = len(out)
-    for group in node.terms:
-        start += sum(map(_leaves, group))
-        otherwise = no if group is node.terms[-1] else start
-        at = len(out)
-        for term in group:
-            at += _leaves(term)
-            then = yes if term is group[-1] else at
-            _emit(term, out, then, otherwise)
+def _go_on(pred: Pred, yes: int, no: int) -> None:
+    never = pred.source is Source.RECORD and pred.field.size not in (1, 2, 4, 8)
+    if never and pred.op <= PredOp.BAND:
+        yes = no
+    if pred.source is Source.CPU and pred.op is PredOp.BAND:
+        yes = no
+    pred.yes, pred.no = yes, no
 
 
 class EventFilter:
@@ -409,11 +425,12 @@ class EventFilter:
             out += _PRED.pack(
                 p.op,
                 p.source,
-                min(p.field.size, 8),
-                p.field.signed,
+                p.negate * _NOT | p.field.signed * _SIGNED,
+                0,
                 p.yes,
                 p.no,
                 p.field.offset,
+                p.field.size,
                 len(p.string),
                 value,
             )
@@ -426,9 +443,9 @@ def create_filter(text: str, fields: Sequence[Field]) -> EventFilter:
     Kernel: process_preds()
     """
     check_structure(text)
-    preds: list[Pred] = []
-    _emit(_Parser(text, fields).parse(), preds, ACCEPT, REJECT)
-    return EventFilter(text, preds)
+    parser = _Parser(text, fields)
+    _link(parser.parse())
+    return EventFilter(text, parser.preds)
 
 
 def error_text(text: str, error: FilterError) -> str:

@@ -167,7 +167,7 @@ class KprobeEvent(TraceEvent):
                 else:
                     disable_kprobe(self._st, tk.rp.kp)
 
-    def printer(self, symbol: SymbolText) -> Printer:
+    def printer(self, symbol: SymbolText, mark: str = "") -> Printer:
         """Context: control.
 
         Kernel: print_kprobe_event(), print_kretprobe_event()
@@ -193,11 +193,14 @@ class KprobeEvent(TraceEvent):
         if not first.args:
             return bare
         show_args = print_args(
-            first.args, first.start, partial(sprint_symbol, self._st.machine)
+            first.args, first.start, partial(sprint_symbol, self._st.machine), mark
         )
 
         def full(pages: memoryview, record: int) -> str:
             key = unpack(pages, record + 8)
-            return f"{places.get(key) or place(key)}{show_args(pages, record)}\n"
+            return f"{places.get(key) or place(key)}{show_args(pages, record)}{mark}\n"
 
         return full
+
+    def pieces(self, symbol: SymbolText) -> Printer:
+        return self.printer(symbol, "\0")

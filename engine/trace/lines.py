@@ -23,8 +23,12 @@ BATCH = 128  # records: few, for readers with little room may not want them all
 KNOWN_MAX = 1 << 16
 PADDING = 29  # of the types of entries, the first that is not the size of data
 NSEC = 1_000_000_000
+LINE_MAX = 4096  # kernel: struct trace_seq
+TOO_BIG = "[LINE TOO BIG]\n"
+_WHOLE = ("{", "}", ",", "\n", "(fault)")  # may fill a line to its last byte
 
 _U64 = struct.Struct("<Q")
+_U16 = struct.Struct("<H")
 
 
 class Lines:
@@ -68,12 +72,33 @@ class Lines:
             self._printers[number] = show
         text = show(ring.pages, record)
         if not self._context_info:
-            return "", text
+            return "", self._fitted(text, 0, ring, record)
         key = ring.cpu, common >> 16
         prefix = self._prefixes.get(key)
         if prefix is None:
             prefix = self._prefixes[key] = self._prefix(*key)
-        return prefix + secs, f": {text}"
+        head = prefix + secs
+        size = len(head) + len(": ") + (6 if self.in_ns else 12)
+        return head, f": {self._fitted(text, size, ring, record)}"
+
+    def _fitted(self, text: str, before: int, ring: CpuRing, record: int) -> str:
+        """The text of a record, cut if a line has not the room.
+
+        Kernel: trace_seq_printf(), s_show()
+        """
+        if before + len(text) < LINE_MAX:
+            return text
+        (number,) = _U16.unpack_from(ring.pages, record)
+        event = self._tr.events.by_id(number)
+        if event is None:
+            return text
+        left, fitted = LINE_MAX - before, ""
+        for piece in event.pieces(self._symbol)(ring.pages, record).split("\0"):
+            if len(piece) > left - (piece not in _WHOLE):
+                return fitted + (TOO_BIG if left >= len(TOO_BIG) else "")
+            fitted += piece
+            left -= len(piece)
+        return fitted
 
     def line(self, ts: int, parts: _Parts) -> str:
         """A line without a time in ns."""

@@ -207,7 +207,7 @@ class RingBuffer(Rings):
 
         Context: either.  Kernel: update_max_tr()
         """
-        if self.spare is None or not self._on:
+        if self.spare is None or self._paused:
             return
         self.cpus, self.spare = self.spare, self.cpus
         self._attach()

@@ -75,7 +75,7 @@ class Trigger:
         """The event was hit; whether something was done.  Context: hit."""
         if not self.count or not self.command.action(self):
             return False
-        if self.count > 0:
+        if self.count != UNLIMITED:
             self.count -= 1
         return True
 
@@ -296,8 +296,9 @@ def _separate_filter(text: str | None, required: bool) -> tuple[str | None, str 
 
 
 def _count(number: str) -> int:
+    """As the kernel's long: -1 is UNLIMITED, the others below 0 as good as that."""
     value = kstrtoul(number)
-    return UNLIMITED if value >> 63 and value == (1 << 64) - 1 else value
+    return value - (value >> 63 << 64)
 
 
 def _set_filter(trigger: Trigger, condition: str) -> None:

@@ -7,6 +7,7 @@
 #define TASK_SIZE 0x7ffffffff000UL
 #define MAX_STRING_SIZE 4096
 #define KSYM_SYMBOL_LEN 512
+#define TASK_COMM_LEN 16
 
 /* nofault.S */
 long kp_read(void *dst, u64 src, u32 size);
@@ -69,6 +70,8 @@ static long store_string(const struct kp_insn *i, u64 addr, u32 *loc, u8 *record
 		return symbol_name(addr, record + offset, max);
 	if (allowed(addr, i->op == OP_ST_USTRING))
 		n = kp_strncpy(record + offset, addr, max);
+	if (n == 1 && addr < TASK_SIZE)
+		n = 0; /* an empty one of user space counts as a fault, as in Linux */
 	*loc = data_loc(n < 0 ? 0 : n, offset);
 	return n;
 }
@@ -235,14 +238,15 @@ static void store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record
 
 #define USTRING_BUF_SIZE 512 /* on the stack; what is longer is cut */
 
-/* Kernel: glob_match() */
-static int glob(const u8 *pat, const u8 *str)
+/* A class that is inverted fits the end of the string too. Kernel: glob_match_len() */
+static int glob(const u8 *pat, const u8 *str, const u8 *end)
 {
 	const u8 *back_pat = 0, *back_str = 0;
 
 	for (;;) {
-		u8 c = *str++, d = *pat++;
+		u8 c = str < end ? *str : 0, d = *pat++;
 
+		str++;
 		switch (d) {
 		case '?':
 			if (!c)
@@ -274,8 +278,6 @@ static int glob(const u8 *pat, const u8 *str)
 			if (match == inverted)
 				goto backtrack;
 			pat = class;
-			if (!c)
-				return 0;
 			continue;
 		}
 		case '\\':
@@ -297,17 +299,38 @@ backtrack:
 	}
 }
 
+static int bytes_same(const u8 *a, const u8 *b, u32 length)
+{
+	while (length && *a == *b)
+		a++, b++, length--;
+	return !length;
+}
+
+/* Up to a NUL, length bytes at most. */
 static int same(const u8 *a, const u8 *b, u32 length)
 {
-	while (length-- && *a == *b && *a)
-		a++, b++;
-	return length == ~0U || *a == *b;
+	while (length && *a == *b && *a)
+		a++, b++, length--;
+	return !length || *a == *b;
+}
+
+/* What is behind a NUL within size bytes counts as well; of no size: up to the NUL. */
+static int contains(const u8 *str, u32 size, const u8 *part, u32 length)
+{
+	u32 left = size;
+
+	if (!length)
+		return 1;
+	for (; size ? left >= length : *str; str++, left--)
+		if (bytes_same(str, part, length))
+			return 1;
+	return 0;
 }
 
 static int compare(const struct kp_pred *p, u64 left)
 {
 	u64 right = p->value, low = left - right;
-	int less = p->is_signed ? (s64)left < (s64)right : left < right;
+	int less = p->flags & PRED_SIGNED ? (s64)left < (s64)right : left < right;
 
 	switch (p->op) {
 	case PRED_EQ:
@@ -329,30 +352,44 @@ static int compare(const struct kp_pred *p, u64 left)
 
 static u64 number(const struct kp_pred *p, const u8 *field)
 {
+	int is_signed = p->flags & PRED_SIGNED;
+
 	switch (p->size) {
 	case 1:
-		return p->is_signed ? (u64)(s64)*(signed char *)field : *field;
+		return is_signed ? (u64)(s64)*(signed char *)field : *field;
 	case 2:
-		return p->is_signed ? (u64)(s64)*(short *)field : *(u16 *)field;
+		return is_signed ? (u64)(s64)*(short *)field : *(u16 *)field;
 	case 4:
-		return p->is_signed ? (u64)(s64)*(int *)field : *(u32 *)field;
+		return is_signed ? (u64)(s64)*(int *)field : *(u32 *)field;
 	default:
 		return *(u64 *)field;
 	}
 }
 
-static int string_fits(const struct kp_pred *p, const u8 *str)
+/* A string of size bytes, its NUL included; 0: one that could not be read. */
+static int string_fits(const struct kp_pred *p, const u8 *str, u32 size)
 {
+	const u8 *pattern = (const u8 *)p->value;
+	u32 length = p->length;
+	int fits;
+
 	switch (p->op) {
-	case PRED_STREQ:
-		return same(str, (const u8 *)p->value, p->length + 1);
-	case PRED_STRNE:
-		return !same(str, (const u8 *)p->value, p->length + 1);
-	case PRED_GLOB:
-		return glob((const u8 *)p->value, str);
+	case PRED_FULL:
+		fits = size ? size >= length && same(str, pattern, size) : same(str, pattern, ~0U);
+		break;
+	case PRED_FRONT:
+		fits = (!size || size >= length) && same(str, pattern, length);
+		break;
+	case PRED_MIDDLE:
+		fits = contains(str, size, pattern, length);
+		break;
+	case PRED_END:
+		fits = size > length && bytes_same(str + size - 1 - length, pattern, length);
+		break;
 	default:
-		return !glob((const u8 *)p->value, str);
+		fits = glob(pattern, str, str + size);
 	}
+	return fits ^ !!(p->flags & PRED_NOT);
 }
 
 /* One that cannot be read fits nothing. Kernel: filter_pred_pchar() */
@@ -360,24 +397,31 @@ static __attribute__((noinline)) int pointed_fits(const struct kp_pred *p, u64 a
 {
 	u8 copy[USTRING_BUF_SIZE];
 	int user = addr < TASK_SIZE;
+	long size;
 
-	return user == (p->from == FROM_USER) && allowed(addr, user) &&
-	       kp_strncpy(copy, addr, sizeof(copy)) >= 0 && string_fits(p, copy);
+	if (user != (p->from == FROM_USER) || !allowed(addr, user))
+		return 0;
+	size = kp_strncpy(copy, addr, sizeof(copy));
+	return size >= 0 && string_fits(p, copy, size);
 }
 
 static int predicate(const struct kp_pred *p, const u8 *record)
 {
-	const u8 *str = record + p->offset;
+	const u8 *field = record + p->offset;
 
 	if (p->op <= PRED_BAND)
-		return compare(p, p->from == FROM_CPU ? kp_gs32(gs_cpu) : number(p, str));
-	if (p->from == FROM_KERNEL || p->from == FROM_USER)
-		return pointed_fits(p, *(u64 *)str);
-	if (p->from == FROM_DYNAMIC)
-		str = record + (*(u32 *)str & 0xffff);
-	else if (p->from == FROM_COMM)
-		str = (const u8 *)kp_current() + kp_const32(task_comm);
-	return string_fits(p, str);
+		return compare(p, p->from == FROM_CPU ? kp_gs32(gs_cpu) : number(p, field));
+	switch (p->from) {
+	case FROM_KERNEL:
+	case FROM_USER:
+		return pointed_fits(p, *(u64 *)field);
+	case FROM_DYNAMIC:
+		return string_fits(p, record + (*(u32 *)field & 0xffff), *(u32 *)field >> 16);
+	case FROM_COMM:
+		return string_fits(p, (const u8 *)kp_current() + kp_const32(task_comm), TASK_COMM_LEN);
+	default:
+		return string_fits(p, field, p->size);
+	}
 }
 
 int kp_filter_match(const struct kp_pred *preds, const u8 *record)

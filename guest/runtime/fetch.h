@@ -39,8 +39,10 @@ struct kp_arg {
 #define FILTER_REJECT 0xfffe
 enum {
 	PRED_EQ, PRED_NE, PRED_LT, PRED_LE, PRED_GT, PRED_GE, PRED_BAND,
-	PRED_STREQ, PRED_STRNE, PRED_GLOB, PRED_NOGLOB,
+	PRED_FULL, PRED_FRONT, PRED_MIDDLE, PRED_END, PRED_GLOB, /* of strings */
 };
+#define PRED_SIGNED 1 /* kp_pred.flags: a number */
+#define PRED_NOT 2    /* a string that must not fit */
 enum {
 	FROM_RECORD, /* size bytes at offset */
 	FROM_DYNAMIC, /* a string where the word at offset says */
@@ -50,12 +52,13 @@ enum {
 struct kp_pred {
 	u8 op;
 	u8 from;
-	u8 size;     /* 1, 2, 4, 8 */
-	u8 is_signed;
+	u8 flags;
+	u8 pad;
 	u16 yes;     /* number of a predicate, or FILTER_* */
 	u16 no;
 	u32 offset;
-	u32 length;  /* of the string at value, without its NUL */
+	u16 size;    /* of the field; of a number 1, 2, 4, 8 */
+	u16 length;  /* of the string at value, without its NUL */
 	u64 value;
 };
 

@@ -91,7 +91,10 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
 {
 	struct kp_array *a = (struct kp_array *)f->array;
 	struct kp_ring *r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
-	/* a trigger that looks at the record comes after its place has been found */
+	/*
+	 * A trigger that looks at the record comes after its place has been found, in rings
+	 * that it may swap out; another one comes before.
+	 */
 	u64 on = !(f->flags & FILE_TRIGGER_COND) || f->filter || r->on;
 	int post = 0;
 	u32 *p;
@@ -99,9 +102,10 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
 
 	if (f->flags & FILE_TRIGGER_COND)
 		post = call_triggers(f, (u8 *)record, 0, start);
-	else if (f->triggers)
+	else if (f->triggers) {
 		call_triggers(f, 0, 0, start);
-	r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)]; /* a trigger may have swapped them */
+		r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
+	}
 	if (f->flags & FILE_RECORD && on && r->on &&
 	    !(f->filter && !kp_filter_match((const struct kp_pred *)f->filter, (u8 *)record)) &&
 	    !((a->pids | a->no_pids) && pid_ignored(a->pids, a->no_pids, record[1]))) {

@@ -39,7 +39,7 @@ class DynamicEvents(SeqFile):
 
     def store(self, data: bytes) -> int:
         data = whole_lines(data)
-        self.kernel.trace.run_commands(data, self.ops())
+        self.kernel.dynamic_events.run_commands(data, self.ops())
         return len(data)
 
 

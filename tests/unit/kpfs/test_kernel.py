@@ -91,6 +91,11 @@ def test_a_file_is_read_in_the_middle_of_a_system_call(kernel, vfs):
     assert len(hits) == 1
 
 
+def test_dynamic_events_makes_kprobe_events_before_kprobe_events_is_used(vfs):
+    assert write(vfs, "/tracing/dynamic_events", b"p:e vfs_read\n") == 13
+    assert read(vfs, "/tracing/kprobe_events") == b"p:kprobes/e vfs_read\n"
+
+
 def test_what_a_file_refuses_is_the_calls_errno(vfs):
     assert code(write, vfs, "/kprobes/enabled", b"3") == "EINVAL"
     assert code(write, vfs, "/kprobes/list", b"x") == "EINVAL"

@@ -99,6 +99,17 @@ CATALOGUE = [
 # filters of "p:e F a=\\5:s8 b=\\"hello" c=$comm d=\\-3:s32 e=\\7:u64" called by hitn on CPU 0: text,
 # errno, whether a record was written, what the file showed then (None: the text)
 FILTERS = [
+    ('!(' * 1301 + 'e == 7' + ')' * 1301, '', False, None),
+    ('b ~ "*lo"', '', True, None),
+    ('b ~ "*lo*"', '', True, None),
+    ('b ~ "*hell"', '', False, None),
+    ('b ~ "hel[!o]o[!x]"', '', True, None),
+    ('c ~ "*tn"', '', True, None),
+    ('comm ~ "*tn"', '', False, None),
+    ('comm ~ "!*tn"', '', True, None),
+    ('comm ~ "*tn*"', '', True, None),
+    ('comm ~ "*"', '', True, None),
+    ('b ~ "**"', '', True, None),
     ('a == 5', '', True, None),
     ('a == 261', '', True, None),
     ('d < 0', '', True, None),
