@@ -180,6 +180,7 @@ class KpFile(Record):
     array = _word(2)
     filter = _word(3)
     triggers = _word(4)
+    event = _word(5, "struct synth_event of whom guest code asks for the file")
 
 
 class KpArray(Record):

@@ -24,6 +24,7 @@ from kpfs.modules import ModuleSupport
 if TYPE_CHECKING:
     from engine.state import State
     from engine.trace.dynevent import TraceState
+    from engine.trace.trace_events_synth import TraceSynthOps
     from engine.trace.trace_kprobe import TraceKprobeOps
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Kernel:
         self._state: State | None = None
         self._trace: TraceState | None = None
         self._kprobe_events: TraceKprobeOps | None = None
+        self._synthetic_events: TraceSynthOps | None = None
         self._changed = threading.Condition(self.lock)
         self._waiters = 0
         self._ticker: threading.Thread | None = None
@@ -105,6 +107,25 @@ class Kernel:
                 self._kprobe_events = self._kprobe_events or self._make_kprobe_events()
         return self._kprobe_events
 
+    @property
+    def synthetic_events(self) -> TraceSynthOps:
+        """The synthetic events among the dynamic events."""
+        if self._synthetic_events is None:
+            with self.lock:
+                self._synthetic_events = (
+                    self._synthetic_events or self._make_synthetic_events()
+                )
+        return self._synthetic_events
+
+    @property
+    def dynamic_events(self) -> TraceState:
+        """trace, with all kinds of dynamic events that are configured."""
+        with self.lock:
+            if self.config.on("KPROBE_EVENTS"):
+                self._kprobe_events = self.kprobe_events
+            self._synthetic_events = self.synthetic_events
+        return self.trace
+
     def parts_built(self) -> tuple[State | None, TraceKprobeOps | None]:
         """state and kprobe_events, None where nobody has asked for them yet."""
         return self._state, self._kprobe_events
@@ -133,6 +154,11 @@ class Kernel:
         from engine.trace.trace_kprobe import TraceKprobeOps
 
         return TraceKprobeOps(self.trace)
+
+    def _make_synthetic_events(self) -> TraceSynthOps:
+        from engine.trace.trace_events_synth import TraceSynthOps
+
+        return TraceSynthOps(self.trace)
 
     # ---- system calls
     def task(self, caller: Caller) -> HostTask:

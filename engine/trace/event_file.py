@@ -131,6 +131,7 @@ def sync(event: TraceEvent) -> None:
     else:
         for file in reversed(live):
             chain = file.write_guest(chain)
+    event.sync_files(list(event.files.values()))
     for guest in event.guest_events():
         guest.files = chain
         guest.filter = filter_prog

@@ -200,7 +200,8 @@ struct kp_file {
 	u64 array;    /* struct kp_array * */
 	u64 filter;
 	u64 triggers; /* struct kp_trigger *, newest first */
-	u64 pad[3];
+	u64 event;    /* the kernel's, of an event whose records the kernel makes file by file */
+	u64 pad[2];
 };
 
 /* A trace array, 256 bytes: its rings and what its function tracer does. */
