@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.errors import KernelError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from engine.trace.dynevent import TraceState
     from engine.trace.trace_events_synth import TraceSynthOps
     from engine.trace.trace_kprobe import TraceKprobeOps
+    from kpfs.event_dirs import EventDirs
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +128,13 @@ class Kernel:
             self._synthetic_events = self.synthetic_events
         return self.trace
 
+    @cached_property
+    def event_dirs(self) -> EventDirs:
+        """What the guest knows of the directories of events."""
+        from kpfs.event_dirs import EventDirs
+
+        return EventDirs(self.guest)
+
     def parts_built(self) -> tuple[State | None, TraceKprobeOps | None]:
         """state and kprobe_events, None where nobody has asked for them yet."""
         return self._state, self._kprobe_events
@@ -142,12 +151,11 @@ class Kernel:
 
     def _make_trace(self) -> TraceState:
         from engine.trace.dynevent import TraceState
-        from kpfs.event_dirs import EventDirs
 
         # the architecture's, for it is its code that runs in the guest
         arch: Any = self.state.arch
         trace = TraceState(self.state, arch.runtime)
-        trace.events.watcher = EventDirs(self.guest)
+        trace.events.watcher = self.event_dirs
         return trace
 
     def _make_kprobe_events(self) -> TraceKprobeOps:
