@@ -111,6 +111,19 @@ class Pred:
     yes: int = 0
     no: int = 0
 
+    @property
+    def whole(self) -> bool:
+        """It compares with all that a field of a fixed size has room for."""
+        return self.source is Source.RECORD and self.op in _STRING_OPS.values()
+
+    def length(self) -> int:
+        """Characters to compare, less one: the NUL after string, if it has room.
+
+        Kernel: regex_match_full()
+        """
+        length = len(self.string)
+        return min(length, self.field.size - 1) if self.whole else length
+
 
 class FieldInfo(NamedTuple):
     """A field as filters see it."""
@@ -366,6 +379,8 @@ def _emit(node: _Frame | Pred, out: list[Pred], yes: int, no: int) -> None:
         number = node.op <= PredOp.BAND
         if never and number:
             yes = no
+        if node.whole and len(node.string) > node.field.size:
+            yes = no = no if node.op is PredOp.STREQ else yes
         if node.source is Source.CPU and node.op is PredOp.BAND:
             yes = no
         node.yes, node.no = yes, no
@@ -414,7 +429,7 @@ class EventFilter:
                 p.yes,
                 p.no,
                 p.field.offset,
-                len(p.string),
+                p.length(),
                 value,
             )
         return out + strings
