@@ -135,6 +135,11 @@ class Kernel:
 
         return EventDirs(self.guest)
 
+    @property
+    def trace_built(self) -> bool:
+        """Whether anybody has asked for trace yet."""
+        return self._trace is not None
+
     def parts_built(self) -> tuple[State | None, TraceKprobeOps | None]:
         """state and kprobe_events, None where nobody has asked for them yet."""
         return self._state, self._kprobe_events

@@ -59,7 +59,7 @@ class ModuleSupport:
             dirs.deferred = False
 
     def _notify(self, state: str, module: str) -> None:
-        """Kernel: kprobe_module_nb, trace_kprobe_module_nb"""
+        """Kernel: kprobe_module_nb, trace_kprobe_module_nb, trace_module_nb"""
         st, kprobe_events = self._kernel.parts_built()
         if st is None:
             return
@@ -69,6 +69,8 @@ class ModuleSupport:
         kprobes_module_callback(st, ModuleState[state], module)
         if state == "COMING" and kprobe_events is not None:
             kprobe_events.module_coming(module)
+        if state == "GOING" and self._kernel.trace_built:
+            self._kernel.trace.tracing_reset_all()
         if "api" in self.__dict__:
             self.api.sync_flags()
 

@@ -43,6 +43,14 @@ static void fire_varargs(void)
 			      PTR("d"), (u64)0x101, (u64)0x7f, (u64)0x12345, (u64)0, (u64)0, PTR("end")));
 }
 
+/* s: long[] st; u64 a; u64 b; int n: what stands in place of a stack says where it is, that is in a */
+static void fire_stack(void)
+{
+	SAY(synth_event_trace(file, 4, (u64)16 << 16 | 16, PTR(schedule), (u64)0, (u64)4));
+	SAY(synth_event_trace(file, 4, (u64)8 << 16 | 16, PTR(schedule), (u64)0, (u64)4));
+	SAY(synth_event_trace(file, 4, (u64)0, PTR(schedule), (u64)0, (u64)4));
+}
+
 static void fire_wrong_number(void)
 {
 	u64 vals[11] = { 0 };
@@ -193,7 +201,7 @@ static const struct {
 } table[] = {
 	{ "array", fire_array, true }, { "varargs", fire_varargs, true }, { "short", fire_wrong_number, true },
 	{ "steps", fire_steps, true }, { "names", fire_names, true }, { "start", fire_start, true },
-	{ "hold", hold, true }, { "make", make, false }, { "make_and_hold", make_and_hold, false },
+	{ "stack", fire_stack, true }, { "hold", hold, true }, { "make", make, false }, { "make_and_hold", make_and_hold, false },
 };
 
 static int __init synth_suite_init(void)

@@ -48,12 +48,13 @@ notrace int trace_array_set_clr_event(struct trace_array *tr, const char *system
 
 /* ---- commands */
 
-static notrace int cmd_add(struct dynevent_cmd *cmd, const char *fmt, const char *a, const char *b)
+static notrace int cmd_add(struct dynevent_cmd *cmd, const char *a, const char *b, char separator)
 {
 	struct seq_buf *s = &cmd->seq;
 
 	if (s->len < s->size) {
-		size_t len = snprintf(s->buffer + s->len, s->size - s->len, fmt, a, b);
+		size_t len = snprintf(s->buffer + s->len, s->size - s->len, " %s%s%s%c", a, b ? " " : "", b ?: "",
+				      separator);
 
 		if (s->len + len < s->size) {
 			s->len += len;
@@ -61,7 +62,7 @@ static notrace int cmd_add(struct dynevent_cmd *cmd, const char *fmt, const char
 		}
 	}
 	s->len = s->size + 1;
-	pr_err("field string is too long: %s %s\n", a, b);
+	pr_err("%s is too long: %s%s%s%c\n", b ? "field string" : "String", a, b ? " " : "", b ?: "", separator);
 	return -E2BIG;
 }
 
@@ -107,7 +108,7 @@ notrace int synth_event_add_field(struct dynevent_cmd *cmd, const char *type, co
 
 	if (cmd->type != DYNEVENT_TYPE_SYNTH || !type || !name || !type_may_be(type))
 		return -EINVAL;
-	ret = cmd_add(cmd, " %s %s;", type, name);
+	ret = cmd_add(cmd, type, name, ';');
 	return ret ?: count_field(cmd);
 }
 
@@ -117,7 +118,7 @@ notrace int synth_event_add_field_str(struct dynevent_cmd *cmd, const char *type
 
 	if (cmd->type != DYNEVENT_TYPE_SYNTH || !type_name)
 		return -EINVAL;
-	ret = cmd_add(cmd, " %s%s;", type_name, "");
+	ret = cmd_add(cmd, type_name, NULL, ';');
 	return ret ?: count_field(cmd);
 }
 
@@ -137,7 +138,7 @@ static notrace int cmd_start(struct dynevent_cmd *cmd, const char *name, struct 
 	cmd->private_data = mod;
 	if (cmd->type != DYNEVENT_TYPE_SYNTH)
 		return -EINVAL;
-	return cmd_add(cmd, " %s%s ", name, "");
+	return cmd_add(cmd, name, NULL, ' ');
 }
 
 /* As on Linux, fields that are given here count twice. */

@@ -13,7 +13,7 @@ run() {
     echo "$lines" | tail -n +$((said + 1))
     said=$(echo "$lines" | wc -l)
 }
-trace() { grep -av '^#' ${1:-trace} | sed -E 's/^.*-[0-9]+ +\[[0-9]+\] ([^ ]+) +[0-9.]+: /\1 /; s/^(.)[Nnp]/\1./' | tr '\0' '0' | sed -E 's/[|]?0x[0-9a-f]+0\)/0)/'; echo > ${1:-trace}; }
+trace() { grep -av '^#' ${1:-trace} | sed -E 's/^.*-[0-9]+ +\[[0-9]+\] ([^ ]+) +[0-9.]+: /\1 /; s/^(.)[Nnp]/\1./; s/=18446[0-9]*/=BIG/' | tr '\0' '0' | sed -E 's/[|]?0x[0-9a-f]+0\)/0)/'; echo > ${1:-trace}; }
 
 echo 's:fired u64 v; s64 lat; pid_t pid; char[8] s; char[] d; u8 small; s8 neg; s16 h; gfp_t g; bool b; char[] e' > dynamic_events
 echo 's:plain u64 v; s16 h; char[8] s; int n; gfp_t g' >> dynamic_events
@@ -23,6 +23,7 @@ for what in array varargs short; do run $what; done; trace
 echo "## on"
 echo 1 > $S/enable
 for what in array varargs; do run $what; done; trace
+echo 's:stacked long[] st; u64 a; u64 b; int n' >> dynamic_events; echo 1 > $S/stacked/enable; run stack event=stacked; trace; echo 0 > $S/stacked/enable; echo '!stacked' >> synthetic_events
 for what in steps names; do run $what event=plain; done; trace
 run start; run start event=plain instance=none; run array event=nosuch
 trace
@@ -53,11 +54,11 @@ echo "## pids"
 echo 1 > set_event_pid; run array; trace; echo > set_event_pid; echo 1 > set_event_notrace_pid; run array; trace; echo > set_event_notrace_pid
 echo 0 > $S/enable
 echo "## made by the module"
-run make; trace; cat synthetic_events; ls $S
+: > error_log; messages=$(dmesg | wc -l)
+run make; trace; sed 's/^[[][^]]*] //' error_log; dmesg | tail -n +$((messages + 1)) | grep 'too long' | sed -E 's/^.*[];] *//; s/a{99,}/aaa/'; cat synthetic_events; ls $S
 insmod $KMODULES/synth_suite.ko what=make_and_hold event=held; echo 1 > $S/held/enable; ls -d $S/held; rmmod synth_suite 2>/dev/null || echo in use
 echo '!held' 2>/dev/null >> synthetic_events || echo busy; echo 0 > $S/held/enable; rmmod synth_suite; [ -d $S/held ] || echo gone
 insmod $KMODULES/synth_suite.ko what=make_and_hold event=held; echo '!held' >> synthetic_events; rmmod synth_suite; dmesg | grep 'synth: ' | tail -n 4 | sed 's/.*synth: //'
-grep -A 2 held error_log | head -n 3
 echo "## deleted with records"
-said=$(dmesg | grep -c 'synth: '); echo > trace; echo 1 > $S/fired/enable; run array; echo 0 > $S/fired/enable; echo '!fired' >> synthetic_events; trace | sed 's/type [0-9]*/type N/'
+said=$(dmesg | grep -c 'synth: '); echo > trace; echo 1 > $S/fired/enable; run array; echo 0 > $S/fired/enable; echo '!fired' >> synthetic_events; grep -c Unknown trace; insmod $KMODULES/synth_suite.ko what=start event=plain; grep -c Unknown trace; rmmod synth_suite; grep -c Unknown trace
 echo > dynamic_events
