@@ -23,6 +23,8 @@ def test_a_refused_line_changes_nothing(quiet_kernel, lines, seed):
     tally = Fuzzer(quiet_kernel, seed).run(lines)
     for kind in (
         "kprobe_events",
+        "synthetic_events",
+        "dynamic_events",
         "filter",
         "trigger",
         "set_event",
