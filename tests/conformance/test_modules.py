@@ -29,7 +29,7 @@ def test_script(kpfs, applets, script):
         "M": mount,
         "TRACING": mount / "tracing",
         "HITSYM": "__x64_sys_getppid",
-        "KMODULES": modbox.build("synth_suite").parent,
+        "KMODULES": modbox.build("synth_calls").parent,
         "PATH": f"{applets}:/usr/sbin:/usr/bin:/sbin:/bin",
     }
     done = subprocess.run(

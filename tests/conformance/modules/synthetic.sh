@@ -1,14 +1,14 @@
 # shellcheck shell=sh disable=SC2086
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Records of synthetic events, which tests/modules/synth_suite.c makes; $KMODULES/synth_suite.ko
+# Records of synthetic events, which tests/modules/synth_calls.c makes; $KMODULES/synth_calls.ko
 # is built for the kernel that runs this. Lines do not show what Linux leaves unwritten.
 cd "${TRACING:-/sys/kernel/tracing}" || exit
 S=events/synthetic
 said=0
 # what the module and its calls say
 run() {
-    insmod $KMODULES/synth_suite.ko what=$* 2>/dev/null || echo "insmod $*: refused"
-    rmmod synth_suite 2>/dev/null || echo "rmmod: refused"
+    insmod $KMODULES/synth_calls.ko what=$* 2>/dev/null || echo "insmod $*: refused"
+    rmmod synth_calls 2>/dev/null || echo "rmmod: refused"
     lines=$(dmesg | sed -n 's/.*synth: //p')
     echo "$lines" | tail -n +$((said + 1))
     said=$(echo "$lines" | wc -l)
@@ -48,17 +48,17 @@ echo traceon > $S/fired/trigger; echo 0 > tracing_on; run array; cat tracing_on;
 echo 1 > $S/fired/enable; echo traceon > $S/fired/trigger; echo 0 > tracing_on; run array; cat tracing_on; echo '!traceon' > $S/fired/trigger; trace
 echo "## instance"
 mkdir instances/i; echo 1 > instances/i/$S/fired/enable; run array instance=i; run varargs; trace; trace instances/i/trace
-insmod $KMODULES/synth_suite.ko what=hold instance=i event=plain; rmdir instances/i 2>/dev/null || echo busy; echo '!plain' 2>/dev/null >> synthetic_events || echo busy
-(echo > synthetic_events) 2>/dev/null || echo busy; cat synthetic_events; rmmod synth_suite; echo 0 > instances/i/$S/enable; rmdir instances/i
+insmod $KMODULES/synth_calls.ko what=hold instance=i event=plain; rmdir instances/i 2>/dev/null || echo busy; echo '!plain' 2>/dev/null >> synthetic_events || echo busy
+(echo > synthetic_events) 2>/dev/null || echo busy; cat synthetic_events; rmmod synth_calls; echo 0 > instances/i/$S/enable; rmdir instances/i
 echo "## pids"
 echo 1 > set_event_pid; run array; trace; echo > set_event_pid; echo 1 > set_event_notrace_pid; run array; trace; echo > set_event_notrace_pid
 echo 0 > $S/enable
 echo "## made by the module"
 : > error_log; messages=$(dmesg | wc -l)
 run make; trace; sed 's/^[[][^]]*] //' error_log; dmesg | tail -n +$((messages + 1)) | grep 'too long' | sed -E 's/^.*[];] *//; s/a{99,}/aaa/'; cat synthetic_events; ls $S
-insmod $KMODULES/synth_suite.ko what=make_and_hold event=held; echo 1 > $S/held/enable; ls -d $S/held; rmmod synth_suite 2>/dev/null || echo in use
-echo '!held' 2>/dev/null >> synthetic_events || echo busy; echo 0 > $S/held/enable; rmmod synth_suite; [ -d $S/held ] || echo gone
-insmod $KMODULES/synth_suite.ko what=make_and_hold event=held; echo '!held' >> synthetic_events; rmmod synth_suite; dmesg | grep 'synth: ' | tail -n 4 | sed 's/.*synth: //'
+insmod $KMODULES/synth_calls.ko what=make_and_hold event=held; echo 1 > $S/held/enable; ls -d $S/held; rmmod synth_calls 2>/dev/null || echo in use
+echo '!held' 2>/dev/null >> synthetic_events || echo busy; echo 0 > $S/held/enable; rmmod synth_calls; [ -d $S/held ] || echo gone
+insmod $KMODULES/synth_calls.ko what=make_and_hold event=held; echo '!held' >> synthetic_events; rmmod synth_calls; dmesg | grep 'synth: ' | tail -n 4 | sed 's/.*synth: //'
 echo "## deleted with records"
-said=$(dmesg | grep -c 'synth: '); echo > trace; echo 1 > $S/fired/enable; run array; echo 0 > $S/fired/enable; echo '!fired' >> synthetic_events; grep -c Unknown trace; insmod $KMODULES/synth_suite.ko what=start event=plain; grep -c Unknown trace; rmmod synth_suite; grep -c Unknown trace
+said=$(dmesg | grep -c 'synth: '); echo > trace; echo 1 > $S/fired/enable; run array; echo 0 > $S/fired/enable; echo '!fired' >> synthetic_events; grep -c Unknown trace; insmod $KMODULES/synth_calls.ko what=start event=plain; grep -c Unknown trace; rmmod synth_calls; grep -c Unknown trace
 echo > dynamic_events

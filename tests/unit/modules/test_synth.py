@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Modules that make and fire synthetic events.
 
-tests/conformance/modules has what a real Linux shows of tests/modules/synth_suite.c.
+tests/conformance/modules has what a real Linux shows of tests/modules/synth_calls.c.
 """
 
 import errno
@@ -33,7 +33,7 @@ class Synth(Box):
     def suite(self, what: str, *parameters: str) -> list[str]:
         """What the suite said."""
         self.log()
-        self.insmod(build("synth_suite"), f"what={what}", *parameters)
+        self.insmod(build("synth_calls"), f"what={what}", *parameters)
         return [x.partition("synth: ")[2] for x in self.log() if "synth: " in x]
 
     def trace(self) -> list[str]:
@@ -59,7 +59,7 @@ def test_a_probe_sees_the_directory_of_a_module_s_event(box):
         'dir: name="synthetic"',
         'dir: name="held"',
     ]
-    box.rmmod("synth_suite")
+    box.rmmod("synth_calls")
     assert [line.split()[0] for line in box.trace()] == ["dir:"] * 2 + ["gone:"] * 2
 
 
@@ -68,7 +68,7 @@ def test_who_holds_a_file_keeps_the_event(box):
     box.suite("hold", "event=held")
     refused(errno.EBUSY, box.define, "!held")
     refused(errno.EBUSY, box.write, "/tracing/dynamic_events", "-:held\n")
-    box.rmmod("synth_suite")
+    box.rmmod("synth_calls")
     box.define("!held")
     assert box.read(EVENTS) == ""
 
@@ -76,9 +76,9 @@ def test_who_holds_a_file_keeps_the_event(box):
 def test_a_module_of_an_event_that_is_on_stays(box):
     box.suite("make_and_hold", "event=held")
     box.switch("held")
-    refused(errno.EAGAIN, box.rmmod, "synth_suite")
+    refused(errno.EAGAIN, box.rmmod, "synth_calls")
     box.switch("held", 0)
-    box.rmmod("synth_suite")
+    box.rmmod("synth_calls")
     assert box.read(EVENTS) == ""
 
 

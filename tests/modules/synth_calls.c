@@ -204,7 +204,7 @@ static const struct {
 	{ "stack", fire_stack, true }, { "hold", hold, true }, { "make", make, false }, { "make_and_hold", make_and_hold, false },
 };
 
-static int __init synth_suite_init(void)
+static int __init synth_calls_init(void)
 {
 	int i;
 
@@ -221,7 +221,7 @@ static int __init synth_suite_init(void)
 	return -EINVAL;
 }
 
-static void __exit synth_suite_exit(void)
+static void __exit synth_calls_exit(void)
 {
 	if (file)
 		trace_put_event_file(file);
@@ -229,6 +229,6 @@ static void __exit synth_suite_exit(void)
 		SAY(synth_event_delete(event));
 }
 
-module_init(synth_suite_init);
-module_exit(synth_suite_exit);
+module_init(synth_calls_init);
+module_exit(synth_calls_exit);
 MODULE_LICENSE("GPL");
