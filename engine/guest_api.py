@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from engine.cstring import read_cstring
 from engine.errors import KernelError, MemoryFault
 from engine.jprobe import (
     Jprobe,
@@ -55,6 +56,10 @@ _ENTRY_AT = 104
 
 def _handler(addr: int) -> KAddr | None:
     return KAddr(addr) if addr else None
+
+
+def _name(st: State, addr: int) -> str:
+    return read_cstring(st.machine, addr, KSYM_NAME_LEN)
 
 
 Probe = Kprobe | Kretprobe | Jprobe
@@ -182,7 +187,7 @@ class GuestApi:
         row = _PROBE.unpack(st.machine.read(at + ADDR, _PROBE.size))
         addr, symbol, offset, pre, post, fault, brk, _, flags = row
         return Kprobe(
-            symbol_name=self._string(st, symbol) if symbol else None,
+            symbol_name=_name(st, symbol) if symbol else None,
             offset=offset,
             addr=_handler(addr),
             pre_handler=_handler(pre),
@@ -212,14 +217,6 @@ class GuestApi:
         kp = self._read_kprobe(st, at)
         kp.guest_kp = 0
         return Jprobe(kp=kp, entry=_handler(st.machine.read_u64(at + _ENTRY_AT)))
-
-    @staticmethod
-    def _string(st: State, addr: int) -> str:
-        text = b""
-        while b"\0" not in text and len(text) < KSYM_NAME_LEN:
-            # up to the next boundary, so that no page is touched needlessly
-            text += st.machine.read(addr + len(text), 16 - (addr + len(text)) % 16)
-        return text.split(b"\0")[0].decode("latin-1")
 
     @staticmethod
     def _write_back(st: State, at: int, probe: Probe) -> None:

@@ -68,6 +68,16 @@ class Machine(Protocol):
         Of several names at one address it is the one that kallsyms_lookup() gives.
         """
 
+    # ---- modules (control), each by the address of its structure
+    def try_module_get(self, module: int) -> bool:
+        """Keep it from being unloaded; False if it is on its way.
+
+        Kernel: try_module_get()
+        """
+
+    def module_put(self, module: int) -> None:
+        """Kernel: module_put()"""
+
     # ---- text and what is known of it (control)
     def is_text(self, addr: int) -> bool:
         """Kernel or module text, init text while it lives.

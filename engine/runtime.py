@@ -181,6 +181,9 @@ class KpFile(Record):
     array = _word(2)
     filter = _word(3)
     triggers = _word(4)
+    event = _word(5, "struct synth_event, 0: none")
+    begin = _word(6)
+    commit = _word(7)
 
 
 class KpArray(Record):

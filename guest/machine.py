@@ -27,7 +27,7 @@ from engine.machine import (
     HypercallHandler,
     RuntimeConfig,
 )
-from guest import abi, elf, memory
+from guest import abi, elf, memory, modref
 from guest.backtrace import CTL_STACK_TRACE, Backtrace
 from guest.clock import Clock
 from guest.control import Control
@@ -342,6 +342,12 @@ class Guest:
         self, group: str, name: str, event: int, commit: int
     ) -> None:
         self.trace_events.enable(group, name, KAddr(event), KAddr(commit))
+
+    def try_module_get(self, module: int) -> bool:
+        return modref.try_module_get(self._memory, module)
+
+    def module_put(self, module: int) -> None:
+        modref.module_put(self._memory, module)
 
     # ---- text writes
     def poke_text(self, addr: int, data: bytes) -> None:

@@ -39,14 +39,11 @@ OPTIONS = (
             "sys/kernel/ftrace_enabled",
         ),
     ),
-    # it selects DYNAMIC_EVENTS; there are none but kprobe events here
+    # dynamic_events stays: there are synthetic events
     Option(
         "KPROBE_EVENTS",
         "probes can be defined by files",
-        absent=tuple(
-            f"tracing/{name}"
-            for name in ("kprobe_events", "kprobe_profile", "dynamic_events")
-        ),
+        absent=tuple(f"tracing/{name}" for name in ("kprobe_events", "kprobe_profile")),
     ),
     # Documentation/trace/kprobes.rst has it in an example; no Linux 6.1 does
     Option(

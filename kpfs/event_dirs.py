@@ -6,7 +6,11 @@ Their files are the mount's; a probe on tracefs_create_dir() sees each new one.
 
 from __future__ import annotations
 
+import struct
+from collections import deque
 from typing import TYPE_CHECKING
+
+from engine.ktypes import MASK64
 
 if TYPE_CHECKING:
     from engine.ktypes import KAddr
@@ -14,44 +18,93 @@ if TYPE_CHECKING:
 
 NAME_SIZE = 64  # of a group or an event, with its NUL
 MAX_ERRNO = 4095
+_DIR = struct.Struct(f"<3Q{NAME_SIZE}s")  # struct kpfs_trace_dir
+_Key = tuple[str, str]  # group, event ("": the group's own)
 
 
 class EventDirs:
     """Makes and removes them.  Context: control.
 
+    ``deferred``: guest code has asked for what is being done, so that no other can run
+    now; it asks afterwards what is left to do (update()).
     Kernel: event_create_dir(), remove_event_file_dir()
     """
 
     def __init__(self, guest: Guest) -> None:
+        self.deferred = False
         self._guest = guest
         self._create = guest.address_of("tracefs_create_dir")
         self._remove = guest.address_of("tracefs_remove")
         self._name: KAddr | None = None
-        # group, event ("": the group's own) -> struct dentry
-        self._dentries: dict[tuple[str, str], int] = {}
+        self._dentries: dict[_Key, int] = {}
+        self._left: deque[tuple[_Key, bool]] = deque()  # whether it is to be made
+        self._making: _Key | None = None  # what guest code has been told to make
 
     def added(self, group: str, event: str, first: bool) -> None:
         """An event has come; first: it is the first of its group."""
-        if self._create is None:
+        if self._create is None or self._remove is None:
             return
         if first:
-            self._make(group, "", 0)
-        self._make(group, event, self._dentries.get((group, ""), 0))
+            self._left.append(((group, ""), True))
+        self._left.append(((group, event), True))
+        self._do_what_is_left()
 
     def removed(self, group: str, event: str, last: bool) -> None:
         """An event has gone; last: and its group with it."""
-        for key in [(group, event), (group, "")][: 1 + last]:
+        self._left.append(((group, event), False))
+        if last:
+            self._left.append(((group, ""), False))
+        self._do_what_is_left()
+
+    def _do_what_is_left(self) -> None:
+        if self.deferred:
+            return
+        while self._left:
+            key, make = self._left.popleft()
+            if make:
+                self._make(key)
+                continue
             dentry = self._dentries.pop(key, 0)
             if dentry and self._remove is not None:
                 self._guest.call(self._remove, dentry)
 
-    def _make(self, group: str, event: str, parent: int) -> None:
+    def _make(self, key: _Key) -> None:
         assert self._create is not None
         guest = self._guest
         if self._name is None:
             self._name = guest.alloc_data(NAME_SIZE)
-        name = (event or group).encode("latin-1")[: NAME_SIZE - 1]
-        guest.write(self._name, name + b"\0")
-        dentry = guest.call(self._create, self._name, parent)
-        if dentry < 2**64 - MAX_ERRNO:
-            self._dentries[group, event] = dentry
+        guest.write(self._name, _name(key) + b"\0")
+        self._made(key, guest.call(self._create, self._name, self._parent(key)))
+
+    def _parent(self, key: _Key) -> int:
+        group, event = key
+        return self._dentries.get((group, ""), 0) if event else 0
+
+    def _made(self, key: _Key, dentry: int) -> None:
+        if 0 < dentry <= MASK64 - MAX_ERRNO:
+            self._dentries[key] = dentry
+
+    def update(self, at: int) -> int:
+        """Tell guest code of one thing that is left to do; 0: there is nothing.
+
+        at: its struct kpfs_trace_dir, with what came of the thing before.
+        """
+        made, *_ = _DIR.unpack(self._guest.read(at, _DIR.size))
+        if self._making is not None:
+            self._made(self._making, made)
+            self._making = None
+        while self._left:
+            key, make = self._left.popleft()
+            dentry = 0 if make else self._dentries.pop(key, 0)
+            if not make and not dentry:
+                continue
+            self._making = key if make else None
+            data = _DIR.pack(0, dentry, self._parent(key), _name(key))
+            self._guest.write(at, data)
+            return 1
+        return 0
+
+
+def _name(key: _Key) -> bytes:
+    group, event = key
+    return (event or group).encode("latin-1")[: NAME_SIZE - 1]

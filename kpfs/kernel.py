@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.errors import KernelError
@@ -24,7 +25,9 @@ from kpfs.modules import ModuleSupport
 if TYPE_CHECKING:
     from engine.state import State
     from engine.trace.dynevent import TraceState
+    from engine.trace.trace_events_synth import TraceSynthOps
     from engine.trace.trace_kprobe import TraceKprobeOps
+    from kpfs.event_dirs import EventDirs
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +74,7 @@ class Kernel:
         self._state: State | None = None
         self._trace: TraceState | None = None
         self._kprobe_events: TraceKprobeOps | None = None
+        self._synthetic_events: TraceSynthOps | None = None
         self._changed = threading.Condition(self.lock)
         self._waiters = 0
         self._ticker: threading.Thread | None = None
@@ -106,10 +110,35 @@ class Kernel:
         return self._kprobe_events
 
     @property
+    def synthetic_events(self) -> TraceSynthOps:
+        """The synthetic events among the dynamic events."""
+        if self._synthetic_events is None:
+            with self.lock:
+                self._synthetic_events = (
+                    self._synthetic_events or self._make_synthetic_events()
+                )
+        return self._synthetic_events
+
+    @property
     def dynamic_events(self) -> TraceState:
-        """trace, when every kind of dynamic event has been registered there."""
-        _ = self.kprobe_events
+        """trace, with all kinds of dynamic events that are configured."""
+        with self.lock:
+            if self.config.on("KPROBE_EVENTS"):
+                self._kprobe_events = self.kprobe_events
+            self._synthetic_events = self.synthetic_events
         return self.trace
+
+    @cached_property
+    def event_dirs(self) -> EventDirs:
+        """What the guest knows of the directories of events."""
+        from kpfs.event_dirs import EventDirs
+
+        return EventDirs(self.guest)
+
+    @property
+    def trace_built(self) -> bool:
+        """Whether anybody has asked for trace yet."""
+        return self._trace is not None
 
     def parts_built(self) -> tuple[State | None, TraceKprobeOps | None]:
         """state and kprobe_events, None where nobody has asked for them yet."""
@@ -127,18 +156,22 @@ class Kernel:
 
     def _make_trace(self) -> TraceState:
         from engine.trace.dynevent import TraceState
-        from kpfs.event_dirs import EventDirs
 
         # the architecture's, for it is its code that runs in the guest
         arch: Any = self.state.arch
         trace = TraceState(self.state, arch.runtime)
-        trace.events.watcher = EventDirs(self.guest)
+        trace.events.watcher = self.event_dirs
         return trace
 
     def _make_kprobe_events(self) -> TraceKprobeOps:
         from engine.trace.trace_kprobe import TraceKprobeOps
 
         return TraceKprobeOps(self.trace)
+
+    def _make_synthetic_events(self) -> TraceSynthOps:
+        from engine.trace.trace_events_synth import TraceSynthOps
+
+        return TraceSynthOps(self.trace)
 
     # ---- system calls
     def task(self, caller: Caller) -> HostTask:

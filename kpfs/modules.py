@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from engine.guest_api import GuestApi
+    from engine.trace.synth_api import SynthApi
     from kpfs.kernel import Kernel
 
 API_CALLS = range(0x40)  # engine.guest_api.CALLS
+TRACE_CALLS = range(0x40, 0x49)  # engine.trace.synth_api.CALLS, and
+TRACE_DIR = 0x48
 
 
 class ModuleSupport:
-    """Serves the kprobes API of modules, tells the engine of their coming and going.
+    """Serves modules the APIs of probes and events, tells the engine of the modules.
 
     Context: control, lock held.
     """
@@ -25,6 +28,7 @@ class ModuleSupport:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         kernel.guest.control.register(API_CALLS, self._serve)
+        kernel.guest.control.register(TRACE_CALLS, self._serve_trace)
         kernel.guest.modules.notifiers.append(self._notify)
         kernel.guest.modules.keep_init_names = self._ftrace_in_use
 
@@ -37,8 +41,25 @@ class ModuleSupport:
     def _serve(self, number: int, first: int, second: int) -> int:
         return self.api.serve(number, first, second)
 
+    @cached_property
+    def trace_api(self) -> SynthApi:
+        from engine.trace.synth_api import SynthApi
+
+        kernel = self._kernel
+        return SynthApi(lambda: (kernel.trace, kernel.synthetic_events))
+
+    def _serve_trace(self, number: int, first: int, second: int) -> int:
+        dirs = self._kernel.event_dirs
+        if number == TRACE_DIR:
+            return dirs.update(first)
+        dirs.deferred = True
+        try:
+            return self.trace_api.serve(number, first, second)
+        finally:
+            dirs.deferred = False
+
     def _notify(self, state: str, module: str) -> None:
-        """Kernel: kprobe_module_nb, trace_kprobe_module_nb"""
+        """Kernel: kprobe_module_nb, trace_kprobe_module_nb, trace_module_nb"""
         st, kprobe_events = self._kernel.parts_built()
         if st is None:
             return
@@ -48,6 +69,8 @@ class ModuleSupport:
         kprobes_module_callback(st, ModuleState[state], module)
         if state == "COMING" and kprobe_events is not None:
             kprobe_events.module_coming(module)
+        if state == "GOING" and self._kernel.trace_built:
+            self._kernel.trace.tracing_reset_all()
         if "api" in self.__dict__:
             self.api.sync_flags()
 

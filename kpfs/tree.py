@@ -49,6 +49,7 @@ TABLE: tuple[tuple[str, int, Maker], ...] = (
     ("tracing", stat.S_IFDIR | 0o700, _dir),
     ("tracing/kprobe_events", 0o640, dynevents.KprobeEvents),
     ("tracing/kprobe_profile", 0o440, dynevents.KprobeProfile),
+    ("tracing/synthetic_events", 0o640, dynevents.SyntheticEvents),
     ("tracing/dynamic_events", 0o640, dynevents.DynamicEvents),
     *((f"tracing/{path}", mode, make) for path, mode, make in instances.ARRAY_FILES),
     ("tracing/README", 0o440, readme.Readme),

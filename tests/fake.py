@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -79,6 +80,8 @@ class FakeMachine:
         self.hypercalls: dict[int, HypercallHandler] = {}
         self.running_cpu = 0
         self.events: list[StaticEvent] = []
+        self.module_uses: Counter[int] = Counter()
+        self.going_modules: set[int] = set()
         self.enabled_events: dict[tuple[str, str], int] = {}
         self.task = Task(KAddr(DATA_BASE - PAGE), 1, "init", 0)
         self.registers = [0] * 21
@@ -241,6 +244,15 @@ class FakeMachine:
         self, group: str, name: str, event: int, commit: int
     ) -> None:
         self.enabled_events[group, name] = event
+
+    def try_module_get(self, module: int) -> bool:
+        if module in self.going_modules:
+            return False
+        self.module_uses[module] += 1
+        return True
+
+    def module_put(self, module: int) -> None:
+        self.module_uses[module] -= 1
 
     def free_data(self, addr: int) -> None:
         """Its addresses are not used again."""

@@ -168,6 +168,15 @@ class TraceArray:
         with self._text_poke():
             set_clr_event(self._members(group), None, group, None, enable)
 
+    def set_clr_event(self, system: str | None, name: str | None, enable: bool) -> None:
+        """Switch an event, or all of a group, or all; EINVAL.
+
+        Kernel: trace_array_set_clr_event()
+        """
+        self.update_buffers()
+        with self._text_poke():
+            set_clr_event(self._members(None), None, system, name, enable)
+
     # ---- filters
 
     def filter_text(self, event: TraceEvent) -> str:

@@ -11,6 +11,7 @@ A file of tracing/ or of an instance has a trace array, tr: ts itself, or one of
 ts.instances.
 
     kprobe_events      ts.show(ops); ts.run_commands(data, ops); ts.release_all(ops)
+    synthetic_events   the same with its ops, and ops.own_show()
     dynamic_events     ts.show(); ts.run_commands(data); ts.release_all()
                        release_all() belongs to an open for writing with O_TRUNC and
                        its errno is the open's; run_commands() takes the data of one
@@ -91,6 +92,10 @@ class DynEventOps(Protocol):
 
     def create(self, command: str) -> bool:
         """Make what command says; False if it is not for this kind (ECANCELED)."""
+
+    def own_command(self, command: str) -> bool:
+        """Do what only this kind's own file takes; False: it takes what others do."""
+        return False
 
     def show(self, event: DynEvent) -> str:
         """The line that would make it again, newline included."""
@@ -218,6 +223,8 @@ class TraceState(TraceArray):
 
         Kernel: create_or_delete_trace_kprobe(), create_dyn_event().
         """
+        if ops is not None and ops.own_command(command):
+            return
         if command.startswith("-" if ops else ("-", "!")):
             self.release(command, ops)
         elif not argv_split(command):
@@ -240,7 +247,7 @@ class TraceState(TraceArray):
                     found = True
                     event.ops.free(event)
         finally:
-            self._tracing_reset()
+            self.tracing_reset_all()
         if not found:
             raise KernelError(errno.ENOENT, f"no event {command!r}")
 
@@ -257,9 +264,13 @@ class TraceState(TraceArray):
                 for event in events:
                     event.ops.free(event)
         finally:
-            self._tracing_reset()
+            self.tracing_reset_all()
 
-    def _tracing_reset(self) -> None:
+    def tracing_reset_all(self) -> None:
+        """Clear each trace that an event has left records in.
+
+        Context: control.  Kernel: tracing_reset_all_online_cpus()
+        """
         for array in self.arrays():
             array.reset_after_events()
 

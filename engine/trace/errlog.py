@@ -69,6 +69,22 @@ class Err(enum.Enum):
     EVENT_TOO_BIG = "Event too big (too many fields?)"
 
 
+class SynthErr(enum.Enum):
+    """Of a synthetic event's.  Kernel: ERRORS in trace_events_synth.c."""
+
+    BAD_NAME = "Illegal name"
+    INVALID_CMD = "Command must be of the form: <name> field[;field] ..."
+    INVALID_DYN_CMD = (
+        "Command must be of the form: s or -:[synthetic/]<name> field[;field] ..."
+    )
+    EVENT_EXISTS = "Event already exists"
+    TOO_MANY_FIELDS = "Too many fields"
+    INCOMPLETE_TYPE = "Incomplete type"
+    INVALID_TYPE = "Invalid type"
+    INVALID_FIELD = "Invalid field"
+    INVALID_ARRAY_SPEC = "Invalid array specification"
+
+
 class ErrorEntry(NamedTuple):
     """One error.  Kernel: struct tracing_log_err."""
 

@@ -81,6 +81,13 @@ class EventFile:
             flags |= FILE_TRIGGER_COND
         return flags
 
+    def guest_file(self) -> KpFile:
+        """Its struct kp_file, made if guest code has none to go by yet."""
+        if self.guest is None:
+            self.write_guest(KAddr(0))
+            assert self.guest is not None
+        return self.guest
+
     def write_guest(self, following: KAddr) -> KAddr:
         """Make the struct kp_file say all; its address."""
         if self.guest is None:
@@ -131,6 +138,7 @@ def sync(event: TraceEvent) -> None:
     else:
         for file in reversed(live):
             chain = file.write_guest(chain)
+    event.sync_files(list(event.files.values()))
     for guest in event.guest_events():
         guest.files = chain
         guest.filter = filter_prog

@@ -63,6 +63,9 @@ class TraceEvent:
         """Flags of all guest_events() but EVENT_RECORD."""
         return 0
 
+    def sync_files(self, files: Sequence[EventFile]) -> None:
+        """What an array has of it has changed, for guest code that knows no more."""
+
     def fields(self) -> Sequence[Field]:
         raise NotImplementedError
 

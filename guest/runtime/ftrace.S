@@ -77,4 +77,12 @@ FUNC kp_trace_event
 	jmp	kp_trace_commit
 	.size	kp_trace_event, . - kp_trace_event
 
+/* void kp_file_event(struct kp_file *, u64 *record, u64 size) */
+FUNC kp_file_event
+	leaq	8(%rsp), %rcx
+	movq	(%rsp), %r8
+	movq	%rbp, %r9
+	jmp	kp_file_commit
+	.size	kp_file_event, . - kp_file_event
+
 	.section .note.GNU-stack, "", @progbits

@@ -202,7 +202,9 @@ struct kp_file {
 	u64 array;    /* struct kp_array * */
 	u64 filter;
 	u64 triggers; /* struct kp_trigger *, newest first */
-	u64 pad[3];
+	u64 event;    /* the kernel's, of an event whose records the kernel makes for one file: */
+	u64 begin;    /* kp_file_begin, */
+	u64 commit;   /* kp_file_event; all three 0 until it has asked for the file */
 };
 
 /* A trace array, 256 bytes: its rings and what its function tracer does. */

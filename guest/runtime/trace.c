@@ -8,6 +8,7 @@
 
 #define TRACE_FN 1 /* Kernel: enum trace_type */
 #define TRACE_STACK 4
+#define KP_EINVAL 22
 
 struct kp_array *kp_fn_arrays; /* that have a function tracer, linked by fn_next */
 u64 kp_fn_hits[8];             /* struct kp_fn_table * of each CPU; 0: there is no profiler */
@@ -86,8 +87,8 @@ static int call_triggers(struct kp_file *f, const u8 *record, u64 post, const st
 	return others;
 }
 
-/* One array's part. Kernel: trace_event_buffer_commit() */
-static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start)
+/* One array's part, but for triggers that look at no record. Kernel: trace_event_buffer_commit() */
+static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start)
 {
 	struct kp_array *a = (struct kp_array *)f->array;
 	struct kp_ring *r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
@@ -102,10 +103,6 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
 
 	if (f->flags & FILE_TRIGGER_COND)
 		post = call_triggers(f, (u8 *)record, 0, start);
-	else if (f->triggers) {
-		call_triggers(f, 0, 0, start);
-		r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
-	}
 	if (f->flags & FILE_RECORD && on && r->on &&
 	    !(f->filter && !kp_filter_match((const struct kp_pred *)f->filter, (u8 *)record)) &&
 	    !((a->pids | a->no_pids) && pid_ignored(a->pids, a->no_pids, record[1]))) {
@@ -120,6 +117,13 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
 	}
 	if (post)
 		call_triggers(f, (u8 *)record, TRIGGER_POST, start);
+}
+
+static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start)
+{
+	if (f->triggers && !(f->flags & FILE_TRIGGER_COND))
+		call_triggers(f, 0, 0, start);
+	commit_file(f, record, size, start);
 }
 
 /* A record made aside, head and all, for every array that wants it. */
@@ -157,6 +161,48 @@ void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, 
 	for (i = 0; i < (size + 3) / 4; i++)
 		((u32 *)p)[i] = ((u32 *)record)[i];
 	kp_save_cmdline(task, pid);
+}
+
+/* ---- events whose records the kernel makes for one array, at its will */
+
+/*
+ * 1: a record of size bytes is wanted; 0: none is; -EINVAL: there is no place for it. With
+ * a filter, or a trigger that looks at it, the record is made aside.
+ * Kernel: __synth_event_trace_init(), __synth_event_trace_start()
+ */
+long kp_file_begin(struct kp_file *f, u64 size)
+{
+	static const struct kp_start nowhere;
+	struct kp_array *a = (struct kp_array *)f->array;
+	u32 pid = *(u32 *)(kp_current() + kp_const32(task_pid));
+	int ignored = (a->pids | a->no_pids) && pid_ignored(a->pids, a->no_pids, pid);
+	int aside = f->flags & FILE_TRIGGER_COND || f->filter;
+
+	if (f->flags & FILE_TRIGGER_COND) {
+		if (ignored)
+			return -KP_EINVAL;
+	} else {
+		if (f->triggers)
+			call_triggers(f, 0, 0, &nowhere);
+		if (!(f->flags & FILE_RECORD) || ignored)
+			return 0;
+	}
+	if ((size + 3) / 4 * 4 + 8 > KP_PAGE_DATA)
+		return -KP_EINVAL;
+	return aside || ((struct kp_ring *)a->ring[kp_gs32(gs_cpu)])->on ? 1 : -KP_EINVAL;
+}
+
+/*
+ * The fields of that record are filled in, of its head the type; the kernel has disabled
+ * preemption once more than its caller knows.
+ */
+void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u64 bp)
+{
+	struct kp_start start = { ip, sp, bp };
+	u32 pid = *(u32 *)(kp_current() + kp_const32(task_pid));
+
+	record[0] = ENTRY_HEAD(record[0], kp_context(kp_preempt_count(), eflags()), pid);
+	commit_file(f, (u32 *)record, size, &start);
 }
 
 /* ---- functions */

@@ -32,10 +32,10 @@ class DynamicEvents(SeqFile):
     def opened(self, flags: int) -> None:
         """O_TRUNC deletes the events; EBUSY, and none is, if one is in use."""
         if truncates(flags):
-            self.kernel.trace.release_all(self.ops())
+            self.kernel.dynamic_events.release_all(self.ops())
 
     def show(self) -> str:
-        return self.kernel.trace.show(self.ops())
+        return self.kernel.dynamic_events.show(self.ops())
 
     def store(self, data: bytes) -> int:
         data = whole_lines(data)
@@ -48,6 +48,16 @@ class KprobeEvents(DynamicEvents):
 
     def ops(self) -> DynEventOps | None:
         return self.kernel.kprobe_events
+
+
+class SyntheticEvents(DynamicEvents):
+    """Synthetic events.  Kernel: synth_events_fops."""
+
+    def ops(self) -> DynEventOps | None:
+        return self.kernel.synthetic_events
+
+    def show(self) -> str:
+        return self.kernel.synthetic_events.own_show()
 
 
 class KprobeProfile(SeqFile):

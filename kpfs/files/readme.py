@@ -74,10 +74,15 @@ tracing mini-HOWTO:
 """,
     ),
     (
-        "KPROBE_EVENTS",
+        "",
         """\
   dynamic_events                - Create/append/remove/show the generic dynamic events
                           A line written here defines or removes one.
+""",
+    ),
+    (
+        "KPROBE_EVENTS",
+        """\
   kprobe_events         - Create/append/remove/show the kernel dynamic events
                           A line written here defines or removes one.
           accepts: event-definitions (one definition per line)
@@ -93,6 +98,20 @@ place (kretprobe): [<module>:]<symbol>[+<offset>]%return|<memaddr>
              type: s8/16/32/64, u8/16/32/64, x8/16/32/64, string, symbol,
                    b<bit-width>@<bit-offset>/<container-size>, ustring,
                    symstr, <type>\\[<array-size>\\]
+""",
+    ),
+    (
+        "",
+        """\
+  synthetic_events      - Create/append/remove/show synthetic events
+          accepts: event-definitions (one definition per line)
+           Format: <event> <type> <field>[;<type> <field>] ...
+                   !<event> removes it
+           Example: echo 'myevent u64 lat; char name[]' >> synthetic_events
+             type: s8/16/32/64, u8/16/32/64, [unsigned ]char/int/long,
+                   bool, pid_t, gfp_t, char[<size>], char[], long[]
+            In dynamic_events: s:[synthetic/]<event> <type> <field>[;...],
+                   -:[synthetic/]<event>
 """,
     ),
     (

@@ -46,8 +46,13 @@ def test_without_ftrace(kpfs):
 
 def test_without_kprobe_events(kpfs):
     mount = kpfs.mount("--config", "KPROBE_EVENTS=n")
-    for name in ("kprobe_events", "kprobe_profile", "dynamic_events"):
+    for name in ("kprobe_events", "kprobe_profile"):
         assert not (mount / "tracing" / name).exists()
+    others = mount / "tracing/dynamic_events"
+    with pytest.raises(OSError, match="Invalid argument"):
+        others.write_text("p:e vfs_read\n")
+    others.write_text("s:synthetic/e u64 value\n")
+    assert others.read_text() == "s:synthetic/e\tu64 value\n"
     assert (mount / "kprobes/list").read_text() == ""
     assert (mount / "kprobes/enabled").read_text() == "1\n"
 

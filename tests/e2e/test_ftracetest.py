@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernel's own tests of kprobe events, where a kernel's source is at hand."""
+"""The kernel's own tests of dynamic events, where a kernel's source is at hand."""
 
 import glob
 import os
@@ -14,8 +14,16 @@ pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 FTRACE = "tools/testing/selftests/ftrace"
 # a fork, an open and a symlink of the shell, a directory of an event, an instruction
 QUICK = ["kprobe/kprobe_args_user", "kprobe/kprobe_args_string", "kprobe/probepoint"]
-ALL = ["kprobe", "dynevent/add_remove_kprobe"]
-NR_TESTS, NEED_NO_PASS = 23, {"Uprobe event parser error log check"}
+SYNTHETIC = [
+    *("dynevent/add_remove_synth", "dynevent/clear_select_events"),
+    "dynevent/generic_clear_event",
+    *(
+        f"trigger/inter-event/trigger-synthetic{name}"
+        for name in ("-event-createremove", "-event-syntax", "_event_syntax_errors")
+    ),
+]
+ALL = ["kprobe", "dynevent/add_remove_kprobe", *SYNTHETIC]
+NR_TESTS, NEED_NO_PASS = 29, {"Uprobe event parser error log check"}
 RESULT = re.compile(r"^\[\d+\] (.*?)\s*\[(\w+)\]$", re.M)
 
 

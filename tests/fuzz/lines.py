@@ -27,6 +27,7 @@ from kpfs.vfs import Vfs
 TRACING = "/tracing"
 APPEND = os.O_WRONLY | os.O_APPEND
 EVENTS_MAX = 24
+OURS = ("kprobes", "g", "synthetic")  # groups of events that lines make
 # Words, the good ones first: they are taken more often
 PLACES = """vfs_read vfs_read+5 vfs_write vfs_write+5 ksys_read kfree do_sys_openat2
  vfs_read%return __x64_sys_getppid nomod:sym | nosuch vfs_read+1 vfs_read+0xffffffff
@@ -51,6 +52,9 @@ WORDS = """kprobes:a kprobes: kprobes:* *:a a b e g:e !kprobes:a !a sched:sched_
  | ! : :: *:* nosuch !nosuch:x sched: syscalls:sys_enter_read""".split()
 FUNCTIONS = """vfs_read vfs_* *read vfs_*read !vfs_read !vfs_* kfree | ? * nosuch
  a*:mod:nomod *:mod:* vfs_read:traceoff vfs_read:traceon:3 vfs_[rw]* :mod:x""".split()
+FIELD_TYPES = """u64 s32 char[16] char[] long[] gfp_t bool char[0x8] long unsigned
+ | nosuch char[257] char[x] u64[2] unsigned int char[ char[4]x""".split()
+FIELD_NAMES = "v a b comm v[4] x_1 | v-w 9v [3] ;".split()
 ODD = "\0 \x01 \x7f \xff \x80 \t \r \v # ; : / * % $ @ + - ( ) [ ] { } \\ \" ' = , ~ !"
 BENDING = 0.3  # of the lines
 
@@ -88,6 +92,28 @@ def probe(rng: random.Random) -> str:
         kind = f":{pick(rng, TYPES)}" if rng.random() < 0.5 else ""
         arguments.append(name + _fetch(rng) + kind)
     return " ".join([head, pick(rng, PLACES), *arguments])
+
+
+def synthetic(rng: random.Random) -> str:
+    """A line for synthetic_events."""
+    name = pick(rng, NAMES)
+    if rng.random() < 0.2:
+        return f"!{name}"
+    fields = [
+        f"{pick(rng, FIELD_TYPES)} {pick(rng, FIELD_NAMES)}"
+        for _ in range(rng.choice((1, 1, 2, 3, 70) if rng.random() < 0.1 else (1, 2)))
+    ]
+    return f"{name} {rng.choice(('; ', ';', ' ')).join(fields)}"
+
+
+def dynamic(rng: random.Random) -> str:
+    """A line for dynamic_events."""
+    if rng.random() < 0.5:
+        return probe(rng)
+    line = synthetic(rng)
+    if line.startswith("!"):
+        return f"-:{rng.choice(('', 'synthetic/'))}{line[1:]}"
+    return f"{rng.choice(('s:', 's:', 's:synthetic/', 's:g/', 's', ''))}{line}"
 
 
 def condition(rng: random.Random, depth: int = 0) -> str:
@@ -137,6 +163,8 @@ def bent(rng: random.Random, line: str) -> str:
 
 KINDS: Mapping[str, Callable[[random.Random], str]] = {
     "kprobe_events": probe,
+    "synthetic_events": synthetic,
+    "dynamic_events": dynamic,
     "filter": condition,
     "trigger": trigger,
     "set_event": event_word,
@@ -167,7 +195,7 @@ class Lines:
         """The file for a line of that kind; "" if there is none now."""
         if kind not in ("filter", "trigger"):
             return f"{TRACING}/{kind}"
-        groups = ("kprobes", "g") if self.rng.random() < 0.8 else ("sched",)
+        groups = OURS if self.rng.random() < 0.8 else ("sched",)
         events = [event for event in self.events() if event[0] in groups]
         if not events:
             return ""
@@ -259,7 +287,7 @@ class Fuzzer(Lines):
             group, name = path.split("/")[-3:-1]
             for snapshot in (before, after):
                 snapshot["files"].pop(f"{group}:{name}", None)
-        if path.endswith("kprobe_events") and number == errno.EBUSY:
+        if path.endswith(("kprobe_events", "dynamic_events")) and number == errno.EBUSY:
             # Linux: of several events of a name those before the busy one have gone
             return
         for key, old in before.items():

@@ -18,13 +18,15 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.fuzz.lines import APPEND, EVENTS_MAX, TRACING, Lines, WrongError
+from tests.fuzz.lines import APPEND, EVENTS_MAX, OURS, TRACING, Lines, WrongError
 
 DEFINITIONS = "tracing/kprobe_events"
+ALL_DEFINITIONS = "tracing/dynamic_events"
+DEFINING = ("kprobe_events", "synthetic_events", "dynamic_events")
 PROBES = "kprobes/list"
-LISTS = (DEFINITIONS, PROBES, "tracing/set_event", "tracing/set_ftrace_filter")
+LISTS = (ALL_DEFINITIONS, PROBES, "tracing/set_event", "tracing/set_ftrace_filter")
 EVENT_FILES = ("enable", "filter", "trigger")
-GROUPS = ("kprobes", "g", "sched")
+GROUPS = (*OURS, "sched")
 BUGS = {errno.EIO, errno.ENOTCONN, errno.ECONNABORTED, errno.ENOSYS}
 # what changes by itself: the count when there are hits, and what that switches; jumps
 RESTLESS = re.compile(r"count=\d+|\[OPTIMIZED\]|^[01](?=\*)")
@@ -75,8 +77,8 @@ class MountFuzzer(Lines):
         """The files to look at around a write to path."""
         folder, name = os.path.split(path.lstrip("/"))
         names = [f"{folder}/{name}"]
-        if name == "kprobe_events":
-            names.append(PROBES)
+        if name in DEFINING:
+            names += [PROBES, ALL_DEFINITIONS]
         elif name in EVENT_FILES:
             names = [f"{folder}/{each}" for each in EVENT_FILES]
         group, event = self.look.choice(self.events())
@@ -105,7 +107,7 @@ class MountFuzzer(Lines):
         # Linux: of several definitions those before the wrong one are made, of several
         # events of a name those before the busy one deleted; a wrong filter takes the
         # old one away, and its file says what was wrong
-        several = path == f"{TRACING}/kprobe_events" and b"\n" in data[:-1]
+        several = path.endswith(DEFINING) and b"\n" in data[:-1]
         if not number or taken or several or number == errno.EBUSY:
             self.seen.clear()
             self.known = []
@@ -131,7 +133,7 @@ class MountFuzzer(Lines):
                 if not line.startswith(NO_TRIGGER):
                     words = line.partition(" if ")[0].split(":")[:-1]
                     self.path(f"{folder}/trigger").write_text(f"!{':'.join(words)}\n")
-        for name in ("set_event", "set_ftrace_filter", "kprobe_events"):
+        for name in ("set_event", "set_ftrace_filter", "dynamic_events"):
             self.path(f"{TRACING}/{name}").write_text("")  # O_TRUNC
         self.path(f"{TRACING}/tracing_on").write_text("1")
         self.seen.clear()
@@ -141,10 +143,10 @@ class MountFuzzer(Lines):
         """Write so many."""
         for _ in range(lines):
             self.one()
-            if self.seen.get(DEFINITIONS, "").count("\n") > EVENTS_MAX:
+            if self.seen.get(ALL_DEFINITIONS, "").count("\n") > EVENTS_MAX:
                 self.clear()
         self.clear()
-        left = {name: self.show(name) for name in (DEFINITIONS, PROBES)}
+        left = {name: self.show(name) for name in (ALL_DEFINITIONS, PROBES)}
         for group, name in self.events():
             folder = f"{TRACING}/events/{group}/{name}"
             left[f"{folder}/filter"] = self.show(f"{folder}/filter")

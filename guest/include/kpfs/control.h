@@ -21,6 +21,16 @@
 #define CTL_OOPS 0x32           /* (): the task dies; whether it was handling a probe */
 #define CTL_KPROBES_HANDLED 0x33 /* (): mask of the other CPUs that are handling a probe */
 
+/* engine/trace/synth_api.py: the API of trace events */
+#define CTL_TRACE_GET_FILE 0x40 /* (const char *[]: instance, group, event): trace_event_file, -errno */
+#define CTL_TRACE_PUT_FILE 0x41 /* (file) */
+#define CTL_TRACE_SET_CLR 0x42  /* (struct kpfs_set_clr *) */
+#define CTL_SYNTH_COMMAND 0x43  /* (const char *[]: command, event, struct module *) */
+#define CTL_SYNTH_DELETE 0x44   /* (name) */
+#define CTL_SYNTH_SIZE 0x45     /* (type): bytes of a field, 0: not known or of any length, -errno */
+/* kpfs/event_dirs.py */
+#define CTL_TRACE_DIR 0x48      /* (struct kpfs_trace_dir *): 1: something is to be done */
+
 /* guest/modules.py */
 #define CTL_MODULE_LOAD 0x100  /* (user address, length): struct module *, or -errno */
 #define CTL_MODULE_STATE 0x101 /* (mod, enum module_state): its notifiers outside the guest */
@@ -37,6 +47,17 @@ struct kpfs_stack_trace {
 	unsigned long *store;
 	unsigned long size, skip;
 	const struct pt_regs *regs; /* NULL: the caller's own */
+};
+struct kpfs_set_clr {
+	struct trace_array *tr;
+	const char *system, *event; /* NULL: any */
+	unsigned long enable;
+};
+struct kpfs_trace_dir {
+	struct dentry *made;   /* set by who has made the last one */
+	struct dentry *remove; /* or, if it is NULL, make: */
+	struct dentry *parent;
+	char name[64];
 };
 long kpfs_control(unsigned long nr, unsigned long a, unsigned long b);
 #endif

@@ -6,8 +6,16 @@
  */
 #ifndef _LINUX_TRACE_EVENTS_H
 #define _LINUX_TRACE_EVENTS_H
+#include <linux/err.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/percpu.h>
+#include <linux/seq_buf.h>
+#include <linux/slab.h>
 #include <linux/tracepoint.h>
 #include <linux/types.h>
+
+struct module;
 
 /* Filled in by the recorder: type, flags, preempt count and pid. */
 struct trace_entry { unsigned long head; };
@@ -41,4 +49,76 @@ extern void (*trace_event_commit)(unsigned long event, void *record, unsigned lo
 	static const struct trace_event_call __used __section("_ftrace_events") event_##event = { \
 		#system_, #event, &__tracepoint_##tracepoint, &trace_event_##event, \
 		trace_event_fields_##event, ARRAY_SIZE(trace_event_fields_##event), fmt }
+
+/*
+ * An event in a trace array. It is the recorder's: struct kp_file of runtime/runtime.h.
+ * begin: 1: a record of size bytes is wanted, 0: none is, or -EINVAL; commit writes it.
+ */
+struct trace_array;
+struct synth_event;
+struct trace_event_file {
+	unsigned long next, flags;
+	struct trace_array *tr;
+	unsigned long filter, triggers;
+	struct synth_event *event; /* NULL: the event is of another kind */
+	long (*begin)(struct trace_event_file *file, unsigned long size);
+	void (*commit)(struct trace_event_file *file, void *record, unsigned long size);
+};
+
+struct trace_event_file *trace_get_event_file(const char *instance, const char *system, const char *event);
+void trace_put_event_file(struct trace_event_file *file);
+int trace_array_set_clr_event(struct trace_array *tr, const char *system, const char *event, bool enable);
+
+/* ---- commands that make dynamic events */
+
+#define MAX_DYNEVENT_CMD_LEN 2048
+
+enum dynevent_type { DYNEVENT_TYPE_SYNTH = 1, DYNEVENT_TYPE_KPROBE, DYNEVENT_TYPE_NONE };
+
+struct dynevent_cmd;
+typedef int (*dynevent_create_fn_t)(struct dynevent_cmd *cmd);
+struct dynevent_cmd {
+	struct seq_buf seq;
+	const char *event_name;
+	unsigned int n_fields;
+	enum dynevent_type type;
+	dynevent_create_fn_t run_command;
+	void *private_data;
+};
+int dynevent_create(struct dynevent_cmd *cmd);
+
+/* ---- synthetic events */
+
+struct synth_field_desc {
+	const char *type, *name;
+};
+void synth_event_cmd_init(struct dynevent_cmd *cmd, char *buf, int maxlen);
+int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *name, struct module *mod, ...);
+#define synth_event_gen_cmd_start(cmd, name, mod, ...) \
+	__synth_event_gen_cmd_start(cmd, name, mod, ##__VA_ARGS__, NULL)
+int synth_event_gen_cmd_array_start(struct dynevent_cmd *cmd, const char *name, struct module *mod,
+				    struct synth_field_desc *fields, unsigned int n_fields);
+int synth_event_add_field(struct dynevent_cmd *cmd, const char *type, const char *name);
+int synth_event_add_field_str(struct dynevent_cmd *cmd, const char *type_name);
+int synth_event_add_fields(struct dynevent_cmd *cmd, struct synth_field_desc *fields, unsigned int n_fields);
+#define synth_event_gen_cmd_end(cmd) dynevent_create(cmd)
+int synth_event_create(const char *name, struct synth_field_desc *fields, unsigned int n_fields,
+		       struct module *mod);
+int synth_event_delete(const char *name);
+
+struct synth_trace_event;
+struct synth_event_trace_state {
+	struct trace_event_file *file;
+	struct synth_trace_event *entry; /* NULL: nothing is to be recorded */
+	struct synth_event *event;
+	unsigned long size;
+	unsigned int cur_field;
+	bool disabled, add_next, add_name;
+};
+int synth_event_trace(struct trace_event_file *file, unsigned int n_vals, ...);
+int synth_event_trace_array(struct trace_event_file *file, u64 *vals, unsigned int n_vals);
+int synth_event_trace_start(struct trace_event_file *file, struct synth_event_trace_state *trace_state);
+int synth_event_add_next_val(u64 val, struct synth_event_trace_state *trace_state);
+int synth_event_add_val(const char *field_name, u64 val, struct synth_event_trace_state *trace_state);
+int synth_event_trace_end(struct synth_event_trace_state *trace_state);
 #endif

@@ -84,7 +84,8 @@
 	EXPORT	1, atomic_notifier_chain_register, atomic_notifier_chain_unregister
 	EXPORT	1, blocking_notifier_call_chain, blocking_notifier_chain_register
 	EXPORT	1, blocking_notifier_chain_unregister, copy_from_kernel_nofault
-	EXPORT	1, copy_to_kernel_nofault, debugfs_create_dir, debugfs_remove, disable_kprobe
+	EXPORT	1, __synth_event_gen_cmd_start, copy_to_kernel_nofault, debugfs_create_dir
+	EXPORT	1, debugfs_remove, disable_kprobe, dynevent_create
 	EXPORT	1, enable_kprobe, find_get_pid, find_get_task_by_vpid, find_module, get_kprobe
 	EXPORT	1, is_module_address, is_module_text_address, jprobe_return
 	EXPORT	1, kallsyms_lookup_name, kill_pid, kpfs_yield, kprobe_running, ktime_get
@@ -97,6 +98,12 @@
 	EXPORT	1, stack_trace_print, stack_trace_save, stack_trace_save_regs
 	EXPORT	1, strncpy_from_kernel_nofault, unregister_die_notifier, unregister_jprobe
 	EXPORT	1, unregister_jprobes, unregister_kprobe, unregister_kprobes
+	EXPORT	1, synth_event_add_field, synth_event_add_field_str, synth_event_add_fields
+	EXPORT	1, synth_event_add_next_val, synth_event_add_val, synth_event_cmd_init
+	EXPORT	1, synth_event_create, synth_event_delete, synth_event_gen_cmd_array_start
+	EXPORT	1, synth_event_trace, synth_event_trace_array, synth_event_trace_end
+	EXPORT	1, synth_event_trace_start, trace_array_set_clr_event
+	EXPORT	1, trace_get_event_file, trace_put_event_file
 	EXPORT	1, unregister_kretprobe, unregister_kretprobes, usecs_to_jiffies
 	EXPORT	1, wake_up_new_task
 

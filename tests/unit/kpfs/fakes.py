@@ -36,6 +36,10 @@ class FakeKernel:
         self.trace = SimpleNamespace()
         self.config = Config()
 
+    @property
+    def dynamic_events(self):
+        return self.trace
+
     def task(self, caller):
         return self.tasks.setdefault(caller.pid, FakeTask(caller.pid))
 
