@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 from engine.errors import KernelError
 from kpfs.kstrto import proc_dointvec_minmax
@@ -18,6 +19,11 @@ class SeqFile(File):
 
     write_moves: int | None = 0
     grows = False  # who has read all of it gets the records that are added
+    seq_for_writers = True  # False: who opens it to write alone gets no seq_file
+
+    def may_pwrite(self, flags: int) -> bool:
+        """Kernel: seq_open() clears FMODE_PWRITE."""
+        return not self.seq_for_writers and flags & os.O_ACCMODE == os.O_WRONLY
 
     def handle(self, flags: int, pid: int) -> Handle:
         return SeqHandle(self, flags, pid)
@@ -81,11 +87,10 @@ class SysctlHandle(Handle):
         offset = self.tell(offset)
         return b"" if offset else encode(self.file.show())[:size]
 
-    def write(self, data: bytes, offset: int) -> int:
-        if self.tell(offset, self.append):
+    def take(self, data: bytes, pos: int) -> int:
+        if pos or not data:
             return len(data)  # sysctl_writes_strict: dropped, but not refused
-        taken = self.file.store(data)
-        return len(data) if taken is None else taken
+        return super().take(data, pos)
 
 
 class Sysctl(File):
@@ -93,6 +98,7 @@ class Sysctl(File):
 
     fs = PROC_SYS
     blksize = 1024
+    write_iter = True
     low = 0
     high = 1
 

@@ -175,11 +175,10 @@ class Vfs:
         handle = self._handles.get(request.cookie)
         if handle is None or request.kind not in (abi.HOST_READ, abi.HOST_WRITE):
             raise KernelError(errno.EINVAL, "not for this file")
-        handle.next, handle.ahead = request.pos, 0
+        handle.placed(request.pos)
         if request.kind == abi.HOST_READ:
             data = handle.read(request.count, request.pos)
             request.pos += len(data)
             return data
-        taken = handle.write(request.data(), request.pos)
-        request.pos += taken - handle.ahead
+        taken, request.pos = handle.write_at(request.data(), request.pos)
         return taken

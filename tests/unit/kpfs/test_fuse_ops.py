@@ -182,7 +182,7 @@ class PipeHandle(Handle):
             raise KernelError(errno.EAGAIN, "")
         return self.file.lines.pop(0)
 
-    def write(self, data, offset):
+    def take(self, data, pos):
         self.file.lines.append(data)
         return len(data)
 
