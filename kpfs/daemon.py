@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import socket
 
     from kpfs.kernel import Kernel
+    from kpfs.mirror_write import Writers
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 FUSE_DEVICE = "/dev/fuse"
@@ -241,9 +242,13 @@ def serve(
             import threading
 
             threading.Thread(
-                target=_mirror, args=(kernel, channel), name="mirror", daemon=True
+                target=_mirror,
+                args=(kernel, channel, writers),
+                name="mirror",
+                daemon=True,
             ).start()
 
+    writers: Writers = {}
     kernel = Kernel(
         nr_cpus=settings.cpus, quiet=settings.quiet_guest, config=settings.config
     )
@@ -256,6 +261,7 @@ def serve(
             fsname=source_name(os.getpid()),
             allow_other=os.geteuid() == 0,
             in_order=settings.quiet_guest,
+            writers=writers,
         )
     except fuse_ops.FuseUnavailable as error:
         raise SetupError(str(error)) from None
@@ -263,10 +269,10 @@ def serve(
         kernel.stop()
 
 
-def _mirror(kernel: Kernel, channel: int) -> None:
+def _mirror(kernel: Kernel, channel: int, writers: Writers) -> None:
     from kpfs import mirror
 
-    mirror.serve(kernel, channel, source_name(os.getpid()))
+    mirror.serve(kernel, channel, source_name(os.getpid()), writers)
 
 
 def source_name(pid: int) -> str:
