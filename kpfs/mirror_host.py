@@ -234,11 +234,6 @@ class Host:
         except OSError:
             return 0
 
-    def fsuid(self, pid: int) -> int:
-        """Who it is to files, also where /proc/PID is root's; 0 if it is gone."""
-        uids = _status(pid).get(b"Uid", b"0").split()
-        return int(uids[-1])
-
     def creator(self, pid: int) -> int:
         """The process that made this thread or process; 0 if it is gone."""
         status = _status(pid)

@@ -130,7 +130,7 @@ class TreeWriter:
         """
         moves = call.name != "pwrite64" and not opened.node.nonseekable
         before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0
-        caller = Caller(pid, self.host.fsuid(pid), 0)
+        caller = Caller(pid, self.host.uid(pid), 0)
         with self.kernel.lock:
             if not commit():
                 raise KernelError(errno.ESRCH, f"{pid} is gone")
