@@ -102,6 +102,31 @@ def test_a_refusal_of_the_guest_is_no_bug():
     assert len(seen) == 5
 
 
+def test_an_answer_of_the_replayer_is_all_that_is_made():
+    me = os.getpid()
+    body = lambda: os.getppid() == 7 and os.getppid() == me  # noqa: E731
+    answers = iter((7, None))
+    replay = lambda _note, _commit: next(answers)  # noqa: E731
+    assert os.waitstatus_to_exitcode(supervise([SYS_GETPPID], body, replay)[1]) == 1
+
+
+def test_nothing_is_made_for_a_caller_that_was_killed():
+    seen = []
+
+    def replay(note, commit):
+        seen.append(commit())
+        os.kill(note.pid, 9)
+        deadline = time.monotonic() + 5
+        while (still := commit()) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        seen.append(still)
+        return 0
+
+    status = supervise([SYS_GETPPID], os.getppid, replay)[1]
+    assert os.waitstatus_to_exitcode(status) == -9
+    assert seen == [True, False]
+
+
 # ---- the replayer
 pointers = []
 
