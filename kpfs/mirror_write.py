@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import KernelError
 from kpfs.kernel import Caller, Kernel
-from kpfs.seqfile import MAX_WRITE
+from kpfs.seqfile import WHOLE_MAX
 from kpfs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs, WriteCall
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from kpfs.seccomp import Notification
 
 NAMES = {1: "write", 18: "pwrite64", 20: "writev"}
-PAGE_SIZE = 4096
-# What FUSE takes in one request wherever in a page it begins.
-SIZE_MAX = MAX_WRITE - PAGE_SIZE
 SEGMENTS_MAX = 512  # of a writev()
 _IOV = struct.Struct("<2Q")
 
@@ -79,7 +76,7 @@ class TreeWriter:
                 return None
             parts = list(_IOV.iter_unpack(raw))
         total = sum(length for _, length in parts)
-        if total > SIZE_MAX:
+        if total > WHOLE_MAX:
             return None
         data = b"".join(self.host.read(note.pid, *part) for part in parts)
         if len(data) < total:

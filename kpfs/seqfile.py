@@ -10,8 +10,10 @@ from engine.errors import KernelError
 from kpfs.kstrto import proc_dointvec_minmax
 from kpfs.node import PROC_SYS, File, Handle, encode
 
-# What FUSE puts into one request; a longer write comes in pieces of this size.
+# What FUSE puts into one request: a longer write comes in pieces of this size, which
+# are up to a page shorter if they do not begin with a page.
 MAX_WRITE = 131072
+WHOLE_MAX = MAX_WRITE - 4096
 
 
 class SeqFile(File):
@@ -126,10 +128,10 @@ class Sysctl(File):
 def whole_lines(data: bytes) -> bytes:
     """What to take of a write of lines: all of it, if FUSE has not cut it.
 
-    A write longer than MAX_WRITE comes in pieces.  Of a piece that ends within a line
-    its whole lines are taken; the caller then repeats the rest, as after any short
+    A write longer than WHOLE_MAX may come in pieces.  Of a piece that ends within a
+    line its whole lines are taken; the caller then repeats the rest, as after any short
     write.
     """
-    if len(data) < MAX_WRITE or b"\n" not in data:
+    if len(data) <= WHOLE_MAX or b"\n" not in data:
         return data
     return data[: data.rindex(b"\n") + 1]

@@ -14,10 +14,10 @@ from engine.kprobe import Kprobe
 from engine.register import register_kprobe
 from kpfs.kernel import Caller
 from kpfs.mirror_host import Host, Tree
-from kpfs.mirror_write import SEGMENTS_MAX, SIZE_MAX, TreeWriter
+from kpfs.mirror_write import SEGMENTS_MAX, TreeWriter
 from kpfs.node import Dir, File
 from kpfs.seccomp import Notification
-from kpfs.seqfile import SeqFile, ValueFile
+from kpfs.seqfile import WHOLE_MAX, SeqFile, ValueFile
 from kpfs.tree import build
 from kpfs.vfs import EMPTY_WRITE, LLONG_MAX, Vfs, WriteCall
 from tests.unit.kpfs.fakes import FakeKernel
@@ -67,11 +67,11 @@ def test_segments(read_call):
 
 
 def test_what_cannot_be_read_or_is_too_long_goes_on(read_call):
-    text = ctypes.create_string_buffer(SIZE_MAX + 1)
+    text = ctypes.create_string_buffer(WHOLE_MAX + 1)
     at = ctypes.addressof(text)
     assert read_call(WRITE, 3, 16, 5) is None
-    assert len(read_call(WRITE, 3, at, SIZE_MAX).data) == SIZE_MAX
-    assert read_call(WRITE, 3, at, SIZE_MAX + 1) is None
+    assert len(read_call(WRITE, 3, at, WHOLE_MAX).data) == WHOLE_MAX
+    assert read_call(WRITE, 3, at, WHOLE_MAX + 1) is None
     assert read_call(WRITE, 3, at, 2**64 - 1) is None
 
 
