@@ -41,27 +41,30 @@ class Scene:
         os.close(shared)
         ours.close()
         theirs.close()
-        self.alive = {self.supervisor}
+        self.alive = {self.supervisor, self.command}
 
     def end_supervisor(self):
         os.kill(self.supervisor, signal.SIGKILL)
         os.waitpid(self.supervisor, 0)
-        self.alive.clear()
+        self.alive.discard(self.supervisor)
 
     def finish(self):
         """The command's status; the keeper must have ended after it."""
         status = os.waitpid(self.command, 0)[1]
+        self.alive.discard(self.command)
         os.close(self.listener)
         assert os.waitpid(self.keeper, 0)[1] == 0
-        for pid in self.alive:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        if self.alive:
+            self.end_supervisor()
         return status
 
 
 @pytest.fixture
 def scene():
-    return Scene()
+    yield (scene := Scene())
+    for pid in scene.alive:  # a test has failed
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_it_ends_with_the_command(scene):
