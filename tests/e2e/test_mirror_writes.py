@@ -221,6 +221,13 @@ def test_the_files_of_one_within_another(kpfs):
     assert (done.stdout, done.stderr) == ("0\n1\n", "")
 
 
+def test_the_end_with_writes_under_way(kpfs):
+    """The daemon, which waits for its own mount, ends; so do those who write."""
+    writer = f"while echo 1 >{ENABLED}; do :; done >/dev/null 2>&1 </dev/null &"
+    for _ in range(3):
+        assert kpfs.sh(f"{writer} {writer} sleep 0.2", timeout=20).returncode == 0
+
+
 def test_without_mirroring_it_is_fuse(program):
     lines = program('print(write(ENABLED, b""), write(ENABLED, b"0"))', "--no-mirror")
     assert lines == ["0 1"]
