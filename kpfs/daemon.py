@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from kpfs import mounts
 from kpfs.config import Config
 from kpfs.mounts import SetupError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import socket
 
     from kpfs.kernel import Kernel
+    from kpfs.mirror_write import Writers
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 FUSE_DEVICE = "/dev/fuse"
@@ -41,11 +43,17 @@ class Daemon:
     """A daemon started by start()."""
 
     def __init__(
-        self, pid: int, ready: int, log: str, channel: socket.socket | None = None
+        self,
+        pid: int,
+        ready: int,
+        log: str,
+        mountpoint: str,
+        channel: socket.socket | None = None,
     ) -> None:
         self.pid = pid
         self.channel = channel  # to the supervisor of a command's system calls
         self.ready = ready  # read end of the pipe that it reports through
+        self.mountpoint = mountpoint
         self.log = log
         self.reaped = False
 
@@ -65,8 +73,14 @@ class Daemon:
         return self.reaped
 
     def stop(self) -> None:
-        """End it at once: it has nothing to save."""
+        """End it at once: it has nothing to save.
+
+        It asks its own mount (kpfs.mirror_write): whoever waits for an answer there
+        while its other threads die would wait for ever.  So the mount answers first.
+        """
         if not self.reaped:
+            with contextlib.suppress(OSError):
+                mounts.umount(self.mountpoint, mounts.MNT_FORCE)
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
             self.reaped = True
@@ -107,7 +121,8 @@ def start(settings: Settings, mountpoint: str, *, die_with_parent: bool) -> Daem
         os.close(report)
         if theirs:
             theirs.close()
-        return Daemon(pid, ready, settings.log or default_log(), ours)
+        log = settings.log or default_log()
+        return Daemon(pid, ready, log, mountpoint, ours)
     status = 1
     try:
         os.close(ready)
@@ -241,9 +256,13 @@ def serve(
             import threading
 
             threading.Thread(
-                target=_mirror, args=(kernel, channel), name="mirror", daemon=True
+                target=_mirror,
+                args=(kernel, channel, writers),
+                name="mirror",
+                daemon=True,
             ).start()
 
+    writers: Writers = {}
     kernel = Kernel(
         nr_cpus=settings.cpus, quiet=settings.quiet_guest, config=settings.config
     )
@@ -256,6 +275,7 @@ def serve(
             fsname=source_name(os.getpid()),
             allow_other=os.geteuid() == 0,
             in_order=settings.quiet_guest,
+            writers=writers,
         )
     except fuse_ops.FuseUnavailable as error:
         raise SetupError(str(error)) from None
@@ -263,10 +283,10 @@ def serve(
         kernel.stop()
 
 
-def _mirror(kernel: Kernel, channel: int) -> None:
+def _mirror(kernel: Kernel, channel: int, writers: Writers) -> None:
     from kpfs import mirror
 
-    mirror.serve(kernel, channel, source_name(os.getpid()))
+    mirror.serve(kernel, channel, source_name(os.getpid()), writers)
 
 
 def source_name(pid: int) -> str:

@@ -23,11 +23,13 @@ from engine.errors import KernelError
 from kpfs import seccomp
 
 # What each of the supervisor's threads shows: the report in work, when it was received
-# (ns of the monotonic clock, 0: none is in work), and how many it has received.
+# (ns of the monotonic clock, 0: none is in work, COMMITTED: it takes as long as it must
+# and while the supervisor lives nobody else may answer), how many it has received.
 SLOT = struct.Struct("=QQQ")
 SLOTS = 4  # each report wakes all that wait for one
 STATE_SIZE = SLOTS * SLOT.size
 GAVE_UP = (1 << 64) - 1  # in place of their number
+COMMITTED = (1 << 64) - 1  # in place of the time
 PATIENCE = 5.0  # s in which a report must be answered
 TICK = 0.5  # s between looks
 NEXT_REPORTS = 8  # the one in work may be that much after the last that was shown
@@ -47,8 +49,8 @@ class Watch:
         slots = list(SLOT.iter_unpack(self.state[:STATE_SIZE]))
         now = time.monotonic()
         received = [count for _, _, count in slots]
-        oldest = min((begin for _, begin, _ in slots if begin), default=0)
-        if GAVE_UP in received or (oldest and now - oldest / 1e9 > PATIENCE):
+        begins = [begin for _, begin, _ in slots if begin not in (0, COMMITTED)]
+        if GAVE_UP in received or (begins and now - min(begins) / 1e9 > PATIENCE):
             return True
         if received != self.received or not seccomp.has_reports(self.listener):
             self.received = received
@@ -74,20 +76,46 @@ def keep(listener: int, state: mmap.mmap, supervisor: int) -> None:
         events = dict(waiting.poll(TICK * 1000))
         if events.get(listener, 0) & select.POLLHUP:
             return
-        if alive in events or watch.is_stuck():
+        if alive in events:
+            alive = -1
+        elif watch.is_stuck():
             break
-    take_over(listener, state)
+    take_over(listener, state, alive)
 
 
-def take_over(listener: int, state: mmap.mmap) -> None:
-    """Let the report in work go on, and all that follow."""
-    for last, _, _ in SLOT.iter_unpack(state[:STATE_SIZE]):
-        for ident in range(last, last + NEXT_REPORTS + 1):
-            seccomp.let_go_on(listener, ident & GAVE_UP)
-    while not seccomp.is_abandoned(listener):
-        note = seccomp.receive(listener)
+def take_over(listener: int, state: mmap.mmap, alive: int = -1) -> None:
+    """Let the reports in work go on, and all that follow.
+
+    alive: pidfd of a supervisor that is stuck.
+    """
+    waiting = select.poll()
+    waiting.register(listener, select.POLLIN)
+    if alive >= 0:
+        waiting.register(alive, select.POLLIN)
+    _release(listener, state, alive < 0)
+    while True:
+        events = dict(waiting.poll())
+        if alive in events:
+            waiting.unregister(alive)
+            _release(listener, state, True)
+        if events.get(listener, 0) & select.POLLHUP:
+            return
+        note = seccomp.receive(listener) if listener in events else None
         if note is not None:
             seccomp.let_go_on(listener, note.id)
+
+
+def _release(listener: int, state: mmap.mmap, dead: bool) -> None:
+    """Let go on what the supervisor had in work.
+
+    dead: also what it has committed itself to.
+    """
+    slots = list(SLOT.iter_unpack(state[:STATE_SIZE]))
+    spared = {last for last, begin, _ in slots if begin == COMMITTED and not dead}
+    for last, _, _ in slots:
+        for ident in range(last, last + NEXT_REPORTS + 1):
+            if ident not in spared:
+                seccomp.let_go_on(listener, ident & GAVE_UP)
 
 
 # ---- the runner's side

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 from engine.errors import KernelError
 from guest.syscalls import BLOCKED
 from kpfs import mirror_calls, seccomp
-from kpfs.keeper import GAVE_UP, SLOT, SLOTS, STATE_SIZE
+from kpfs.keeper import COMMITTED, GAVE_UP, SLOT, SLOTS, STATE_SIZE
 from kpfs.kernel import Caller, Kernel
 from kpfs.mirror_guest import MirrorGuest, Plan
 from kpfs.mirror_host import Host, trees_of
+from kpfs.mirror_write import NAMES, Commit, TreeWriter, Writers
 from kpfs.seccomp import Notification
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ log = logging.getLogger(__name__)
 
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
-Replay = Callable[[Notification], None]
+# makes a call in the guest; what it gives if that is all, None: the host's is to go on
+Replay = Callable[[Notification, Commit], int | None]
 # whether a process that is to end may do so: its parent can take the signal
 Settled = Callable[[Notification, Callable[[int], bool]], bool]
 
@@ -95,10 +97,16 @@ class Supervisor:
         count, at = self.received[slot], slot * SLOT.size
         SLOT.pack_into(self.state, at, note.id, time.monotonic_ns(), count)
         self.in_work[slot] = note.pid
+        value = None
+
+        def commit() -> bool:
+            SLOT.pack_into(self.state, at, note.id, COMMITTED, count)
+            return seccomp.is_valid(self.listener, note.id)
+
         try:
             with self.turn:
                 if not self.broken:
-                    self.replay(note)
+                    value = self.replay(note, commit)
             if (
                 self.settled
                 and note.nr == mirror_calls.NR_EXIT_GROUP
@@ -115,7 +123,10 @@ class Supervisor:
             self.broken = True
             log.exception("system calls are not mirrored any more")
         finally:
-            seccomp.let_go_on(self.listener, note.id)
+            if value is None:
+                seccomp.let_go_on(self.listener, note.id)
+            else:
+                seccomp.answer(self.listener, note.id, value)
             del self.in_work[slot]
             SLOT.pack_into(self.state, at, note.id, 0, count)
 
@@ -137,27 +148,36 @@ class Supervisor:
 class Replayer:
     """Makes a host's system call in the guest."""
 
-    def __init__(self, kernel: Kernel, host: Host) -> None:
+    def __init__(
+        self, kernel: Kernel, host: Host, writers: Writers | None = None
+    ) -> None:
+        """writers: what the mount asks at each write."""
         self.kernel = kernel
         self.host = host
+        self.write = TreeWriter(
+            kernel, host, {} if writers is None else writers, self.task
+        )
         with kernel.lock:
             self.guest = MirrorGuest(kernel.guest)
         self.tasks: dict[int, HostTask] = {}  # of the processes seen so far
 
-    def __call__(self, note: Notification) -> None:
-        """Context: control, the lock is not held."""
+    def __call__(self, note: Notification, commit: Commit) -> int | None:
+        """See Replay.  Context: control, the lock is not held."""
         nr, pid = note.nr, note.pid
         try:
             plan = mirror_calls.plan_call(self.host, note)
         except mirror_calls.NotMirrored:
-            with self.kernel.lock:
-                self.task(pid)
-            return
+            value = self.write(note, commit) if nr in NAMES else None
+            if value is None:
+                with self.kernel.lock:
+                    self.task(pid)
+            return value
         with self.kernel.lock:
             self.make(self.task(pid), plan)
         if nr in mirror_calls.EXECS or nr in mirror_calls.EXITS:
             self.host.forget(pid)
             self.tasks.pop(pid, None)  # it may change its user
+        return None
 
     def make(self, task: HostTask, plan: Plan) -> int:
         """Have a task make a call: its value, -errno."""
@@ -199,10 +219,10 @@ class Replayer:
         return not busy(parent) and self.host.sleeps(parent)
 
 
-def serve(kernel: Kernel, channel: int, source: str) -> None:
+def serve(kernel: Kernel, channel: int, source: str, writers: Writers) -> None:
     """Await a listener on a socket, and supervise: the body of a thread.
 
-    source is what the mount table calls the mount.
+    source is what the mount table calls the mount; writers: see TreeWriter.
     """
     try:
         with socket.socket(fileno=channel) as sock:
@@ -212,7 +232,7 @@ def serve(kernel: Kernel, channel: int, source: str) -> None:
         listener, shared = fds
         seccomp.wake_up_synchronously(listener)
         state = mmap.mmap(shared, STATE_SIZE)
-        replayer = Replayer(kernel, Host(trees_of(source)))
+        replayer = Replayer(kernel, Host(trees_of(source)), writers)
         Supervisor(listener, state, replayer, replayer.settled).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

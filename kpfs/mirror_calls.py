@@ -275,10 +275,10 @@ class _Carrier:
         number = _signed(value)
         self.plan.args.append(value)
         place = self.host.fd_path(self.pid, number) if number >= 0 else None
+        if place and not self.call.tree and self.host.in_tree(place):
+            raise NotMirrored
         if place is None or number >= MAX_FD:
             return False
-        if not self.call.tree and self.host.in_tree(place):
-            raise NotMirrored
         self.plan.fds.append((number, mode))
         return True
 

@@ -7,6 +7,8 @@ lock: a look at a path may lead into the mount, which is served under it.
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
 import re
 import stat
@@ -19,7 +21,13 @@ STRING_CHUNK = 256
 PATH_MAX = 4096
 AT_FDCWD = -100
 MEMORY_MAX = 256  # processes whose memory is held open
+SYS_STATX, SYS_PIDFD_GETFD = 332, 438
+PIDFD_THREAD = os.O_EXCL  # Linux 6.9
+AT_EMPTY_PATH, AT_STATX_DONT_SYNC = 0x1000, 0x4000
+STATX_SIZE, STATX_DEV_AT = 256, 136
+_STATX_DEV = struct.Struct("=2I")  # stx_dev_major, stx_dev_minor
 _OPEN = os.O_RDONLY | os.O_CLOEXEC
+_libc = ctypes.CDLL(None)
 
 
 class HostFile(NamedTuple):
@@ -168,6 +176,24 @@ class Host:
         except (OSError, ValueError):
             return stat.S_IFREG, 0
 
+    def take_writable(self, pid: int, fd: int) -> int:
+        """A duplicate of a descriptor if it is one to write to a file of the mount.
+
+        -1 if it is not, and where the host does not allow it.
+        """
+        copy = _duplicate(pid, fd & 0xFFFFFFFF)
+        if copy < 0:
+            return -1
+        flags = fcntl.fcntl(copy, fcntl.F_GETFL)
+        if (
+            flags & os.O_ACCMODE == os.O_RDONLY
+            or flags & os.O_PATH
+            or _device(copy) not in self._devices
+        ):
+            os.close(copy)
+            return -1
+        return copy
+
     def free_fds(self, pid: int, count: int) -> list[int]:
         """The numbers that the next new descriptors will have; [] if unknown."""
         try:
@@ -262,6 +288,29 @@ def _readlink(path: str) -> bytes | None:
         return os.readlink(path.encode())
     except OSError:
         return None
+
+
+def _duplicate(pid: int, fd: int) -> int:
+    """A descriptor of a thread as one of ours; -1: it is not to be had."""
+    copy = -1
+    for flags in (0, PIDFD_THREAD):
+        try:
+            process = os.pidfd_open(pid, flags)
+        except OSError:
+            continue
+        copy = _libc.syscall(SYS_PIDFD_GETFD, process, fd, 0)
+        os.close(process)
+        break
+    return copy
+
+
+def _device(fd: int) -> int:
+    """st_dev of an open file, without asking its file system."""
+    buffer = ctypes.create_string_buffer(STATX_SIZE)
+    flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC
+    if _libc.syscall(SYS_STATX, fd, b"", flags, 0, buffer):
+        return -1
+    return os.makedev(*_STATX_DEV.unpack_from(buffer, STATX_DEV_AT))
 
 
 def _position(pid: int, fd: int) -> int:

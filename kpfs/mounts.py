@@ -16,7 +16,7 @@ from typing import NamedTuple
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 MS_RELATIME = 1 << 21
-MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
+MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MOUNT_FLAGS = ("rw", "ro", "nosuid", "nodev", "noexec", "relatime")
 ST_RELATIME = 4096  # the one flag of statvfs(3) whose MS_ value differs

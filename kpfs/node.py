@@ -126,6 +126,7 @@ class File(Node):
     nonseekable = False
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
+    write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
 
     def __init__(self, kernel: Any = None) -> None:
         super().__init__()
@@ -141,6 +142,10 @@ class File(Node):
 
     def opened(self, flags: int) -> None:
         """Called by open(); raises what it is refused with."""
+
+    def may_pwrite(self, flags: int) -> bool:
+        """Whether an open file can be written at an offset.  Kernel: FMODE_PWRITE."""
+        return not self.nonseekable
 
     def closed(self) -> None:
         """Called when what open() gave is given up."""
@@ -189,14 +194,22 @@ class Handle:
         raise KernelError(errno.EINVAL, "not for reading")
 
     def write(self, data: bytes, offset: int) -> int:
-        """The number of bytes taken."""
-        self.tell(offset, self.append)
-        taken = self.file.store(data)
-        if taken is None:
-            taken = len(data)
-        if self.file.write_moves is not None:
-            self.ahead += taken - self.file.write_moves
+        """A write that FUSE asks for at offset: the number of bytes taken."""
+        pos = self.tell(offset, self.append)
+        taken, after = self.write_at(data, pos)
+        self.ahead += pos + taken - after
         return taken
+
+    def write_at(self, data: bytes, pos: int) -> tuple[int, int]:
+        """A write at the kernel's position: bytes taken, the position afterwards."""
+        taken = self.take(data, pos)
+        moves = self.file.write_moves
+        return taken, pos + (taken if moves is None else moves)
+
+    def take(self, data: bytes, pos: int) -> int:
+        """The bytes taken of a write at a position."""
+        taken = self.file.store(data)
+        return len(data) if taken is None else taken
 
     def written(self, task: Any) -> None:
         """After a task's system call write() has taken something; may still fail it."""
@@ -228,6 +241,10 @@ class Handle:
     def moved(self, offset: int, length: int) -> None:
         """An operation at FUSE's offset took length bytes."""
         self.next = offset + length
+
+    def placed(self, pos: int) -> None:
+        """FUSE's position is the kernel's from now on."""
+        self.next, self.ahead = pos, 0
 
 
 def walk(root: Dir, path: str) -> Node:

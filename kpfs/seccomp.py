@@ -2,8 +2,8 @@
 """Seccomp user notification, as little of it as ``kpfs run`` needs.
 
 The command installs a filter that reports some system calls to a listener and lets
-all others through; whoever holds the listener answers each report by letting the call
-go on.
+all others through; whoever holds the listener answers each report: by letting the call
+go on, or by what it shall give.
 Document: seccomp_unotify(2).
 """
 
@@ -30,6 +30,7 @@ SECCOMP_RET_ALLOW = 0x7FFF0000
 SECCOMP_RET_USER_NOTIF = 0x7FC00000
 SECCOMP_IOCTL_NOTIF_RECV = 0xC0502100
 SECCOMP_IOCTL_NOTIF_SEND = 0xC0182101
+SECCOMP_IOCTL_NOTIF_ID_VALID = 0x40082102
 SECCOMP_IOCTL_NOTIF_SET_FLAGS = 0x40082104
 SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP = 1
 SECCOMP_USER_NOTIF_FLAG_CONTINUE = 1
@@ -158,11 +159,31 @@ def let_go_on(listener: int, ident: int) -> bool:
     There is none when its caller died, when another has answered, or before it was
     received.
     """
-    answer = RESPONSE.pack(ident, 0, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+    return _send(listener, ident, 0, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+
+
+def answer(listener: int, ident: int, value: int) -> bool:
+    """The call does not run, its caller gets value, -errno; False: there is none."""
+    return _send(listener, ident, max(value, 0), min(value, 0), 0)
+
+
+def is_valid(listener: int, ident: int) -> bool:
+    """Whether the caller waits for an answer, and so its pid is still its own."""
     try:
-        fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, answer)
+        fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, struct.pack("=Q", ident))
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.EINPROGRESS):
+        if error.errno == errno.ENOENT:
+            return False
+        raise
+    return True
+
+
+def _send(listener: int, ident: int, value: int, error: int, flags: int) -> bool:
+    response = RESPONSE.pack(ident, value, error, flags)
+    try:
+        fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, response)
+    except OSError as refusal:
+        if refusal.errno in (errno.ENOENT, errno.EINPROGRESS):
             return False
         raise
     return True

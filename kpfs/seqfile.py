@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import errno
+import os
 
 from engine.errors import KernelError
 from kpfs.kstrto import proc_dointvec_minmax
 from kpfs.node import PROC_SYS, File, Handle, encode
 
-# What FUSE puts into one request; a longer write comes in pieces of this size.
+# What FUSE puts into one request: a longer write comes in pieces of this size, which
+# are up to a page shorter if they do not begin with a page.
 MAX_WRITE = 131072
+WHOLE_MAX = MAX_WRITE - 4096
 
 
 class SeqFile(File):
@@ -18,6 +21,11 @@ class SeqFile(File):
 
     write_moves: int | None = 0
     grows = False  # who has read all of it gets the records that are added
+    seq_for_writers = True  # False: who opens it to write alone gets no seq_file
+
+    def may_pwrite(self, flags: int) -> bool:
+        """Kernel: seq_open() clears FMODE_PWRITE."""
+        return not self.seq_for_writers and flags & os.O_ACCMODE == os.O_WRONLY
 
     def handle(self, flags: int, pid: int) -> Handle:
         return SeqHandle(self, flags, pid)
@@ -81,11 +89,10 @@ class SysctlHandle(Handle):
         offset = self.tell(offset)
         return b"" if offset else encode(self.file.show())[:size]
 
-    def write(self, data: bytes, offset: int) -> int:
-        if self.tell(offset, self.append):
+    def take(self, data: bytes, pos: int) -> int:
+        if pos or not data:
             return len(data)  # sysctl_writes_strict: dropped, but not refused
-        taken = self.file.store(data)
-        return len(data) if taken is None else taken
+        return super().take(data, pos)
 
 
 class Sysctl(File):
@@ -93,6 +100,7 @@ class Sysctl(File):
 
     fs = PROC_SYS
     blksize = 1024
+    write_iter = True
     low = 0
     high = 1
 
@@ -120,10 +128,10 @@ class Sysctl(File):
 def whole_lines(data: bytes) -> bytes:
     """What to take of a write of lines: all of it, if FUSE has not cut it.
 
-    A write longer than MAX_WRITE comes in pieces.  Of a piece that ends within a line
-    its whole lines are taken; the caller then repeats the rest, as after any short
+    A write longer than WHOLE_MAX may come in pieces.  Of a piece that ends within a
+    line its whole lines are taken; the caller then repeats the rest, as after any short
     write.
     """
-    if len(data) < MAX_WRITE or b"\n" not in data:
+    if len(data) <= WHOLE_MAX or b"\n" not in data:
         return data
     return data[: data.rindex(b"\n") + 1]

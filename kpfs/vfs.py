@@ -9,8 +9,11 @@ calls that the guest makes by itself find the same files.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
+import struct
 from collections.abc import Callable
+from typing import NamedTuple
 
 from engine.errors import KernelError
 from guest import abi
@@ -22,6 +25,10 @@ from kpfs.tree import linux_path, mount_path
 
 AT_FDCWD = -100
 POLL_INTERVAL = 0.05  # s between looks whether a blocked reader was interrupted
+LLONG_MAX = (1 << 63) - 1
+# ioctl(2) of the mount, for its own threads alone: see kpfs.mirror_write
+EMPTY_WRITE = ord("k") << 8
+_IOV = struct.Struct("<2Q")
 
 
 class OpenFile:
@@ -37,6 +44,15 @@ class OpenFile:
     @property
     def node(self) -> File:
         return self.handle.file
+
+
+class WriteCall(NamedTuple):
+    """A write(2), pwrite64(2) or writev(2)."""
+
+    name: str
+    data: bytes
+    sizes: list[int]  # of the segments of a writev()
+    pos: int  # of a pwrite64()
 
 
 class Vfs:
@@ -57,12 +73,13 @@ class Vfs:
             raise KernelError(errno.EISDIR, path)
         return node
 
-    def _cookie(self, handle: Handle) -> int:
-        """What a file of the guest remembers of its handle."""
-        cookie = self._next_cookie
+    def _bind(self, request: HostOp, handle: Handle) -> None:
+        """Have the file that the guest opens remember its handle."""
+        request.cookie = self._next_cookie
         self._next_cookie += 1
-        self._handles[cookie] = handle
-        return cookie
+        self._handles[request.cookie] = handle
+        if not handle.file.may_pwrite(handle.flags):
+            request.flags |= abi.HOST_NO_PWRITE
 
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
@@ -72,7 +89,7 @@ class Vfs:
 
         def op(request: HostOp) -> int:
             made.append(node.open(flags, caller.pid))
-            request.cookie = self._cookie(made[0])
+            self._bind(request, made[0])
             return 0
 
         name = linux_path(path).encode("latin-1")
@@ -90,7 +107,7 @@ class Vfs:
             args = AT_FDCWD, opened.path, opened.flags, 0
 
             def op(request: HostOp) -> int:
-                request.cookie = self._cookie(opened.handle)
+                self._bind(request, opened.handle)
                 return 0
 
             fd = self.kernel.syscall(task, "openat", *args, op=op)
@@ -148,6 +165,56 @@ class Vfs:
             opened.handle.written(task)
             return taken
 
+    def write_call(
+        self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
+    ) -> tuple[int, int]:
+        """A call of who has its position at pos: bytes taken, where it is afterwards.
+
+        pos does not matter to pwrite64(), which leaves it alone.
+        """
+        handle, data, done = opened.handle, call.data, 0
+        at = call.pos if call.name == "pwrite64" else handle.tell(pos)
+        if at + len(data) > LLONG_MAX:
+            raise KernelError(errno.EINVAL, "behind the last position")
+
+        def op(request: HostOp) -> int:
+            nonlocal at, done  # of a writev() each segment comes here
+            part = data[done : done + request.count]
+            done += len(part)
+            taken, at = handle.write_at(part, at)
+            return taken
+
+        with self.kernel.lock:
+            task = self.kernel.task(caller)
+            fd = self._descriptor(task, opened)
+            rest = self._arguments(task, call, opened.node)
+            taken = self.kernel.syscall(task, call.name, fd, *rest, op=op)
+            if call.name != "pwrite64":
+                handle.placed(at)
+                pos = at
+            handle.written(task)
+            return taken, pos
+
+    def _arguments(
+        self, task: HostTask, call: WriteCall, node: File
+    ) -> list[int | bytes]:
+        """Those behind the descriptor; the segments of a writev() lie in the buffer."""
+        data = call.data
+        if call.name == "write":
+            return [data, len(data)]
+        if call.name == "pwrite64":
+            return [data, len(data), call.pos]
+        sizes = [len(data)] if node.write_iter else call.sizes
+        kept = data[: abi.USER_BUFFER_SIZE]
+        self.kernel.guest.view(task.buffer, len(kept))[:] = kept
+        last = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
+        starts = itertools.accumulate(sizes, initial=0)
+        vector = [
+            _IOV.pack(task.buffer + min(start, last), size)
+            for start, size in zip(starts, sizes, strict=False)
+        ]
+        return [b"".join(vector), len(sizes)]
+
     def release(self, opened: OpenFile) -> None:
         """The last close(2): each task that still lives gives its descriptor back."""
         with self.kernel.lock:
@@ -162,7 +229,7 @@ class Vfs:
         if request.kind == abi.HOST_OPEN:
             path = os.fsencode(request.path).decode("latin-1")
             node = self.file(mount_path(path))
-            request.cookie = self._cookie(node.open(request.flags, request.pid))
+            self._bind(request, node.open(request.flags, request.pid))
             self._own.add(request.cookie)
             return 0
         if request.kind == abi.HOST_RELEASE:
@@ -175,11 +242,14 @@ class Vfs:
         handle = self._handles.get(request.cookie)
         if handle is None or request.kind not in (abi.HOST_READ, abi.HOST_WRITE):
             raise KernelError(errno.EINVAL, "not for this file")
-        handle.next, handle.ahead = request.pos, 0
+        handle.placed(request.pos)
         if request.kind == abi.HOST_READ:
             data = handle.read(request.count, request.pos)
             request.pos += len(data)
             return data
-        taken = handle.write(request.data(), request.pos)
-        request.pos += taken - handle.ahead
+        taken, request.pos = handle.write_at(request.data(), request.pos)
         return taken
+
+
+# What is made of a write to an open file instead: the bytes taken.
+InPlace = Callable[[Vfs, OpenFile], int]

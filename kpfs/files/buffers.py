@@ -47,6 +47,8 @@ CPU_SNAPSHOT_COMMANDS = """\
 class TraceClock(ArrayFile, SeqFile):
     """The clock of the records.  Kernel: trace_clock_fops."""
 
+    write_moves: int | None = None
+
     def show(self) -> str:
         from engine.trace.array import CLOCKS
 
@@ -71,6 +73,7 @@ class TracingCpumask(ArrayFile, ValueFile):
     """The CPUs that record, as a hexadecimal mask.  Kernel: tracing_cpumask_fops."""
 
     kernel: Kernel
+    write_moves = 0
 
     def show(self) -> str:
         digits = -(-self.kernel.guest.nr_cpus // 4)
@@ -108,6 +111,8 @@ class Snapshot(ArrayFile, SeqFile):
 
     kernel: Kernel
     commands = SNAPSHOT_COMMANDS
+    write_moves: int | None = None
+    seq_for_writers = False
 
     def __init__(self, kernel: Kernel, cpu: int | None = None) -> None:
         super().__init__(kernel)

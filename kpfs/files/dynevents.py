@@ -77,6 +77,7 @@ class ErrorLog(ArrayFile, SeqFile):
     """
 
     kernel: Kernel
+    seq_for_writers = False
 
     def opened(self, flags: int) -> None:
         super().opened(flags)

@@ -92,6 +92,9 @@ class EventHist(EventFile, SeqFile):
 class EventTrigger(EventFile, SeqFile):
     """events/GROUP/EVENT/trigger.  Kernel: event_trigger_fops."""
 
+    write_moves: int | None = None
+    seq_for_writers = False
+
     def show(self) -> str:
         triggers = self.kernel.trace.triggers
         return triggers.text(self.tr.file(alive(self.event)))
@@ -230,6 +233,7 @@ class SetEvent(ArrayFile, SeqFile):
     """tracing/set_event.  Kernel: ftrace_set_event_fops."""
 
     kernel: Kernel
+    write_moves: int | None = None
 
     def opened(self, flags: int) -> None:
         super().opened(flags)

@@ -85,9 +85,9 @@ class SyscallHandle(Handle):
 
     lines: Sequence[bytes] = ()
 
-    def write(self, data: bytes, offset: int) -> int:
+    def take(self, data: bytes, pos: int) -> int:
         data = whole_lines(data)
-        self.lines = data.split(b"\n")
+        self.lines = [*self.lines, *data.split(b"\n")]  # of one writev()
         return len(data)
 
     def written(self, task: HostTask) -> None:

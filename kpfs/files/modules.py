@@ -11,9 +11,9 @@ from pathlib import Path
 
 import guest
 from engine.errors import KernelError
+from kpfs.files.proc import ProcFile
 from kpfs.kernel import Kernel
 from kpfs.node import File
-from kpfs.seqfile import SeqFile
 
 SHIPPED = Path(guest.__file__).parent / "image" / "modules"
 NAME = re.compile(rb"[A-Za-z0-9_-]+")
@@ -22,11 +22,8 @@ MODULE_MAX = 64 << 20
 O_NONBLOCK, O_TRUNC = 0o4000, 0o1000
 
 
-class Modules(SeqFile):
+class Modules(ProcFile):
     """The modules that are loaded, newest first.  Kernel: m_show()."""
-
-    kernel: Kernel
-    blksize = 1024
 
     def show(self) -> str:
         return self.kernel.guest.modules.show()

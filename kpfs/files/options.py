@@ -17,6 +17,8 @@ from kpfs.seqfile import SeqFile, ValueFile
 class TraceOptions(ArrayFile, SeqFile):
     """All options, one a line.  Kernel: tracing_iter_fops."""
 
+    write_moves: int | None = None
+
     def show(self) -> str:
         return self.tr.options.text(self.tr.current_tracer)
 
@@ -55,6 +57,8 @@ class OptionsDir(Dir):
 
 class TraceMarker(ArrayFile):
     """What is written becomes a record.  Kernel: tracing_mark_fops."""
+
+    nonseekable = True
 
     def store(self, data: bytes) -> int:
         from engine.trace.marker import write_marker

@@ -25,11 +25,18 @@ _PREFIX = re.compile(rb"<([0-9]*)>")
 _UNPRINTABLE = re.compile(rb"[^ -~]|\\")
 
 
-class Kallsyms(SeqFile):
-    """All symbols of the guest.  Kernel: s_show() in kernel/kallsyms.c."""
+class ProcFile(SeqFile):
+    """A text in /proc.  Kernel: proc_reg_write() without a proc_write."""
 
     kernel: Kernel
     blksize = 1024
+
+    def store(self, data: bytes) -> int | None:
+        raise KernelError(errno.EIO, "not for writing")
+
+
+class Kallsyms(ProcFile):
+    """All symbols of the guest.  Kernel: s_show() in kernel/kallsyms.c."""
 
     def show(self) -> str:
         return "".join(
@@ -41,11 +48,8 @@ class Kallsyms(SeqFile):
         )
 
 
-class Version(SeqFile):
+class Version(ProcFile):
     """What the guest calls itself.  Kernel: version_proc_show()."""
-
-    kernel: Kernel
-    blksize = 1024
 
     def show(self) -> bytes:
         banner = self.text("linux_proc_banner", 0)
@@ -109,6 +113,12 @@ class Kmsg(File):
 
     kernel: Kernel
     nonseekable = True
+    write_moves = 0
+    write_iter = True
+
+    def may_pwrite(self, flags: int) -> bool:
+        """Where it is written does not matter."""
+        return True
 
     def store(self, data: bytes) -> None:
         """``<N>TEXT``: one record, N being 8 times the facility, plus the level.

@@ -67,6 +67,7 @@ class FunctionFilter(ArrayFile, SeqFile):
     kernel: Kernel
     empty = ALL_ENABLED
     write_moves: int | None = None
+    seq_for_writers = False
 
     def get(self) -> set[KAddr]:
         return self.tr.function.filter
@@ -126,7 +127,7 @@ class FilterHandle(SeqHandle):
         self.changed = new
         self.begun = ""  # a word that the last write has not ended
 
-    def write(self, data: bytes, offset: int) -> int:
+    def take(self, data: bytes, pos: int) -> int:
         """Take the first word; the bytes consumed.
 
         A word that no blank follows goes on with the next write, or ends with the file.
@@ -134,9 +135,10 @@ class FilterHandle(SeqHandle):
         """
         from engine.trace.kstr import trace_get_user
 
-        self.tell(offset, self.append)
         if not data:
             return 0
+        if not pos:
+            self.begun = ""
         if self.begun and data[:1] in ENDS:
             word, used = "", 1
         else:

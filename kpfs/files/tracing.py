@@ -31,6 +31,7 @@ class Trace(ArrayFile, SeqFile):
     """The records, left in the buffer; O_TRUNC clears it.  Kernel: tracing_fops."""
 
     kernel: Kernel
+    seq_for_writers = False
 
     def opened(self, flags: int) -> None:
         super().opened(flags)

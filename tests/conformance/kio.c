@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 static int fd[10]={-1,-1,-1,-1,-1,-1,-1,-1,-1,-1},cur;
 static const char*en(int e){const char*n=strerrorname_np(e);return n?n:"?";}
 static void esc(const char*b,long n){putchar('"');for(long i=0;i<n;i++){unsigned char c=b[i];if(c=='\n')printf("\\n");else if(c=='\r')printf("\\r");else if(c=='\t')printf("\\t");else if(c=='"'||c=='\\')printf("\\%c",c);else if(c<32||c>126)printf("\\x%02x",c);else putchar(c);}putchar('"');}
@@ -26,6 +27,7 @@ int main(int c,char**v){setvbuf(stdout,0,_IOFBF,1<<20);static char buf[1<<22];
   else if(!strcmp(op,"writerep")){char*p=strchr(a,':');*p++=0;long n=atol(p);long l=unesc(a);long k=0;for(;k+l<=n;k+=l)memcpy(buf+k,a,l);long r=write(fd[cur],buf,k);printf("writerep len=%ld",k);if(r<0)printf(" = -1 %s\n",en(errno));else printf(" = %ld\n",r);}
   else if(!strcmp(op,"writefile")){FILE*f=fopen(a,"r");long n=fread(buf,1,sizeof buf,f);fclose(f);long r=write(fd[cur],buf,n);printf("writefile len=%ld",n);if(r<0)printf(" = -1 %s\n",en(errno));else printf(" = %ld\n",r);}
   else if(!strcmp(op,"pwrite")){char*p=strchr(a,':');*p++=0;long o=atol(a);char*s=strdup(p);long n=unesc(s);long r=pwrite(fd[cur],s,n,o);printf("pwrite @%ld ",o);esc(s,n);if(r<0)printf(" = -1 %s\n",en(errno));else printf(" = %ld\n",r);}
+  else if(!strcmp(op,"writev")){struct iovec v[8];int k=0;printf("writev");for(char*s=strdup(a),*e;s;s=e){e=strchr(s,'|');if(e)*e++=0;v[k].iov_base=s;v[k].iov_len=unesc(s);putchar(' ');esc(s,v[k].iov_len);k++;}rc("",writev(fd[cur],v,k));}
   else if(!strcmp(op,"lseek")){char*p=strchr(a,':');long o=atol(a);int w=p?(p[1]=='e'?SEEK_END:p[1]=='c'?SEEK_CUR:SEEK_SET):SEEK_SET;char t[64];snprintf(t,64,"lseek %ld %s",o,w==SEEK_END?"end":w==SEEK_CUR?"cur":"set");rc(t,lseek(fd[cur],o,w));}
   else if(!strcmp(op,"ftruncate")){rc("ftruncate",ftruncate(fd[cur],atol(a)));}
   else if(!strcmp(op,"writebad")){rc("writebad",write(fd[cur],(void*)16,atol(a)));}

@@ -13,33 +13,22 @@ CASE_TIMEOUT = 60
 PADDED = re.compile(r" +N\b")  # a number that the case has put a letter for
 
 
-def read_table():
-    """differs.tsv: case -> why it is not expected to pass."""
+def read_table(where):
+    """differs.tsv: case -> why it is not expected to pass on a mount, or under run."""
     lines = (HERE / "differs.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
-    return dict(rows)
+    assert {place for _, place, _ in rows} <= {"mount", "run", "both"}
+    return {case: why for case, place, why in rows if place in (where, "both")}
 
 
-DIFFERS = read_table()
+DIFFERS = read_table("mount")
 CASES = sorted(path.stem for path in (HERE / "cases").glob("*.sh"))
 
 
-def parameter(case):
-    reason = DIFFERS.get(case[:3])
-    marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-    return pytest.param(case, marks=marks)
-
-
-@pytest.fixture(scope="session")
-def tool(tmp_path_factory):
-    """kio, the helper for single file operations."""
-    path = tmp_path_factory.mktemp("kio") / "kio"
-    try:
-        subprocess.run(["gcc", "-O2", "-w", "-o", path, HERE / "kio.c"], check=True)
-        subprocess.run(["busybox", "true"], check=True)
-    except FileNotFoundError as error:
-        pytest.skip(f"{error.filename} is not installed")
-    return path
+def parameter(case, table, *marks):
+    reason = table.get(case[:3])
+    strict = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+    return pytest.param(case, marks=[*strict, *marks])
 
 
 def normalised(text):
@@ -78,7 +67,7 @@ def shell(session_mount, tool, applets):
 
 @pytest.mark.fuse
 @pytest.mark.guest
-@pytest.mark.parametrize("case", [parameter(case) for case in CASES])
+@pytest.mark.parametrize("case", [parameter(case, DIFFERS) for case in CASES])
 def test_case(case, shell):
     shell('. "$0"', HERE / "reset.sh")
     path = HERE / "cases" / case
@@ -89,5 +78,6 @@ def test_case(case, shell):
 
 def test_the_table_names_cases():
     numbers = {case[:3] for case in CASES}
-    assert set(DIFFERS) <= numbers
-    assert all(reason.strip() for reason in DIFFERS.values())
+    for table in (DIFFERS, read_table("run")):
+        assert set(table) <= numbers
+        assert all(reason.strip() for reason in table.values())

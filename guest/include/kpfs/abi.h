@@ -67,6 +67,7 @@ struct kpfs_request {
 #define HOST_RELEASE 4
 #define HOST_GETATTR 5 /* path; Python may set mode */
 #define HOST_DATA_SIZE 4096
+#define HOST_NO_PWRITE 0x100000000UL /* Python adds it to the flags of a HOST_OPEN: without FMODE_PWRITE */
 struct kpfs_host_op {
 	unsigned long kind;
 	unsigned long cookie;

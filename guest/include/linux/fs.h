@@ -33,6 +33,7 @@
 #define FMODE_READ 1u
 #define FMODE_WRITE 2u
 #define FMODE_LSEEK 4u
+#define FMODE_PWRITE 0x10u
 #define FMODE_EXEC 0x20u
 #define FMODE_OPENED 0x80000u
 #define MAY_EXEC 1

@@ -69,6 +69,8 @@ long host_file_open(struct inode *inode, struct file *file)
 		op.path = (unsigned long)path;
 		ret = kpfs_host_op(&op);
 		file->f_cookie = op.cookie;
+		if (op.flags & HOST_NO_PWRITE)
+			file->f_mode &= ~FMODE_PWRITE;
 	}
 	free_page((unsigned long)page);
 	return ret < 0 ? ret : 0;

@@ -261,7 +261,7 @@ static struct file *mirror_file(umode_t mode)
 		path_put(&path);
 		return NULL;
 	}
-	file->f_mode |= FMODE_LSEEK;
+	file->f_mode |= FMODE_LSEEK | FMODE_PWRITE;
 	return file;
 }
 

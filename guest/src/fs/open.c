@@ -27,9 +27,9 @@ static noinline int do_dentry_open(struct file *f, struct inode *inode)
 	error = security_file_open(f);
 	if (error)
 		goto cleanup;
-	f->f_mode |= FMODE_LSEEK | FMODE_OPENED;
+	f->f_mode |= FMODE_LSEEK | FMODE_PWRITE | FMODE_OPENED;
 	if (f->f_op->llseek == no_llseek)
-		f->f_mode &= ~FMODE_LSEEK;
+		f->f_mode &= ~(FMODE_LSEEK | FMODE_PWRITE);
 	if (f->f_op->open)
 		error = f->f_op->open(inode, f);
 	if (!error) {

@@ -288,7 +288,7 @@ ssize_t ksys_pwrite64(unsigned int fd, const char __user *buf, size_t count, lof
 	file = fget(fd);
 	if (!file)
 		return -EBADF;
-	if (file->f_mode & FMODE_LSEEK)
+	if (file->f_mode & FMODE_PWRITE)
 		ret = vfs_write(file, buf, count, &pos);
 	fput(file);
 	return ret;
@@ -301,17 +301,46 @@ SYSCALL_DEFINE4(pwrite64, unsigned int, fd, const char __user *, buf, size_t, co
 
 struct iovec { void __user *iov_base; size_t iov_len; };
 
+/* The bytes of all segments, -errno. */
+static noinline ssize_t import_iovec(const struct iovec __user *vec, unsigned long vlen)
+{
+	ssize_t total = 0;
+	struct iovec iov;
+
+	if (vlen > 1024)
+		return -EINVAL;
+	for (; vlen; vlen--, vec++) {
+		if (copy_from_user(&iov, vec, sizeof(iov)))
+			return -EFAULT;
+		if ((ssize_t)iov.iov_len < 0)
+			return -EINVAL;
+		if (!access_ok(iov.iov_base, iov.iov_len))
+			return -EFAULT;
+		total += min_t(size_t, iov.iov_len, MAX_RW_COUNT - total);
+	}
+	return total;
+}
+
+/* Of the empty segments the file sees one that comes first, and no other. */
 static noinline ssize_t do_loop_readv_writev(struct file *file, const struct iovec __user *vec,
 					     unsigned long vlen, loff_t *pos, bool write)
 {
+	const struct file_operations *fop = file->f_op;
 	ssize_t ret = 0, n;
 	struct iovec iov;
+	unsigned long i;
 
-	for (; vlen; vlen--, vec++) {
-		if (copy_from_user(&iov, vec, sizeof(iov)))
+	for (i = 0; i < vlen; i++) {
+		if (copy_from_user(&iov, vec + i, sizeof(iov)))
 			return ret ? ret : -EFAULT;
-		n = write ? vfs_write(file, iov.iov_base, iov.iov_len, pos) :
-			    vfs_read(file, iov.iov_base, iov.iov_len, pos);
+		if (i && !iov.iov_len)
+			continue;
+		if (write)
+			n = fop->write ? fop->write(file, iov.iov_base, iov.iov_len, pos) :
+					 new_sync_write(file, iov.iov_base, iov.iov_len, pos);
+		else
+			n = fop->read ? fop->read(file, iov.iov_base, iov.iov_len, pos) :
+					new_sync_read(file, iov.iov_base, iov.iov_len, pos);
 		if (n < 0)
 			return ret ? ret : n;
 		ret += n;
@@ -321,27 +350,86 @@ static noinline ssize_t do_loop_readv_writev(struct file *file, const struct iov
 	return ret;
 }
 
-static noinline ssize_t do_readv_writev(unsigned long fd, const struct iovec __user *vec,
-					unsigned long vlen, bool write)
+static noinline ssize_t vfs_readv(struct file *file, const struct iovec __user *vec, unsigned long vlen,
+				  loff_t *pos)
+{
+	ssize_t ret = import_iovec(vec, vlen), total = ret;
+
+	if (ret < 0)
+		return ret;
+	if (!(file->f_mode & FMODE_READ))
+		return -EBADF;
+	if (!file->f_op->read && !file->f_op->read_iter)
+		return -EINVAL;
+	if (!total)
+		return 0;
+	ret = rw_verify_area(0, file, pos, total);
+	return ret ? ret : do_loop_readv_writev(file, vec, vlen, pos, false);
+}
+
+static noinline ssize_t vfs_writev(struct file *file, const struct iovec __user *vec, unsigned long vlen,
+				   loff_t *pos)
+{
+	ssize_t ret = import_iovec(vec, vlen), total = ret;
+
+	if (ret < 0)
+		return ret;
+	if (!(file->f_mode & FMODE_WRITE))
+		return -EBADF;
+	if (!file->f_op->write && !file->f_op->write_iter)
+		return -EINVAL;
+	if (!total)
+		return 0;
+	ret = rw_verify_area(1, file, pos, total);
+	return ret ? ret : do_loop_readv_writev(file, vec, vlen, pos, true);
+}
+
+static noinline ssize_t do_readv(unsigned long fd, const struct iovec __user *vec, unsigned long vlen)
 {
 	struct file *file = fdget_pos(fd);
-	ssize_t ret;
+	ssize_t ret = -EBADF;
+	loff_t pos;
 
-	if (!file)
-		return -EBADF;
-	ret = vlen > 1024 ? -EINVAL : do_loop_readv_writev(file, vec, vlen, &file->f_pos, write);
-	fdput_pos(file);
+	if (file) {
+		pos = file->f_pos;
+		ret = vfs_readv(file, vec, vlen, &pos);
+		if (ret >= 0)
+			file->f_pos = pos;
+		fdput_pos(file);
+	}
+	if (ret > 0)
+		add_rchar(ret);
+	atomic_long_inc(&syscr);
+	return ret;
+}
+
+static noinline ssize_t do_writev(unsigned long fd, const struct iovec __user *vec, unsigned long vlen)
+{
+	struct file *file = fdget_pos(fd);
+	ssize_t ret = -EBADF;
+	loff_t pos;
+
+	if (file) {
+		pos = file->f_pos;
+		ret = vfs_writev(file, vec, vlen, &pos);
+		if (ret >= 0)
+			file->f_pos = pos;
+		fdput_pos(file);
+	}
+	if (ret > 0)
+		add_wchar(ret);
+	atomic_long_inc(&syscw);
 	return ret;
 }
 
 SYSCALL_DEFINE3(readv, unsigned long, fd, const struct iovec __user *, vec, unsigned long, vlen)
 {
-	return do_readv_writev(fd, vec, vlen, false);
+	return do_readv(fd, vec, vlen);
 }
 
 SYSCALL_DEFINE3(writev, unsigned long, fd, const struct iovec __user *, vec, unsigned long, vlen)
 {
-	return do_readv_writev(fd, vec, vlen, true);
+	return do_writev(fd, vec, vlen);
 }
 
 static noinline long do_sendfile(int out_fd, int in_fd, size_t count)

@@ -46,7 +46,9 @@ class FakeKernel:
     def syscall(self, task, name, *args, op=None):
         assert not task.gone
         self.calls.append((task.pid, name, args))
-        result = op(SimpleNamespace()) if op else self.results.get(name, 0)
+        count = args[2] if name in ("write", "pwrite64") else 0
+        request = SimpleNamespace(flags=0, count=count)
+        result = op(request) if op else self.results.get(name, 0)
         if isinstance(result, int) and result < 0:
             raise KernelError(-result, name)
         return len(result) if isinstance(result, bytes) else result

@@ -19,6 +19,7 @@ from kpfs import fuse_ops
 from kpfs.fuse_ops import GETATTR, LOOKUP, LOOKUP_SIZE, Operations, answer
 from kpfs.node import File, Handle
 from kpfs.tree import build
+from kpfs.vfs import EMPTY_WRITE
 from tests.unit.kpfs.fakes import FakeKernel
 
 SETATTR = 4
@@ -173,6 +174,35 @@ class Pipe(File):
         return PipeHandle(self, flags, pid)
 
 
+def test_a_write_of_a_thread_that_stands_for_another(ops):
+    ops.files[1] = opened = SimpleNamespace()
+    fi = SimpleNamespace(fh=1)
+    made = []
+
+    def in_place(vfs, file):
+        made.append((vfs, file))
+        return 5
+
+    ops.writers[100] = in_place
+    assert ops.write("/x", b"data", 3, fi) == 5
+    assert made == [(ops.vfs, opened)]
+    assert ops.writers == {}, "for one write"
+    ops.writers[100] = in_place
+    assert ops.ioctl("/x", EMPTY_WRITE, None, fi, 0, None) == 5
+    assert len(made) == 2
+
+
+def test_no_other_has_an_ioctl(ops):
+    fi = SimpleNamespace(fh=1)
+    tcgets = 0x5401
+    for number, writers in ((EMPTY_WRITE, {}), (EMPTY_WRITE, {101: None})):
+        ops.writers = writers
+        assert code(ops.ioctl, "/x", number, None, fi, 0, None) == "ENOTTY"
+    ops.writers = {100: None}
+    assert code(ops.ioctl, "/x", tcgets, None, fi, 0, None) == "ENOTTY"
+    assert ops.writers == {100: None}
+
+
 class PipeHandle(Handle):
     def ready(self):
         return bool(self.file.lines)
@@ -182,7 +212,7 @@ class PipeHandle(Handle):
             raise KernelError(errno.EAGAIN, "")
         return self.file.lines.pop(0)
 
-    def write(self, data, offset):
+    def take(self, data, pos):
         self.file.lines.append(data)
         return len(data)
 

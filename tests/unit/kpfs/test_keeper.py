@@ -10,7 +10,7 @@ import time
 import pytest
 
 from kpfs import keeper, seccomp
-from kpfs.keeper import GAVE_UP, SLOT, STATE_SIZE, Watch
+from kpfs.keeper import COMMITTED, GAVE_UP, SLOT, STATE_SIZE, Watch
 from tests.unit.kpfs.test_seccomp import SYS_GETPPID, filtered
 
 CALLS = 20
@@ -41,27 +41,30 @@ class Scene:
         os.close(shared)
         ours.close()
         theirs.close()
-        self.alive = {self.supervisor}
+        self.alive = {self.supervisor, self.command}
 
     def end_supervisor(self):
         os.kill(self.supervisor, signal.SIGKILL)
         os.waitpid(self.supervisor, 0)
-        self.alive.clear()
+        self.alive.discard(self.supervisor)
 
     def finish(self):
         """The command's status; the keeper must have ended after it."""
         status = os.waitpid(self.command, 0)[1]
+        self.alive.discard(self.command)
         os.close(self.listener)
         assert os.waitpid(self.keeper, 0)[1] == 0
-        for pid in self.alive:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        if self.alive:
+            self.end_supervisor()
         return status
 
 
 @pytest.fixture
 def scene():
-    return Scene()
+    yield (scene := Scene())
+    for pid in scene.alive:  # a test has failed
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_it_ends_with_the_command(scene):
@@ -90,6 +93,25 @@ def test_the_supervisor_dies_with_a_report_in_work(scene, shown):
 
 def test_the_supervisor_gives_up(scene):
     SLOT.pack_into(scene.state, 0, 0, 0, GAVE_UP)
+    assert scene.finish() == 0
+
+
+def test_a_stuck_supervisor_answers_what_it_is_committed_to(scene):
+    first = seccomp.receive(scene.listener)
+    SLOT.pack_into(scene.state, SLOT.size, first.id, COMMITTED, 1)
+    SLOT.pack_into(scene.state, 0, 0, 0, GAVE_UP)
+    time.sleep(2 * keeper.TICK)
+    assert seccomp.let_go_on(scene.listener, first.id)
+    assert scene.finish() == 0
+
+
+def test_a_stuck_supervisor_that_dies_answers_nothing(scene):
+    first = seccomp.receive(scene.listener)
+    SLOT.pack_into(scene.state, SLOT.size, first.id, COMMITTED, 1)
+    SLOT.pack_into(scene.state, 0, 0, 0, GAVE_UP)
+    time.sleep(2 * keeper.TICK)
+    assert seccomp.is_valid(scene.listener, first.id)
+    scene.end_supervisor()
     assert scene.finish() == 0
 
 
@@ -125,6 +147,12 @@ def test_a_report_in_work_for_too_long(clock):
     clock.show(2, clock.now, 5)
     assert not clock.stuck_after(keeper.PATIENCE - 1)
     assert clock.stuck_after(2)
+
+
+def test_a_report_that_takes_as_long_as_it_must(clock):
+    SLOT.pack_into(clock.state, 0, 7, COMMITTED, 3)
+    assert not clock.stuck_after(0)
+    assert not clock.stuck_after(100 * keeper.PATIENCE)
 
 
 def test_a_report_that_nobody_receives(clock):

@@ -48,7 +48,7 @@ def test_each_call_is_replayed_once_before_it_goes_on():
             order[1] += 1
         return 0
 
-    def replay(note):
+    def replay(note, _commit):
         replayed.append((note.pid, note.nr))
         order[0] += 1
 
@@ -69,7 +69,7 @@ def test_replays_do_not_overlap():
             children.append(child)
         return max(os.waitpid(child, 0)[1] for child in children)
 
-    def replay(_note):
+    def replay(_note, _commit):
         inside.append(1)
         most.append(len(inside))
         inside.pop()
@@ -82,7 +82,7 @@ def test_replays_do_not_overlap():
 def test_a_bug_in_the_replayer_does_not_hurt_the_command():
     seen = []
 
-    def replay(note):
+    def replay(note, _commit):
         seen.append(note)
         raise RuntimeError("bug")
 
@@ -92,7 +92,7 @@ def test_a_bug_in_the_replayer_does_not_hurt_the_command():
 
 
 def test_a_refusal_of_the_guest_is_no_bug():
-    def replay(_note):
+    def replay(_note, _commit):
         seen.append(1)
         raise mirror.KernelError(errno.ESRCH, "no such task")
 
@@ -100,6 +100,31 @@ def test_a_refusal_of_the_guest_is_no_bug():
     body = lambda: len({os.getppid() for _ in range(5)}) - 1  # noqa: E731
     assert supervise([SYS_GETPPID], body, replay)[1] == 0
     assert len(seen) == 5
+
+
+def test_an_answer_of_the_replayer_is_all_that_is_made():
+    me = os.getpid()
+    body = lambda: os.getppid() == 7 and os.getppid() == me  # noqa: E731
+    answers = iter((7, None))
+    replay = lambda _note, _commit: next(answers)  # noqa: E731
+    assert os.waitstatus_to_exitcode(supervise([SYS_GETPPID], body, replay)[1]) == 1
+
+
+def test_nothing_is_made_for_a_caller_that_was_killed():
+    seen = []
+
+    def replay(note, commit):
+        seen.append(commit())
+        os.kill(note.pid, 9)
+        deadline = time.monotonic() + 5
+        while (still := commit()) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        seen.append(still)
+        return 0
+
+    status = supervise([SYS_GETPPID], os.getppid, replay)[1]
+    assert os.waitstatus_to_exitcode(status) == -9
+    assert seen == [True, False]
 
 
 # ---- the replayer
@@ -132,7 +157,7 @@ class Mirrored:
         """What the call gave in the guest; None: it was not made there."""
         self.results.clear()
         words = (*args, 0, 0, 0, 0, 0, 0)[:6]
-        self.replayer(Notification(1, pid or ME(), nr, words))
+        self.replayer(Notification(1, pid or ME(), nr, words), lambda: True)
         return self.results[-1] if self.results else None
 
     def word(self, name):
@@ -451,7 +476,7 @@ def test_many_that_end_at_once_do_not_hold_up_the_others():
             os.waitpid(child, 0)
         return 0
 
-    def replay(note):
+    def replay(note, _commit):
         if note.nr == SYS_GETPPID:
             came.set()
 

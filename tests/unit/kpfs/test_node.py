@@ -9,7 +9,14 @@ import pytest
 
 from engine.errors import KernelError
 from kpfs.node import Dir, DynDir, File, Node, ProcSysDir, encode, walk
-from kpfs.seqfile import MAX_WRITE, SeqFile, Sysctl, ValueFile, whole_lines
+from kpfs.seqfile import (
+    MAX_WRITE,
+    WHOLE_MAX,
+    SeqFile,
+    Sysctl,
+    ValueFile,
+    whole_lines,
+)
 
 
 class Letters(DynDir):
@@ -247,6 +254,9 @@ def test_appending_goes_on_from_the_position():
 
 def test_writes_cut_by_fuse_end_with_a_line():
     assert whole_lines(b"p:a x\np:b y") == b"p:a x\np:b y"
-    data = (b"line\n" * MAX_WRITE)[:MAX_WRITE]
-    assert whole_lines(data) == data[: MAX_WRITE // 5 * 5]
+    for size in (MAX_WRITE, WHOLE_MAX + 1):
+        data = (b"line\n" * size)[:size]
+        assert whole_lines(data) == data[: size // 5 * 5]
+    data = (b"line\n" * WHOLE_MAX)[:WHOLE_MAX]
+    assert whole_lines(data) == data
     assert whole_lines(b"x" * MAX_WRITE) == b"x" * MAX_WRITE

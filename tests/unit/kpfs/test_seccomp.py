@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The filter, and a report from its caller to the listener and back."""
 
+import ctypes
 import os
 import select
 import socket
@@ -116,4 +117,34 @@ def test_an_answer_before_the_report_is_received():
     assert second.id == first.id + 1
     assert seccomp.let_go_on(listener, second.id)
     assert os.waitpid(pid, 0)[1] == 0
+    os.close(listener)
+
+
+@pytest.mark.parametrize(("value", "seen"), [(0, 0), (12, 12), (-22, 122), (-90, 190)])
+def test_an_answer_in_place_of_the_call(value, seen):
+    """What the caller gets: a value, or -1 with that errno."""
+
+    def body():
+        libc = ctypes.CDLL(None, use_errno=True)
+        got = libc.syscall(SYS_GETPPID)
+        return got if got >= 0 else min(100 + ctypes.get_errno(), 200)
+
+    pid, listener = filtered([SYS_GETPPID], body)
+    note = seccomp.receive(listener)
+    assert seccomp.is_valid(listener, note.id)
+    assert seccomp.answer(listener, note.id, value)
+    assert not seccomp.answer(listener, note.id, value), "answered already"
+    assert not seccomp.is_valid(listener, note.id)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == seen
+    os.close(listener)
+
+
+def test_a_report_is_valid_while_its_caller_waits():
+    pid, listener = filtered([SYS_GETPPID], os.getppid)
+    note = seccomp.receive(listener)
+    assert seccomp.is_valid(listener, note.id)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    assert not seccomp.is_valid(listener, note.id)
+    assert not seccomp.answer(listener, note.id, 0)
     os.close(listener)
