@@ -94,6 +94,7 @@ class Guest:
             raise KernelError(errno.EINVAL, f"1 to {abi.NR_CPUS} CPUs")
         self.nr_cpus = nr_cpus
         self.quiet = quiet
+        self._boot_time = 0 if quiet else int(time.time())  # seconds since 1970
         self._dynamic_ftrace = dynamic_ftrace
         self._memory = memory.Memory(ram_size)
         self._image = elf.ElfFile(_read_image(image or KERNEL_IMAGE))
@@ -178,7 +179,7 @@ class Guest:
         _BOOT_PARAMS.pack_into(
             *(mem.ram, params, self.nr_cpus, mem.image_pages_end, mem.ram_size),
             *(self.quiet, abi.DIRECT_MAP + shared, abi.DIRECT_MAP + shared + 0x100),
-            0 if self.quiet else int(time.time()),
+            self._boot_time,
         )
         info = self._info
         self._sched.start_cpu(
@@ -391,6 +392,9 @@ class Guest:
 
     def now(self) -> KTime:
         return self.clock.now()
+
+    def real_offset(self) -> KTime:
+        return KTime(self._boot_time * 1_000_000_000)
 
     def devkmsg_emit(self, facility: int, level: int, text: bytes) -> None:
         """One record of the log that is not the kernel's own."""

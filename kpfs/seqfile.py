@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 from engine.errors import KernelError
 from kpfs.kstrto import proc_dointvec_minmax
@@ -17,6 +18,8 @@ class SeqFile(File):
     """A text of lines, as of the time when its reading began."""
 
     write_moves: int | None = 0
+    # SEEK_END is for readers alone an error.  Kernel: tracing_lseek()
+    tracing_lseek = False
     grows = False  # who has read all of it gets the records that are added
 
     def handle(self, flags: int, pid: int) -> Handle:
@@ -49,6 +52,8 @@ class SeqHandle(Handle):
         return data
 
     def seek_end(self) -> None:
+        if self.file.tracing_lseek and self.flags & os.O_ACCMODE == os.O_WRONLY:
+            return
         raise KernelError(errno.EINVAL, "seq_file knows no end")
 
 

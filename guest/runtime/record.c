@@ -19,12 +19,21 @@ static void settle(struct kp_ring *r)
 	r->place = 0;
 }
 
+/* Bytes of a page that gets no more entries: Linux fills it up. Kernel: rb_reset_tail() */
+static u64 page_bytes(const struct kp_page *page)
+{
+	return page->commit + 8 > KP_PAGE_DATA ? page->commit : KP_PAGE_DATA;
+}
+
 /* Make the page after the tail the new tail; 0: the buffer is full and keeps the oldest. */
 static struct kp_page *next_page(struct kp_ring *r)
 {
 	u64 next = r->tail + 1;
-	struct kp_page *page;
+	struct kp_page *page = (struct kp_page *)r->pages + r->tail;
 
+	if (!r->full)
+		r->bytes += page_bytes(page) - page->commit;
+	r->full = 1;
 	if (next == r->nr_pages)
 		next = 0;
 	page = (struct kp_page *)r->pages + next;
@@ -32,10 +41,11 @@ static struct kp_page *next_page(struct kp_ring *r)
 		if (!r->overwrite)
 			return 0;
 		r->overrun += r->page_entries[next];
-		r->bytes -= page->commit - r->read;
+		r->bytes -= page_bytes(page) - r->read;
 		r->read = 0;
 		r->head = next + 1 == r->nr_pages ? 0 : next + 1;
 	}
+	r->full = 0;
 	r->tail = next;
 	r->page_entries[next] = 0;
 	page->commit = 0;
@@ -50,7 +60,7 @@ static inline u64 ring_clock(struct kp_ring *r)
 	if (r->on & RING_SLOW_CLOCK && !r->quantum)
 		return ++*(u64 *)r->counter;
 	ts = *(u64 *)kp_const64(clock) += kp_const32(clock_step);
-	return r->on & RING_SLOW_CLOCK ? ts / r->quantum : ts;
+	return r->on & RING_SLOW_CLOCK ? ts / r->quantum + r->offset : ts;
 }
 
 /* Place for a record of size bytes, 0 if there is none. Kernel: ring_buffer_lock_reserve() */
@@ -68,7 +78,7 @@ void *kp_ring_place(struct kp_ring *r, u64 size)
 	ts = ring_clock(r);
 	delta = ts - r->last_ts;
 	extend = delta >> DELTA_BITS ? 8 : 0;
-	if (page->commit + need + extend > KP_PAGE_DATA) {
+	if (r->full || page->commit + need + extend > KP_PAGE_DATA) {
 		page = next_page(r);
 		if (!page) {
 			r->dropped++;

@@ -322,6 +322,8 @@ struct kp_ring {
 	u64 counter;   /* with RING_SLOW_CLOCK: address of a word counted up with each record, or */
 	u64 quantum;   /* if not 0, what the usual clock's time is divided by */
 	u64 place;     /* lite.S puts records here, 0: it does not */
+	u64 offset;    /* what that is ahead of time since boot */
+	u64 full;      /* the tail page takes no more: something did not fit, and all was full */
 	u32 page_entries[]; /* unread entries on each page */
 };
 

@@ -67,6 +67,7 @@ class ErrorLog(ArrayFile, SeqFile):
     """
 
     kernel: Kernel
+    tracing_lseek = True
 
     def opened(self, flags: int) -> None:
         super().opened(flags)

@@ -92,6 +92,8 @@ class EventHist(EventFile, SeqFile):
 class EventTrigger(EventFile, SeqFile):
     """events/GROUP/EVENT/trigger.  Kernel: event_trigger_fops."""
 
+    write_moves: int | None = None
+
     def show(self) -> str:
         triggers = self.kernel.trace.triggers
         return triggers.text(self.tr.file(alive(self.event)))
@@ -146,10 +148,10 @@ class EventDir(Dir):
 
     FILES: tuple[tuple[str, int, type[EventFile]], ...] = (
         ("enable", RW, EventEnable),
-        ("id", RO, EventId),
-        ("format", RO, EventFormat),
         ("filter", RW, EventFilter),
         ("trigger", RW, EventTrigger),
+        ("id", RO, EventId),
+        ("format", RO, EventFormat),
         ("hist", RO, EventHist),
     )
 
@@ -158,7 +160,7 @@ class EventDir(Dir):
         self.mode = DIR_MODE
         self.event = event
         # events of ftrace itself are only described
-        files = self.FILES[2:3] if event.ignore_enable else self.FILES
+        files = self.FILES[3:] if event.ignore_enable else self.FILES
         for name, mode, kind in files:
             node = kind(kernel, event)
             node.mode = mode
@@ -230,6 +232,7 @@ class SetEvent(ArrayFile, SeqFile):
     """tracing/set_event.  Kernel: ftrace_set_event_fops."""
 
     kernel: Kernel
+    write_moves: int | None = None
 
     def opened(self, flags: int) -> None:
         super().opened(flags)

@@ -17,6 +17,8 @@ from kpfs.seqfile import SeqFile, ValueFile
 class TraceOptions(ArrayFile, SeqFile):
     """All options, one a line.  Kernel: tracing_iter_fops."""
 
+    write_moves: int | None = None
+
     def show(self) -> str:
         return self.tr.options.text(self.tr.current_tracer)
 
@@ -56,7 +58,20 @@ class OptionsDir(Dir):
 class TraceMarker(ArrayFile):
     """What is written becomes a record.  Kernel: tracing_mark_fops."""
 
+    nonseekable = True
+
     def store(self, data: bytes) -> int:
         from engine.trace.marker import write_marker
 
         return write_marker(self.tr, data)
+
+
+class TraceMarkerRaw(ArrayFile):
+    """The same of a number and bytes.  Kernel: tracing_mark_raw_fops."""
+
+    nonseekable = True
+
+    def store(self, data: bytes) -> int:
+        from engine.trace.marker import write_raw_marker
+
+        return write_raw_marker(self.tr, data)

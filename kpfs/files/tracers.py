@@ -26,6 +26,7 @@ BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
 ENDS = [bytes([byte]) for byte in BLANKS + b"\0"]  # of a word
 ALL_ENABLED = "#### all functions enabled ####\n"
 NONE_DISABLED = "#### no functions disabled ####\n"
+NO_PID = "4194304\n"
 CMDLINES_MAX = 32768
 CMDLINES_DEFAULT = 128
 CMDLINE_SIZE = 20  # a name and a pid
@@ -67,6 +68,7 @@ class FunctionFilter(ArrayFile, SeqFile):
     kernel: Kernel
     empty = ALL_ENABLED
     write_moves: int | None = None
+    tracing_lseek = True
 
     def get(self) -> set[KAddr]:
         return self.tr.function.filter
@@ -244,6 +246,12 @@ class SetFtracePid(PidFile):
     """The tasks whose functions are traced.  Kernel: ftrace_pid_fops."""
 
     empty = "no pid\n"
+    tracing_lseek = True
+
+    def show(self) -> str:
+        """Linux shows the first number that is no pid as if there were none."""
+        lines = super().show().splitlines(keepends=True)
+        return "".join(self.empty if line == NO_PID else line for line in lines)
 
     def pids(self) -> PidSet:
         return self.tr.function.pids
@@ -288,6 +296,7 @@ class SavedCmdlinesSize(ValueFile):
     """
 
     kernel: Kernel
+    nonseekable = True
     places = cmdline_places(CMDLINES_DEFAULT)
 
     def show(self) -> str:
