@@ -33,7 +33,7 @@ from guest.clock import Clock
 from guest.control import Control
 from guest.cpu import Cpu
 from guest.jump_labels import CTL_JUMP_LABEL, JumpLabels
-from guest.kallsyms import Kallsyms
+from guest.kallsyms import Kallsyms, SymbolTable
 from guest.klog import KernelLog, LogRecord
 from guest.libunicorn import EmulatorError
 from guest.modules import CTL_MODULE, Modules
@@ -49,6 +49,7 @@ from guest.traps import Traps
 IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 KERNEL_IMAGE = "vmlinux"
 RUNTIME_IMAGE = "runtime.o"
+RUNTIME_PREFIX = "kp_"  # of names that Linux does not have
 DEFAULT_CPUS = 2
 BACKGROUND_TURNS = 64  # at most, before the lock is given back
 _RECORD_NS = 100  # what a trace record takes on a live clock
@@ -313,6 +314,8 @@ class Guest:
         if self._runtime is None:
             data = _read_image(RUNTIME_IMAGE)
             self._runtime = load_object(self._memory, data, self.address_of)
+            functions = self._runtime.functions(RUNTIME_PREFIX)
+            self._kallsyms.runtime = SymbolTable(functions)
         return {name: KAddr(addr) for name, addr in self._runtime.symbols.items()}
 
     def runtime_config(self) -> RuntimeConfig:

@@ -137,15 +137,16 @@ void *kp_record_begin(struct kp_event *e, struct pt_regs *regs)
 	return head + 1;
 }
 
-/* pre_handler of a kprobe event. Kernel: kprobe_dispatcher() */
-int kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
+/* pre_handler of a kprobe event; stack traces show the name */
+int kp_event_handler(struct kp_handler *h, struct pt_regs *regs) __attribute__((alias("kprobe_dispatcher")));
+int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)h->data;
 	u64 *field;
 
 	e->nhit++;
 	if (e->prog | e->filter | e->files) {
-		kp_event_record(e, regs, regs->ip - 1, 0);
+		kprobe_trace_func(e, regs);
 		return 0;
 	}
 	field = kp_record_begin(e, regs);
@@ -154,15 +155,16 @@ int kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
 	return 0;
 }
 
-/* ret_fn of a return probe's event. Kernel: kretprobe_dispatcher() */
-int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs)
+/* ret_fn of a return probe's event */
+int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs) __attribute__((alias("kretprobe_dispatcher")));
+int kretprobe_dispatcher(struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)((struct kp_rethook *)node->rethook)->data;
 	u64 *field;
 
 	e->nhit++;
 	if (e->prog | e->filter | e->files) {
-		kp_event_record(e, regs, node->func, node->ret_addr);
+		kretprobe_trace_func(e, node, regs);
 		return 0;
 	}
 	field = kp_record_begin(e, regs);

@@ -125,6 +125,7 @@ struct kp_config {
 /* One address in kprobe_table, 64 bytes. */
 #define SITE_SINGLESTEP 1UL /* the slot ends in a trap: current_kprobe stays set until then */
 #define SITE_POST 2UL       /* there are post_handlers */
+#define SITE_AGGR 4UL       /* it is an aggr_kprobe's */
 struct kp_site {
 	u64 addr;
 	u64 cont;  /* where to go on when the handlers are done: slot, displaced code, nop + 5 */

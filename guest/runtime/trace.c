@@ -38,7 +38,7 @@ static u64 eflags(void)
 }
 
 /* Kernel: ftrace_trace_stack() */
-static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *start)
+static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *start, u64 skip)
 {
 	struct kp_cpu *c = kp_this_cpu();
 	u64 *record, i, n;
@@ -46,6 +46,7 @@ static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *star
 	c->mail[0] = start->ip;
 	c->mail[1] = start->sp;
 	c->mail[2] = start->bp;
+	c->mail[3] = skip;
 	kp_hypercall(HC_STACK);
 	n = c->mail_ret;
 	record = kp_ring_place(r, 16 + 8 * n);
@@ -66,7 +67,7 @@ static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record, c
 	kp_hypercall(HC_TRIGGER);
 	r = (struct kp_ring *)((struct kp_array *)f->array)->ring[kp_gs32(gs_cpu)];
 	if (c->mail_ret && r->on)
-		trace_stack(r, *(const u64 *)record, start);
+		trace_stack(r, *(const u64 *)record, start, 0);
 }
 
 /* Those of the wanted kind; whether there are others to be called. Kernel: event_triggers_call() */
@@ -87,7 +88,7 @@ static int call_triggers(struct kp_file *f, const u8 *record, u64 post, const st
 }
 
 /* One array's part. Kernel: trace_event_buffer_commit() */
-static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start)
+static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
 {
 	struct kp_array *a = (struct kp_array *)f->array;
 	struct kp_ring *r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
@@ -98,9 +99,9 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
 	u64 i;
 
 	if (f->flags & FILE_TRIGGER_COND)
-		post = call_triggers(f, (u8 *)record, 0, start);
+		post = call_triggers(f, (u8 *)record, 0, here);
 	else if (f->triggers)
-		call_triggers(f, 0, 0, start);
+		call_triggers(f, 0, 0, here);
 	r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)]; /* a trigger may have swapped them */
 	if (f->flags & FILE_RECORD && on && r->on &&
 	    !(f->filter && !kp_filter_match((const struct kp_pred *)f->filter, (u8 *)record)) &&
@@ -111,20 +112,23 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
 				p[i] = record[i];
 			kp_save_cmdline(kp_current(), record[1]);
 			if (a->flags & ARRAY_STACKTRACE)
-				trace_stack(r, *(u64 *)record, start);
+				trace_stack(r, *(u64 *)record, start, 0);
 		}
 	}
 	if (post)
-		call_triggers(f, (u8 *)record, TRIGGER_POST, start);
+		call_triggers(f, (u8 *)record, TRIGGER_POST, here);
 }
 
-/* A record made aside, head and all, for every array that wants it. */
-void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start)
+/*
+ * A record made aside, head and all, for every array that wants it. A stack trace that
+ * belongs to the record begins at start, one that a trigger makes here.
+ */
+void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
 {
 	struct kp_file *f;
 
 	for (f = (struct kp_file *)e->files; f; f = (struct kp_file *)f->next)
-		record_file(f, (u32 *)record, size, start);
+		record_file(f, (u32 *)record, size, start, here);
 }
 
 /*
@@ -141,7 +145,7 @@ void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, 
 
 	record[0] = ENTRY_HEAD(e->type, kp_context(pc, eflags()), pid);
 	if (e->files) {
-		kp_record_files(e, record, size, &start);
+		kp_record_files(e, record, size, &start, &start);
 		return;
 	}
 	if (!(e->flags & EVENT_RECORD) ||
@@ -174,8 +178,8 @@ static void profile(struct kp_fn_table *t, u64 ip)
 		}
 }
 
-/* A function begins at ip; bp is its caller's, as is sp behind it. Kernel: function_trace_call() */
-void kp_function_trace(u64 ip, u64 parent, u64 sp, u64 bp)
+/* A function begins at ip. Kernel: function_trace_call() */
+void kp_function_trace(u64 ip, u64 parent)
 {
 	u64 task = kp_current(), cpu = kp_gs32(gs_cpu);
 	u32 pid = *(u32 *)(task + kp_const32(task_pid));
@@ -199,9 +203,18 @@ void kp_function_trace(u64 ip, u64 parent, u64 sp, u64 bp)
 		p[2] = parent;
 		kp_save_cmdline(task, pid);
 		if (a->flags & ARRAY_FUNC_STACKTRACE) {
-			struct kp_start start = { ip, sp, bp };
+			struct kp_start here;
 
-			trace_stack((struct kp_ring *)a->ring[cpu], p[0], &start);
+			KP_HERE(here);
+			trace_stack((struct kp_ring *)a->ring[cpu], p[0], &here, 1);
 		}
 	}
+}
+
+/* The same where a probe is called too. Kernel: that, which stack traces show */
+void arch_ftrace_ops_list_func(u64 ip, u64 parent)
+{
+	kp_preempt_add(1);
+	kp_function_trace(ip, parent);
+	kp_preempt_add(-1);
 }
