@@ -336,6 +336,7 @@ class TraceArray:
             enable_disable(file, False)
             del event.files[self]
             file.free()
+        self.function.destroy()
         runtime, guest = self.runtime, self.guest
         self.ring.free()
         runtime.after_quiescence(lambda: runtime.free(guest))

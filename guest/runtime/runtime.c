@@ -145,7 +145,7 @@ static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struc
 	regs->ip = h->data;
 }
 
-/* What fn of a jprobe's handler is; kp_enter() and jprobe.S do it themselves. */
+/* What fn of a jprobe's handler is; run_handlers() and jprobe.S do it themselves. */
 int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
 {
 	return 0;

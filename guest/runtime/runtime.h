@@ -15,6 +15,7 @@
 #define HC_ORPHAN 0x24     /* mail: regs; a function returned to the trampoline, nobody knows where to */
 #define HC_TRIGGER 0x31    /* mail: trigger's id; mail_ret: a stack trace is wanted */
 #define HC_STACK 0x32      /* mail: ip, sp, bp; mail_ret: addresses written to stack of struct kp_cpu */
+#define HC_FN_PROBE 0x33 /* mail[0]: function, mail[1]: struct kp_array *; mail_ret: write a stack trace */
 
 /* int $TRAP_ENTRY: the Python handlers of the probe whose detour buffer that is in */
 #define TRAP_ENTRY 0x81
@@ -217,7 +218,9 @@ struct kp_array {
 	u64 fn_hash;      /* functions that it traces; 0: all that are patched */
 	u64 fn_pids;
 	u64 fn_no_pids;
-	u64 pad[17];
+	u64 fn_probes;    /* struct kp_hash of functions with commands; 0: none */
+	u64 fn_probe_next; /* the next array with such */
+	u64 pad[15];
 };
 
 /* A return probe, 128 bytes; its nodes hang on the free list. */

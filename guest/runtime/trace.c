@@ -10,6 +10,7 @@
 #define TRACE_STACK 4
 
 struct kp_array *kp_fn_arrays; /* that have a function tracer, linked by fn_next */
+struct kp_array *kp_fn_probe_arrays; /* that have commands at functions, by fn_probe_next */
 u64 kp_fn_hits[8];             /* struct kp_fn_table * of each CPU; 0: there is no profiler */
 
 static int hashed(u64 hash, u64 key)
@@ -178,6 +179,24 @@ static void profile(struct kp_fn_table *t, u64 ip)
 		}
 }
 
+/* A function with commands begins at ip. Kernel: function_trace_probe_call() */
+static __attribute__((noinline)) void function_probe(struct kp_array *a, u64 ip, u32 pid)
+{
+	struct kp_cpu *c = kp_this_cpu();
+	struct kp_ring *r;
+	struct kp_start here;
+
+	c->mail[0] = ip;
+	c->mail[1] = (u64)a;
+	kp_hypercall(HC_FN_PROBE);
+	r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
+	if (!c->mail_ret || !r->on)
+		return;
+	KP_HERE(here);
+	kp_save_cmdline(kp_current(), pid);
+	trace_stack(r, ENTRY_HEAD(0, kp_context(kp_preempt_count() + 1, eflags()), pid), &here, 3);
+}
+
 /* A function begins at ip. Kernel: function_trace_call() */
 void kp_function_trace(u64 ip, u64 parent)
 {
@@ -186,6 +205,9 @@ void kp_function_trace(u64 ip, u64 parent)
 	struct kp_array *a;
 	u64 *p;
 
+	for (a = kp_fn_probe_arrays; a; a = (struct kp_array *)a->fn_probe_next)
+		if (a->fn_probes && hashed(a->fn_probes, ip))
+			function_probe(a, ip, pid);
 	if (kp_fn_hits[cpu])
 		profile((struct kp_fn_table *)kp_fn_hits[cpu], ip);
 	for (a = kp_fn_arrays; a; a = (struct kp_array *)a->fn_next) {

@@ -25,6 +25,8 @@ RUNTIME_SYMBOLS = (
     "kp_ret_trampoline",
     "kp_event_handler",
     "kp_event_return",
+    "kp_fn_arrays",
+    "kp_fn_probe_arrays",
 )
 
 
