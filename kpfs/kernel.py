@@ -109,6 +109,9 @@ class Kernel:
         """state and kprobe_events, None where nobody has asked for them yet."""
         return self._state, self._kprobe_events
 
+    def trace_built(self) -> TraceState | None:
+        return self._trace
+
     def _make_state(self) -> State:
         from engine.arches import ARCHES
         from engine.state import State

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from guest.modules import INIT_FREED
+
 if TYPE_CHECKING:
     from engine.guest_api import GuestApi
     from kpfs.kernel import Kernel
@@ -38,9 +40,15 @@ class ModuleSupport:
         return self.api.serve(number, first, second)
 
     def _notify(self, state: str, module: str) -> None:
-        """Kernel: kprobe_module_nb, trace_kprobe_module_nb"""
+        """Kernel: ftrace_module_init(), kprobe_module_nb, trace_kprobe_module_nb"""
         st, kprobe_events = self._kernel.parts_built()
         if st is None:
+            return
+        trace = self._kernel.trace_built()
+        if trace is not None and state != "LIVE":
+            going = module if state == "GOING" else ""
+            trace.traced_functions.modules_changed(going)
+        if state == INIT_FREED:
             return
         from engine.register import kprobes_module_callback
         from engine.state import ModuleState

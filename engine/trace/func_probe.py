@@ -14,7 +14,7 @@ from engine.errors import KernelError
 from engine.ktypes import KAddr
 from engine.trace.event_file import EventFile, enable_disable
 from engine.trace.glob import glob
-from engine.trace.kstr import kstrtoul
+from engine.trace.kstr import ULONG_MAX, kstrtoul
 from engine.trace.pids import GuestSet
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class FunctionProbes:
             self._unregister(functions, kind, pattern[1:])
             return
         number = (rest or "").partition(":")[0]
-        value = kstrtoul(number) if number else UNLIMITED
-        count = value - (1 << 64) if value >> 63 else value
+        value = kstrtoul(number) if number else ULONG_MAX
+        count = value - (1 << 64) if value >> 63 else value  # a long
         self._register(functions, kind, pattern, count)
 
     def _target(self, rest: str | None) -> tuple[EventFile, str | None]:

@@ -117,13 +117,13 @@ class Functions:
                     self._all.append(Function(addr, symbol.name, symbol.module))
         return self._all
 
-    def modules_changed(self) -> None:
-        """A module has come or is about to go."""
+    def modules_changed(self, going: str = "") -> None:
+        """A module has come, has lost its init part, or that one is about to go."""
         self._all = None
-        here = set(self._st.machine.ftrace_locations())
-        gone = self._patched - here
-        self._patched -= gone
-        self._st.arch.ftrace_gone(gone)
+        self._all = [f for f in self.all() if not going or f.module != going]
+        here = {f.addr for f in self._all}
+        self._st.arch.ftrace_gone(self._patched - here)
+        self._patched &= here
         for tracer in self.all_tracers:
             tracer.modules_changed(here)
         self.update()
@@ -233,13 +233,14 @@ class FunctionTracer:
         some = self.filter or self.filter_mods
         return self.filter - self.notrace if some else None
 
-    def modules_changed(self, here: Collection[KAddr]) -> None:
+    def modules_changed(self, here: set[KAddr]) -> None:
         """Forget functions that are gone; take what was chosen of a module that came.
 
         Kernel: ftrace_release_mod(), process_cached_mods()
         """
-        gone = [ip for ip in self.probes.functions() if ip not in here]
-        self.probes.forget(gone)
+        self.probes.forget(self.probes.functions() - here)
+        self.filter &= here
+        self.notrace &= here
         modules = {f.module for f in self.functions.all()}
         for chosen, mods in (
             (self.filter, self.filter_mods),
