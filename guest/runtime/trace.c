@@ -194,7 +194,7 @@ static __attribute__((noinline)) void function_probe(struct kp_array *a, u64 ip,
 		return;
 	KP_HERE(here);
 	kp_save_cmdline(kp_current(), pid);
-	trace_stack(r, ENTRY_HEAD(0, kp_context(kp_preempt_count() + 1, eflags()), pid), &here, 3);
+	trace_stack(r, ENTRY_HEAD(0, kp_context(kp_preempt_count() + 1, eflags()), pid), &here, 2);
 }
 
 /* A function begins at ip. Kernel: function_trace_call() */
