@@ -89,6 +89,7 @@ class TraceArray:
         self.pipes: set[int] = set()  # CPUs whose records are being consumed
         self.clear_trace = False  # an event that left records is gone
         self.ref = 0  # open files of an instance
+        self.removed = False
 
     def simple(self) -> bool:
         """Whether guest code may take the short way into this array's ring."""
@@ -326,6 +327,7 @@ class TraceArray:
 
         Kernel: __remove_instance()
         """
+        self.removed = True
         self.set_tracer("nop")
         for event in list(self.events):
             file = event.files.get(self)

@@ -38,6 +38,7 @@ def kernel():
 
     kernel.trace = SimpleNamespace(
         events=events,
+        removed=False,
         enable_store=enable_store,
         enable_text=lambda event: f"{int(event.enabled)}\n",
         group_enable_text=lambda group: f"{group}\n",
