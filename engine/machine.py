@@ -205,7 +205,11 @@ class Machine(Protocol):
     def call(self, func: int, *args: int, task: Task | None = None) -> int:
         """Run a guest function as a task (None: init); its value, unsigned."""
 
-    def now(self) -> KTime: ...
+    def now(self) -> KTime:
+        """ns since boot."""
+
+    def real_offset(self) -> KTime:
+        """What must be added to now() for the time of day."""
 
     def printk(self, level: int, text: str) -> None:
         """Append a line to the guest's kernel log."""

@@ -24,8 +24,9 @@ HC_ORPHAN = 0x24
 HC_PY_BREAK = 0x25
 HC_TRIGGER = 0x31
 HC_STACK = 0x32
+HC_FN_PROBE = 0x33
 
-SITE_SINGLESTEP, SITE_POST = 1, 2
+SITE_SINGLESTEP, SITE_POST, SITE_AGGR = 1, 2, 4
 HANDLER_DISABLED = 1
 EVENT_RECORD = 1
 EVENT_RETURN = 2
@@ -198,6 +199,8 @@ class KpArray(Record):
     fn_hash = _word(12)
     fn_pids = _word(13)
     fn_no_pids = _word(14)
+    fn_probes = _word(15)
+    fn_probe_next = _word(16)
 
     def set_ring(self, cpu: int, ring: int) -> None:
         self.words[self.base + cpu] = ring

@@ -25,6 +25,8 @@ _LIVE = {15: 0, 14: 1, 13: 2, 12: 3, 6: 4, 3: 5, 7: 19, 16: REG_IP}
 _RBP, _RSP, _RA = 6, 7, 16
 _ARGS = struct.Struct("<4Q")  # store, size, skip, regs
 TRAMPOLINE = "kp_ret_trampoline"
+# entered from detour buffers, where a stack trace ends on Linux
+DETOUR = "kp_entry_opt", "kp_entry_opt_end"
 _NODE = struct.Struct("<4Q")  # struct kp_rethook_node: next, rethook, ret_addr, frame
 _SKIP = 2  # kpfs_control() and its caller
 
@@ -108,7 +110,8 @@ class Backtrace:
     def _is_regs_frame(self, pc: int) -> bool:
         runtime = self._runtime()
         if runtime is not None and any(pc in r for r in self._of_runtime(runtime)[1]):
-            return True
+            detour, end = (runtime.symbols[name] for name in DETOUR)
+            return not detour <= pc < end
         symbol = self._symbol_at(pc)
         return symbol is not None and symbol.name.startswith("asm_")
 

@@ -118,6 +118,8 @@ class Kallsyms:
         self._image = image
         self._modules: dict[str, SymbolTable] = {}
         self._freed: dict[str, SymbolTable] = {}
+        # functions of the engine's code: for stack traces alone, in no list
+        self.runtime = SymbolTable(())
 
     @cached_property
     def kernel(self) -> SymbolTable:
@@ -183,4 +185,4 @@ class Kallsyms:
                 found = table.at(addr)
                 if found is not None:
                     break
-        return found
+        return found or self.runtime.at(addr)

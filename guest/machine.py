@@ -33,7 +33,7 @@ from guest.clock import Clock
 from guest.control import Control
 from guest.cpu import Cpu
 from guest.jump_labels import CTL_JUMP_LABEL, JumpLabels
-from guest.kallsyms import Kallsyms
+from guest.kallsyms import Kallsyms, SymbolTable
 from guest.klog import KernelLog, LogRecord
 from guest.libunicorn import EmulatorError
 from guest.modules import CTL_MODULE, Modules
@@ -49,6 +49,7 @@ from guest.traps import Traps
 IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 KERNEL_IMAGE = "vmlinux"
 RUNTIME_IMAGE = "runtime.o"
+RUNTIME_PREFIX = "kp_"  # of names that Linux does not have
 DEFAULT_CPUS = 2
 BACKGROUND_TURNS = 64  # at most, before the lock is given back
 _RECORD_NS = 100  # what a trace record takes on a live clock
@@ -94,6 +95,7 @@ class Guest:
             raise KernelError(errno.EINVAL, f"1 to {abi.NR_CPUS} CPUs")
         self.nr_cpus = nr_cpus
         self.quiet = quiet
+        self._boot_time = 0 if quiet else int(time.time())  # seconds since 1970
         self._dynamic_ftrace = dynamic_ftrace
         self._memory = memory.Memory(ram_size)
         self._image = elf.ElfFile(_read_image(image or KERNEL_IMAGE))
@@ -178,7 +180,7 @@ class Guest:
         _BOOT_PARAMS.pack_into(
             *(mem.ram, params, self.nr_cpus, mem.image_pages_end, mem.ram_size),
             *(self.quiet, abi.DIRECT_MAP + shared, abi.DIRECT_MAP + shared + 0x100),
-            0 if self.quiet else int(time.time()),
+            self._boot_time,
         )
         info = self._info
         self._sched.start_cpu(
@@ -312,6 +314,8 @@ class Guest:
         if self._runtime is None:
             data = _read_image(RUNTIME_IMAGE)
             self._runtime = load_object(self._memory, data, self.address_of)
+            functions = self._runtime.functions(RUNTIME_PREFIX)
+            self._kallsyms.runtime = SymbolTable(functions)
         return {name: KAddr(addr) for name, addr in self._runtime.symbols.items()}
 
     def runtime_config(self) -> RuntimeConfig:
@@ -397,6 +401,9 @@ class Guest:
 
     def now(self) -> KTime:
         return self.clock.now()
+
+    def real_offset(self) -> KTime:
+        return KTime(self._boot_time * 1_000_000_000)
 
     def devkmsg_emit(self, facility: int, level: int, text: bytes) -> None:
         """One record of the log that is not the kernel's own."""

@@ -39,6 +39,7 @@ CTL_MODULE_LOAD, CTL_MODULE_STATE, CTL_MODULE_FREE_INIT, CTL_MODULE_FREE = range
 )
 # enum module_state
 STATES = ("LIVE", "COMING", "GOING", "UNFORMED")
+INIT_FREED = "INIT_FREED"
 _STATE_SHOWN = {"LIVE": "Live", "COMING": "Loading", "GOING": "Unloading"}
 MODULE_MAX = 64 << 20
 
@@ -55,7 +56,7 @@ _U64 = struct.Struct("<Q")
 _TAINT_PROPRIETARY, _TAINT_OOT = 1 << 0, 1 << 12
 _TAINT_LETTERS = ((_TAINT_PROPRIETARY, "P"), (_TAINT_OOT, "O"))
 
-# called with the new state (a name of STATES) and the module's name
+# called with the new state (a name of STATES, or INIT_FREED) and the module's name
 Notifier = Callable[[str, str], None]
 
 
@@ -226,6 +227,8 @@ class Modules:
                 notifier(STATES[second], mod.name)
         elif number == CTL_MODULE_FREE_INIT:
             self._free_init(mod)
+            for notifier in self.notifiers:
+                notifier(INIT_FREED, mod.name)
         elif number == CTL_MODULE_FREE:
             self._free(mod)
         return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine.ktypes import KAddr, Symbol
 from guest import elf
 from guest.memory import KERNEL_DATA, KERNEL_TEXT, Memory
 
@@ -21,6 +22,20 @@ class LoadedObject:
         self.places: dict[int, int] = {}  # section index to address
         self.symbols: dict[str, int] = {}
         self.blocks: list[int] = []  # addresses of the pages got for it
+
+    def functions(self, own: str) -> list[Symbol]:
+        """Its global functions, by address, but those whose names begin with own."""
+        return sorted(
+            (
+                Symbol(sym.name, KAddr(self.symbols[sym.name]), sym.size, "t", "")
+                for sym in self.image.symbols()
+                if sym.kind == elf.STT_FUNC
+                and sym.bind == elf.STB_GLOBAL
+                and not sym.name.startswith(own)
+                and sym.name in self.symbols
+            ),
+            key=lambda symbol: symbol.addr,
+        )
 
     def section_address(self, name: str) -> int | None:
         """Address of the first section of that name."""

@@ -33,6 +33,7 @@ LOOKUP, GETATTR = 1, 3  # opcodes
 # caller goes back to read(), as on debugfs.
 LOOKUP_SIZE = 1 << 20
 MAX_ERRNO = 512
+RELEASE_DELAY = 0.02  # s, that a close() at most takes to become known
 POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
 
 
@@ -236,6 +237,7 @@ class Operations:
     # ---- files
     def open(self, path: str, fi: Any) -> int:
         try:
+            self.await_release(path)
             opened = self.vfs.open(self.caller(), path, fi.flags)
         except KernelError as e:
             if e.errno == errno.ENOSYS:  # Linux would stop asking, and succeed
@@ -247,6 +249,14 @@ class Operations:
         self.files[fi.fh] = opened
         fi.nonseekable = opened.node.nonseekable
         return 0
+
+    def await_release(self, path: str) -> None:
+        """Let another thread finish with a file that was closed a moment ago."""
+        node = walk(self.root, path)
+        if isinstance(node, File) and node.exclusive:
+            deadline = time.monotonic() + RELEASE_DELAY
+            while node.busy() and time.monotonic() < deadline:
+                time.sleep(RELEASE_DELAY / 10)
 
     def read(self, _path: str, size: int, offset: int, fi: Any) -> bytes:
         if not fi.lock_owner:  # for the page cache: see LOOKUP_SIZE
@@ -293,7 +303,7 @@ class Operations:
         """The events that are there; wakes pollhandle later if a read would block."""
         opened = self.files[fh]
         with self.kernel.lock:
-            ready = opened.handle.ready()
+            ready = opened.handle.poll()
             if not ready and pollhandle:
                 self.pollers.append((opened, pollhandle))
                 return 0
@@ -305,7 +315,7 @@ class Operations:
         """Wake those whose file can be read now.  Called under the kernel's lock."""
         waiting = []
         for opened, pollhandle in self.pollers:
-            if opened.handle.ready():
+            if opened.handle.poll():
                 handle = ctypes.c_void_p(pollhandle)
                 self.libfuse.fuse_notify_poll(handle)
                 self.libfuse.fuse_pollhandle_destroy(handle)

@@ -135,14 +135,13 @@ class Kernel:
 
         return EventDirs(self.guest)
 
-    @property
-    def trace_built(self) -> bool:
-        """Whether anybody has asked for trace yet."""
-        return self._trace is not None
-
     def parts_built(self) -> tuple[State | None, TraceKprobeOps | None]:
         """state and kprobe_events, None where nobody has asked for them yet."""
         return self._state, self._kprobe_events
+
+    def trace_built(self) -> TraceState | None:
+        """Likewise trace."""
+        return self._trace
 
     def _make_state(self) -> State:
         from engine.arches import ARCHES

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from guest.modules import INIT_FREED
+
 if TYPE_CHECKING:
     from engine.guest_api import GuestApi
     from engine.trace.synth_api import SynthApi
@@ -59,9 +61,19 @@ class ModuleSupport:
             dirs.deferred = False
 
     def _notify(self, state: str, module: str) -> None:
-        """Kernel: kprobe_module_nb, trace_kprobe_module_nb, trace_module_nb"""
+        """Tell the tracers and the engine.
+
+        Kernel: ftrace_module_init(), kprobe_module_nb, trace_kprobe_module_nb,
+        trace_module_nb
+        """
         st, kprobe_events = self._kernel.parts_built()
         if st is None:
+            return
+        trace = self._kernel.trace_built()
+        if trace is not None and state != "LIVE":
+            going = module if state == "GOING" else ""
+            trace.traced_functions.modules_changed(going)
+        if state == INIT_FREED:
             return
         from engine.register import kprobes_module_callback
         from engine.state import ModuleState
@@ -69,8 +81,8 @@ class ModuleSupport:
         kprobes_module_callback(st, ModuleState[state], module)
         if state == "COMING" and kprobe_events is not None:
             kprobe_events.module_coming(module)
-        if state == "GOING" and self._kernel.trace_built:
-            self._kernel.trace.tracing_reset_all()
+        if state == "GOING" and trace is not None:
+            trace.tracing_reset_all()
         if "api" in self.__dict__:
             self.api.sync_flags()
 

@@ -124,6 +124,7 @@ class File(Node):
     """A file that can be opened, but neither read nor written."""
 
     nonseekable = False
+    exclusive = False  # EBUSY for all but one at a time
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
@@ -149,6 +150,10 @@ class File(Node):
 
     def closed(self) -> None:
         """Called when what open() gave is given up."""
+
+    def busy(self) -> bool:
+        """Of an exclusive file, whether it is open."""
+        return False
 
     def open(self, flags: int, pid: int = 0) -> Handle:
         """Open by process pid.  O_TRUNC is in flags when it was given.
@@ -220,6 +225,10 @@ class Handle:
     def ready(self) -> bool:
         """Whether a read would not block.  Called under the kernel's lock."""
         return True
+
+    def poll(self) -> bool:
+        """Whether poll() says that there is something to read."""
+        return self.ready()
 
     def release(self) -> None:
         """The last reference is gone."""

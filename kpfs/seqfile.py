@@ -20,6 +20,8 @@ class SeqFile(File):
     """A text of lines, as of the time when its reading began."""
 
     write_moves: int | None = 0
+    # SEEK_END is for readers alone an error.  Kernel: tracing_lseek()
+    tracing_lseek = False
     grows = False  # who has read all of it gets the records that are added
     seq_for_writers = True  # False: who opens it to write alone gets no seq_file
 
@@ -57,6 +59,8 @@ class SeqHandle(Handle):
         return data
 
     def seek_end(self) -> None:
+        if self.file.tracing_lseek and self.flags & os.O_ACCMODE == os.O_WRONLY:
+            return
         raise KernelError(errno.EINVAL, "seq_file knows no end")
 
 

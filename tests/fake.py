@@ -312,6 +312,9 @@ class FakeMachine:
     def now(self) -> KTime:
         return KTime(self.clock)
 
+    def real_offset(self) -> KTime:
+        return KTime(1_000_000_000_000_000_000)
+
     def printk(self, level: int, text: str) -> None:
         self.log.append((level, text))
 

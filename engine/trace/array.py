@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 EVENT_BUF_SIZE = 127
 TRACERS = ("function", "nop")
 USER_TICK = 10_000_000  # ns of what times() counts
-# by name, its unit: None is ns since boot, 0 counts records.  The guest has one clock.
+# by name, its unit: None is ns since boot, 0 counts records, 1 is ns since 1970.
+# The guest has one clock.
 CLOCKS = {
     "local": None,
     "global": None,
@@ -55,6 +56,7 @@ CLOCKS = {
     "mono": None,
     "mono_raw": None,
     "boot": None,
+    "tai": 1,
 }
 
 
@@ -85,8 +87,11 @@ class TraceArray:
         self.current_tracer = "nop"
         self.function = FunctionTracer(self, functions)
         self.clock = "local"
+        self.buffer_percent = 50
+        self.pipes: set[int] = set()  # CPUs whose records are being consumed
         self.clear_trace = False  # an event that left records is gone
         self.ref = 0  # open files of an instance
+        self.removed = False
 
     def simple(self) -> bool:
         """Whether guest code may take the short way into this array's ring."""
@@ -318,7 +323,8 @@ class TraceArray:
         if name not in CLOCKS:
             raise KernelError(errno.EINVAL, f"no clock {name!r}")
         self.clock = name
-        self.ring.set_clock(CLOCKS[name])
+        offset = self.st.machine.real_offset() if CLOCKS[name] == 1 else 0
+        self.ring.set_clock(CLOCKS[name], offset)
 
     def reset_after_events(self) -> None:
         """Clear the trace if an event that left records is gone.
@@ -334,6 +340,7 @@ class TraceArray:
 
         Kernel: __remove_instance()
         """
+        self.removed = True
         self.set_tracer("nop")
         for event in list(self.events):
             file = event.files.get(self)
@@ -344,6 +351,7 @@ class TraceArray:
             enable_disable(file, False)
             del event.files[self]
             file.free()
+        self.function.destroy()
         runtime, guest = self.runtime, self.guest
         self.ring.free()
         runtime.after_quiescence(lambda: runtime.free(guest))

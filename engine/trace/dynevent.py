@@ -59,7 +59,7 @@ from engine.trace.array import TraceArray
 from engine.trace.events import Events, TraceEvent
 from engine.trace.function import FunctionEvent, Functions
 from engine.trace.kstr import argv_split
-from engine.trace.marker import PrintEvent
+from engine.trace.marker import PrintEvent, RawDataEvent
 from engine.trace.profile import FunctionProfile
 from engine.trace.ring import TRACE_BUF_SIZE_DEFAULT
 from engine.trace.stack import StackEvent, StackTraces
@@ -123,8 +123,12 @@ class TraceState(TraceArray):
         self.instances: dict[str, TraceArray] = {}
         self.triggers = Triggers(runtime)
         self._stack_traces = StackTraces(runtime)
-        builtin = FunctionEvent(self), StackEvent(), PrintEvent(runtime.machine)
-        for event in builtin:
+        for event in (
+            FunctionEvent(self),
+            StackEvent(),
+            PrintEvent(runtime.machine),
+            RawDataEvent(),
+        ):
             self.events.add(event)
         add_static_events(self.events, st.machine, runtime)
         self._ops: list[DynEventOps] = []

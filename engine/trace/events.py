@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 LAST_TYPE = 20  # kernel: __TRACE_LAST_TYPE, the first id that an event can get
 TRACE_EVENT_TYPE_MAX = 65535
 
-# Text of a record after "TIMESTAMP: ", newline included: (pages, data offset) -> text
+# Text of a record after "TIMESTAMP: ", newline included: (pages up to its end, where it
+# begins) -> text
 Printer = Callable[[memoryview, int], str]
 # Text of an address: (address, whether with the offset in its function)
 SymbolText = Callable[[int, bool], str]

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.errors import KernelError
 from engine.ktypes import KAddr
-from engine.runtime import Runtime
+from engine.runtime import HC_FN_PROBE, MAIL0, MAIL_RET, Runtime
 from engine.trace.events import Printer, SymbolText, TraceEvent
 from engine.trace.fields import Field
+from engine.trace.func_probe import COMMANDS, FunctionProbes
 from engine.trace.glob import glob
-from engine.trace.kstr import is_digit
+from engine.trace.kstr import is_digit, simple_strtoul
 from engine.trace.pids import GuestSet, PidSet
 
 if TYPE_CHECKING:
@@ -89,7 +90,21 @@ class Functions:
         self._patched: set[KAddr] = set()
         self._all: list[Function] | None = None
         self.tracers: list[FunctionTracer] = []  # active ones
+        self.all_tracers: list[FunctionTracer] = []
         self.profile: FunctionProfile | None = None
+        runtime.machine.on_hypercall(HC_FN_PROBE, self._hit)
+
+    def _hit(self, cpu: int) -> None:
+        """A function with commands is called.  Context: hit."""
+        mail = self._runtime.cpus[cpu]
+        ip, array = mail.words[mail.base + MAIL0 : mail.base + MAIL0 + 2]
+        mail.words[mail.base + MAIL_RET] = int(
+            any(
+                tracer.probes.run(KAddr(ip))
+                for tracer in self.all_tracers
+                if tracer.array.guest.addr == array
+            )
+        )
 
     def all(self) -> list[Function]:
         """In the order of available_filter_functions."""
@@ -102,13 +117,15 @@ class Functions:
                     self._all.append(Function(addr, symbol.name, symbol.module))
         return self._all
 
-    def modules_changed(self) -> None:
-        """A module has come or is about to go."""
+    def modules_changed(self, going: str = "") -> None:
+        """A module has come, has lost its init part, or that one is about to go."""
         self._all = None
-        here = set(self._st.machine.ftrace_locations())
-        gone = self._patched - here
-        self._patched -= gone
-        self._st.arch.ftrace_gone(gone)
+        self._all = [f for f in self.all() if not going or f.module != going]
+        here = {f.addr for f in self._all}
+        self._st.arch.ftrace_gone(self._patched - here)
+        self._patched &= here
+        for tracer in self.all_tracers:
+            tracer.modules_changed(here)
         self.update()
 
     def update(self) -> None:
@@ -117,7 +134,10 @@ class Functions:
         Kernel: ftrace_startup(), ftrace_shutdown()
         """
         profiled = self.profile.chosen() if self.profile else ()
-        wanted = set(profiled)
+        commanded: set[KAddr] = set()
+        for tracer in self.all_tracers:
+            commanded |= tracer.probes.functions()
+        wanted = commanded.union(profiled)
         everything = None
         for tracer in self.tracers:
             chosen = tracer.chosen()
@@ -129,12 +149,16 @@ class Functions:
         self._st.arch.ftrace_trace(add, remove)
         self._patched = wanted
         following = 0
-        shared = len(self.tracers) > 1 or bool(profiled)
+        shared = len(self.tracers) > 1 or bool(profiled) or bool(commanded)
         for tracer in reversed(self.tracers):
             tracer.tell(following, shared)
             following = tracer.array.guest.addr
         symbols = self._runtime.symbols
         self._st.machine.write_u64(symbols["kp_fn_arrays"], following)
+        following = 0
+        for tracer in reversed(self.all_tracers):
+            following = tracer.probes.tell(following)
+        self._st.machine.write_u64(symbols["kp_fn_probe_arrays"], following)
         if self.profile:
             self.profile.tell(profiled)
 
@@ -143,11 +167,12 @@ class Functions:
 
         Kernel: match_records()
         """
-        if is_digit(pattern[:1]) and module is None:
-            index = int(pattern) if all(map(is_digit, pattern)) else 0
+        if is_digit(pattern[:1]):
+            index = simple_strtoul(pattern)[0]
             functions = self.all()
             return {functions[index - 1].addr} if 0 < index <= len(functions) else set()
-        fits = glob(pattern) if pattern else lambda _name: True
+        any_name = not pattern and module is not None
+        fits = (lambda _name: True) if any_name else glob(pattern)
         return {
             f.addr
             for f in self.all()
@@ -163,8 +188,8 @@ def fits_module(wanted: str, module: str) -> bool:
 
     Kernel: ftrace_match_record()
     """
-    if wanted in ("", "*"):
-        return bool(module)
+    if wanted in ("", "*", "!"):
+        return bool(module) != (wanted == "!")
     if wanted.startswith("!"):
         return not glob(wanted[1:])(module)
     return bool(module) and glob(wanted)(module)
@@ -178,9 +203,14 @@ class FunctionTracer:
         self.functions = functions
         self.filter: set[KAddr] = set()  # empty: all
         self.notrace: set[KAddr] = set()
+        # of modules that are not loaded, newest first: (functions, module)
+        self.filter_mods: list[tuple[str, str]] = []
+        self.notrace_mods: list[tuple[str, str]] = []
+        self.probes = FunctionProbes(array)
         self.pids = PidSet(array.runtime)
         self.no_pids = PidSet(array.runtime)
         self._hash: GuestSet | None = None
+        functions.all_tracers.append(self)
 
     @property
     def active(self) -> bool:
@@ -200,7 +230,31 @@ class FunctionTracer:
 
     def chosen(self) -> set[KAddr] | None:
         """The functions that it traces; None: all but self.notrace."""
-        return self.filter - self.notrace if self.filter else None
+        some = self.filter or self.filter_mods
+        return self.filter - self.notrace if some else None
+
+    def modules_changed(self, here: set[KAddr]) -> None:
+        """Forget functions that are gone; take what was chosen of a module that came.
+
+        Kernel: ftrace_release_mod(), process_cached_mods()
+        """
+        self.probes.forget(self.probes.functions() - here)
+        self.filter &= here
+        self.notrace &= here
+        modules = {f.module for f in self.functions.all()}
+        for chosen, mods in (
+            (self.filter, self.filter_mods),
+            (self.notrace, self.notrace_mods),
+        ):
+            for pattern, module in [m for m in mods if m[1] in modules]:
+                mods.remove((pattern, module))
+                chosen |= self.functions.match(pattern, module)
+
+    def destroy(self) -> None:
+        """The array is going."""
+        self.probes.forget(self.probes.functions())
+        self.functions.all_tracers.remove(self)
+        self.functions.update()
 
     def tell(self, following: int, shared: bool) -> None:
         """Tell guest code; shared: others have functions patched that this has not."""
@@ -231,22 +285,53 @@ class FunctionTracer:
         return used
 
 
-def filter_word(functions: Functions, chosen: set[KAddr], word: str) -> None:
-    """Take one word of set_ftrace_filter or set_ftrace_notrace into a set; EINVAL.
+class Words(NamedTuple):
+    """What a word of one of the filter files may change."""
 
-    Kernel: ftrace_process_regex()
-    """
-    pattern, colon, rest = word.partition(":")
-    module = None
-    if colon:
-        command, _, module = rest.partition(":")
-        if command != "mod":
+    functions: Functions
+    chosen: set[KAddr]
+    mods: list[tuple[str, str]] | None  # None: it is no trace array's
+    probes: FunctionProbes | None  # None: there are no commands
+
+    def take(self, word: str) -> None:
+        """EINVAL, ENODEV and those of commands.  Kernel: ftrace_process_regex()"""
+        pattern, colon, rest = word.partition(":")
+        command, more, param = rest.partition(":")
+        if not colon:
+            if not self._choose(pattern, None):
+                raise KernelError(errno.EINVAL, f"no function {pattern!r}")
+            return
+        if command != "mod" and command not in COMMANDS:
             raise KernelError(errno.EINVAL, f"no command {command!r}")
-    remove, pattern = pattern.startswith("!"), pattern.removeprefix("!")
-    found = functions.match(pattern, module)
-    if not found and module is None:
-        raise KernelError(errno.EINVAL, f"no function {pattern!r}")
-    if remove:
-        chosen -= found
-    else:
-        chosen |= found
+        if self.mods is None:
+            raise KernelError(errno.ENODEV, "commands are for trace arrays")
+        if command == "mod":
+            module = param.partition(":")[0] if more else None
+            if not self._choose(pattern, module):
+                self._cache(self.mods, pattern, param)
+        elif self.probes is None:
+            raise KernelError(errno.EINVAL, "commands are for set_ftrace_filter")
+        else:
+            self.probes.store(self.functions, pattern, command, param if more else None)
+
+    def _choose(self, pattern: str, module: str | None) -> bool:
+        """Kernel: match_records()"""
+        found = self.functions.match(pattern.removeprefix("!"), module)
+        if pattern.startswith("!"):
+            self.chosen.difference_update(found)
+        else:
+            self.chosen.update(found)
+        return bool(found)
+
+    def _cache(self, mods: list[tuple[str, str]], pattern: str, module: str) -> None:
+        """Remember it until the module comes; EINVAL.  Kernel: cache_mod()"""
+        if pattern.startswith("!"):
+            gone = [m for m in mods if m[1] == module and pattern[1:] in (m[0], "*")]
+            for mod in gone:
+                mods.remove(mod)
+            if not gone:
+                raise KernelError(errno.EINVAL, "nothing is remembered of it")
+        elif any(f.module == module for f in self.functions.all() if module):
+            raise KernelError(errno.EINVAL, f"no such function in {module}")
+        else:
+            mods.insert(0, (pattern, module))

@@ -61,7 +61,7 @@ class Lines:
         second = (ts + 500) // NSEC
         return f"{second:5d}.", second * NSEC - 500
 
-    def parts(self, ring: CpuRing, record: int, secs: str) -> _Parts:
+    def parts(self, ring: CpuRing, record: int, end: int, secs: str) -> _Parts:
         """What stands around the changing part of the time."""
         (common,) = _U64.unpack_from(ring.pages, record)
         number = common & 0xFFFF
@@ -70,7 +70,7 @@ class Lines:
             event = self._tr.events.by_id(number)
             show = event.printer(self._symbol) if event else _unknown(number)
             self._printers[number] = show
-        text = show(ring.pages, record)
+        text = show(ring.pages[:end], record)
         if not self._context_info:
             return "", self._fitted(text, 0, ring, record)
         key = ring.cpu, common >> 16
@@ -224,7 +224,8 @@ class _CpuLines:
         data = self._raw[start:end]
         parts = self._known.get(data)
         if parts is None:
-            parts = self._lines.parts(self._ring, self._base + start, self._secs)
+            base = self._base
+            parts = self._lines.parts(self._ring, base + start, base + end, self._secs)
             if len(self._known) < KNOWN_MAX:
                 self._known[data] = parts
         return parts

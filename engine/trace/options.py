@@ -82,7 +82,7 @@ class Options:
         """EINVAL: the tracer does not like it.  Kernel: set_tracer_flag()."""
         if self.values[name] == on:
             return
-        if next(o for o in OPTIONS if o.name == name).refused:
+        if _option(name).refused:
             raise KernelError(errno.EINVAL, f"{name} is always refused")
         self.values[name] = on
         self._changed(name, on)
@@ -96,4 +96,10 @@ class Options:
         name = word.removeprefix("no")
         if not any(o.name == name and o.tracer in ("", tracer) for o in self._offered):
             raise KernelError(errno.EINVAL, f"no option {name!r}")
+        if _option(name).refused:  # here even to stay as it is
+            raise KernelError(errno.EINVAL, f"{name} is always refused")
         self.set(name, on)
+
+
+def _option(name: str) -> Option:
+    return next(option for option in OPTIONS if option.name == name)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from engine.ktypes import KAddr
+from engine.ktypes import MASK64, KAddr
 from engine.machine import Machine
 
 PAGE_SIZE = 4096
@@ -34,9 +34,9 @@ MAX_SMALL_DATA = 112
 # struct kp_ring: offsets of its 64-bit words
 _PAGES, _NR_PAGES, _HEAD, _READ, _TAIL, _LAST_TS = 0, 8, 16, 24, 32, 40
 _ENTRIES, _OVERRUN, _CONSUMED, _BYTES, _ON, _OVERWRITE, _DROPPED = range(48, 104, 8)
-_SCRATCH, _COUNTER, _QUANTUM, _PLACE = 104, 112, 120, 128
+_SCRATCH, _COUNTER, _QUANTUM, _PLACE, _OFFSET, _FULL = range(104, 152, 8)
 RING_ON, RING_SLOW_CLOCK = 1, 2
-_PAGE_ENTRIES = 136
+_PAGE_ENTRIES = 152
 
 
 # An entry: its time, the CPU, where its data begin and where they end in the pages
@@ -64,8 +64,8 @@ class RingStats(NamedTuple):
 
 
 def pages_for(size: int) -> int:
-    """Pages of a buffer of size bytes.  Kernel: ring_buffer_resize()."""
-    return max(MIN_PAGES, -(-size // BUF_PAGE_SIZE))
+    """Pages of a buffer of size bytes, modulo 2^64.  Kernel: ring_buffer_resize()."""
+    return max(MIN_PAGES, (size + BUF_PAGE_SIZE - 1 & MASK64) // BUF_PAGE_SIZE)
 
 
 class CpuRing:
@@ -116,6 +116,11 @@ class CpuRing:
     def _set_page_entries(self, page: int, value: int) -> None:
         _U32.pack_into(self._ring, _PAGE_ENTRIES + 4 * page, value)
 
+    def _page_bytes(self, page: int) -> int:
+        """Of a page that gets no more entries: page_bytes() of record.c."""
+        commit = self._words[page * PAGE_WORDS + 2]
+        return commit if commit + 8 > BUF_PAGE_SIZE else BUF_PAGE_SIZE
+
     def _settle(self) -> None:
         """Count what guest code has written the short way; the next hit goes the long.
 
@@ -155,9 +160,10 @@ class CpuRing:
         self._settle()
         self._set(_ON, on and (RING_ON | (RING_SLOW_CLOCK if slow_clock else 0)))
 
-    def set_quantum(self, quantum: int) -> None:
-        """Of a slow clock: its unit in ns; 0: records are counted."""
+    def set_quantum(self, quantum: int, offset: int = 0) -> None:
+        """Of a slow clock: unit in ns (0: records are counted), and its start."""
         self._set(_QUANTUM, quantum)
+        self._set(_OFFSET, offset)
         _U64.pack_into(self._machine.view(KAddr(self._get(_COUNTER)), 8), 0, 0)
 
     @property
@@ -173,7 +179,7 @@ class CpuRing:
             return self._machine.now()
         quantum = self._get(_QUANTUM)
         if quantum:
-            return self._machine.now() // quantum
+            return self._machine.now() // quantum + self._get(_OFFSET)
         return self._count()
 
     def _count(self) -> int:
@@ -202,8 +208,8 @@ class CpuRing:
             self._set_page_entries(page, 0)
         for word in (_HEAD, _READ, _TAIL, _LAST_TS, _ENTRIES, _OVERRUN, _CONSUMED):
             self._set(word, 0)
-        self._set(_BYTES, 0)
-        self._set(_DROPPED, 0)
+        for word in (_BYTES, _DROPPED, _FULL):
+            self._set(word, 0)
         self.overrun_seen = 0
         self._cursor = (-1, -1, 0)
 
@@ -224,16 +230,21 @@ class CpuRing:
         data = [bytes(self.pages[p * PAGE_SIZE : (p + 1) * PAGE_SIZE]) for p in kept]
         counts = [self._page_entries(p) for p in kept]
         gone = sum(self._page_entries(p) for p in lost)
-        words = bytes(self._ring[_LAST_TS:_COUNTER])
-        quantum, old_room = self._get(_QUANTUM), self.addr
+        words, full = bytes(self._ring[_LAST_TS:_COUNTER]), self._get(_FULL)
+        clock = self._get(_QUANTUM), self._get(_OFFSET)
+        old_room = self.addr
         if lost:
+            bytes_lost = sum(map(self._page_bytes, lost)) - self._get(_READ)
+            self._set(_BYTES, self._get(_BYTES) - bytes_lost)
             self._set(_READ, 0)
         read = self._get(_READ)
         if nr_pages > self._room:
             self._alloc(nr_pages)
             self._machine.free_data(old_room)
         self._ring[_LAST_TS:_COUNTER] = words
-        self._set(_QUANTUM, quantum)
+        self._set(_QUANTUM, clock[0])
+        self._set(_OFFSET, clock[1])
+        self._set(_FULL, full)
         self._set(_NR_PAGES, nr_pages)
         for page in range(nr_pages):
             fits = page < len(data)
@@ -264,7 +275,8 @@ class CpuRing:
         delta = ts - self._get(_LAST_TS)
         page = self._get(_TAIL)
         commit = self._words[page * PAGE_WORDS + 2]
-        if commit + need + (8 if delta >> DELTA_BITS else 0) > BUF_PAGE_SIZE:
+        need += 8 if delta >> DELTA_BITS else 0
+        if self._get(_FULL) or commit + need > BUF_PAGE_SIZE:
             if not self._next_page():
                 self._set(_DROPPED, self._get(_DROPPED) + 1)
                 return False
@@ -292,15 +304,21 @@ class CpuRing:
 
     def _next_page(self) -> bool:
         """Make the page behind the tail the new tail; False: the ring is full."""
-        following = (self._get(_TAIL) + 1) % self.nr_pages
+        tail = self._get(_TAIL)
+        following = (tail + 1) % self.nr_pages
+        if not self._get(_FULL):
+            filling = self._page_bytes(tail) - self._words[tail * PAGE_WORDS + 2]
+            self._set(_BYTES, self._get(_BYTES) + filling)
+        self._set(_FULL, 1)
         if following == self._get(_HEAD):
             if not self.overwrite:
                 return False
-            gone = self._words[following * PAGE_WORDS + 2] - self._get(_READ)
+            gone = self._page_bytes(following) - self._get(_READ)
             self._set(_OVERRUN, self.overrun + self._page_entries(following))
             self._set(_BYTES, self._get(_BYTES) - gone)
             self._set(_READ, 0)
             self._set(_HEAD, (following + 1) % self.nr_pages)
+        self._set(_FULL, 0)
         self._set(_TAIL, following)
         self._set_page_entries(following, 0)
         _PAGE_HDR.pack_into(self.pages, following * PAGE_SIZE, 0, 0)
@@ -350,21 +368,28 @@ class CpuRing:
                 if start > unread:
                     yield ts, cpu, start * 4, i * 4
 
-    def read_page(self) -> bytes:
-        """The unread entries of the oldest page as a page of its own, taken out.
+    @property
+    def dirty_pages(self) -> int:
+        """Full ones that are unread.  Kernel: ring_buffer_nr_dirty_pages()"""
+        return (self._get(_TAIL) - self._get(_HEAD)) % self.nr_pages
 
-        b"": there are none.  Kernel: ring_buffer_read_page()
+    def read_page(self, room: int = BUF_PAGE_SIZE) -> bytes:
+        """The oldest page's unread entries, as far as there is room, taken out.
+
+        They are a page of their own; b"": there are none.
+        Kernel: ring_buffer_read_page()
         """
-        head, read = self._get(_HEAD), self._get(_READ)
-        end = (head + 1) * PAGE_SIZE
+        head = next(self.records(), (0, 0, 0, 0))[2] // PAGE_SIZE
+        read = self._get(_READ) if head == self._get(_HEAD) else 0
+        start = head * PAGE_SIZE + BUF_PAGE_HDR_SIZE + read
+        end = min((head + 1) * PAGE_SIZE, start + room)
         count, last = 0, None
         for record in self.records():
-            if record[3] > end:
+            if record[3] > end or record[2] < start:
                 break
             count, last = count + 1, record
         if last is None:
             return b""
-        start = head * PAGE_SIZE + BUF_PAGE_HDR_SIZE + read
         data = bytes(self.pages[start : last[3]])
         ts = self._words[head * PAGE_WORDS] | self._words[head * PAGE_WORDS + 1] << 32
         if read and self._cursor[:2] == (head, read):
@@ -391,7 +416,7 @@ class CpuRing:
         while head != page:
             left -= self._page_entries(head)
             self._set_page_entries(head, 0)
-            gone += self._words[head * PAGE_WORDS + 2]
+            gone += self._page_bytes(head)
             head = (head + 1) % nr_pages
         self._set_page_entries(page, self._page_entries(page) - left)
         read = end - page * PAGE_SIZE - BUF_PAGE_HDR_SIZE

@@ -94,6 +94,7 @@ class RingBuffer(Rings):
         self._on = True
         self._paused = 0
         self._quantum: int | None = None
+        self._offset = 0
         self.mask = (1 << len(runtime.cpus)) - 1  # CPUs that record
         self.cpus = self._make(MIN_PAGES)
         self.spare: list[CpuRing] | None = None  # kernel: array_buffer max_buffer
@@ -126,7 +127,7 @@ class RingBuffer(Rings):
     @property
     def in_ns(self) -> bool:
         """Whether times are in ns.  Kernel: trace_clocks[].in_ns"""
-        return self._quantum is None
+        return self._quantum in (None, 1)
 
     def pause(self, on: bool) -> None:
         """Write no records while somebody wants it so.  Kernel: tracing_stop()."""
@@ -143,15 +144,16 @@ class RingBuffer(Rings):
         for ring in self.cpus + (self.spare or []):
             ring.set_overwrite(overwrite)
 
-    def set_clock(self, quantum: int | None) -> None:
+    def set_clock(self, quantum: int | None, offset: int = 0) -> None:
         """Its unit in ns, 0: records are counted, None: the usual clock.
 
+        offset: what it is ahead of the usual clock, in its unit.
         What was recorded by another clock is lost.  Kernel: tracing_set_clock()
         """
-        self._quantum = quantum
+        self._quantum, self._offset = quantum, offset
         for ring in self.cpus + (self.spare or []):
             ring.reset()
-            ring.set_quantum(quantum or 0)
+            ring.set_quantum(quantum or 0, offset)
         self._attach()
 
     def expand(self) -> None:
@@ -188,7 +190,7 @@ class RingBuffer(Rings):
             self.spare = self._make(MIN_PAGES)
             for ring, main in zip(self.spare, self.cpus, strict=True):
                 ring.set_overwrite(main.overwrite)
-                ring.set_quantum(self._quantum or 0)
+                ring.set_quantum(self._quantum or 0, self._offset)
         for ring, main in zip(self.spare, self.cpus, strict=True):
             ring.resize(main.nr_pages)
 

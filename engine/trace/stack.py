@@ -30,8 +30,8 @@ class StackTraces:
         """Context: hit."""
         mail = self._cpus[cpu]
         base = mail.base + MAIL0
-        ip, sp, bp = mail.words[base : base + 3]
-        found = self._machine.stack_trace(ip, sp, bp, KP_STACK_MAX)
+        ip, sp, bp, skip = mail.words[base : base + 4]
+        found = self._machine.stack_trace(ip, sp, bp, KP_STACK_MAX)[skip:]
         at = 8 * KP_STACK_MAX * cpu
         struct.pack_into(f"<{len(found)}Q", self._words, at, *found)
         mail.words[mail.base + MAIL_RET] = len(found)

@@ -62,8 +62,8 @@ kp_fixups:	/* this file is the first to be linked */
 	popq	%rdi
 	.endm
 
-	/* kp_enter(site, regs, kind) */
-	.macro ENTRY name kind
+	/* handler(site, regs) */
+	.macro ENTRY name kind handler
 	.globl	\name
 	.type	\name, @function
 \name:
@@ -76,15 +76,22 @@ kp_fixups:	/* this file is the first to be linked */
 	movq	%rax, PT_SP(%rsp)
 	movq	$KP_SS, PT_SS(%rsp)
 	movq	%rsp, %rsi
-	movl	$\kind, %edx
-	call	kp_enter
+	call	\handler
 	jmp	kp_leave
 	.size	\name, . - \name
 	.endm
 
-	ENTRY kp_entry_int3 KP_INT3
-	ENTRY kp_entry_ftrace KP_FTRACE
-	ENTRY kp_entry_opt KP_OPT
+	/* Linux's name, which stack traces show */
+	.globl	asm_exc_int3
+	.type	asm_exc_int3, @function
+asm_exc_int3:
+	ENTRY kp_entry_int3 KP_INT3 exc_int3
+	.size	asm_exc_int3, . - asm_exc_int3
+	ENTRY kp_entry_ftrace KP_FTRACE kprobe_ftrace_handler
+	ENTRY kp_entry_opt KP_OPT optimized_callback
+	/* where a stack trace ends, as on Linux, which knows nothing of detour buffers' frames */
+	.globl	kp_entry_opt_end
+kp_entry_opt_end:
 
 	/* The trap that brought us here has its ip in mail[2]: kp_break(), kp_fault(). */
 	.irp	name, break, fault
@@ -145,14 +152,16 @@ kp_leave:
 	 * finds it behind struct pt_regs, and then takes the address to go on at. The words of
 	 * struct pt_regs from flags on are on the stack, but for sp.
 	 */
-	.globl	kp_ret_long
+	.globl	kp_ret_long, arch_rethook_trampoline
 	.type	kp_ret_long, @function
+	.type	arch_rethook_trampoline, @function
 kp_ret_long:
+arch_rethook_trampoline:
 	SAVE_REST
 	leaq	PT_SIZE+8(%rsp), %rax
 	movq	%rax, PT_SP(%rsp)
 	movq	%rsp, %rdi
-	call	kp_trampoline_handler
+	call	arch_rethook_trampoline_callback
 	movq	%rax, PT_SIZE(%rsp)
 	movq	PT_FLAGS(%rsp), %rax
 	movq	%rax, PT_SS(%rsp)
@@ -161,5 +170,6 @@ kp_ret_long:
 	popfq
 	ret
 	.size	kp_ret_long, . - kp_ret_long
+	.size	arch_rethook_trampoline, . - arch_rethook_trampoline
 
 	.section .note.GNU-stack, "", @progbits

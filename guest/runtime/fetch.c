@@ -452,7 +452,7 @@ static void fill(struct kp_event *e, struct pt_regs *regs, u64 *record, u64 firs
  * The record of an event with arguments or a filter. With a filter it is made aside, so
  * that one that is not wanted costs no place in the ring.
  */
-void kp_event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
+static inline __attribute__((always_inline)) void event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
 {
 	const struct kp_prog *p = (const struct kp_prog *)e->prog;
 	struct kp_cpu *c = kp_this_cpu();
@@ -472,9 +472,10 @@ void kp_event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 se
 	if (p)
 		store_args(p, regs, (u8 *)record, room);
 	if (e->files) {
-		struct kp_start start = { regs->ip - !(e->flags & EVENT_RETURN), regs->sp, regs->bp };
+		struct kp_start start = { regs->ip - !(e->flags & EVENT_RETURN), regs->sp, regs->bp }, here;
 
-		kp_record_files(e, record, size, &start);
+		KP_HERE(here);
+		kp_record_files(e, record, size, &start, &here);
 		return;
 	}
 	if (e->filter) {
@@ -487,4 +488,15 @@ void kp_event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 se
 			((u32 *)record)[i] = ((u32 *)r->scratch)[i];
 	}
 	kp_save_cmdline(kp_current(), *(u32 *)((u8 *)record + 4));
+}
+
+/* Stack traces show the names of these. */
+__attribute__((noinline)) void kprobe_trace_func(struct kp_event *e, struct pt_regs *regs)
+{
+	event_record(e, regs, regs->ip - 1, 0);
+}
+
+__attribute__((noinline)) void kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs)
+{
+	event_record(e, regs, node->func, node->ret_addr);
 }

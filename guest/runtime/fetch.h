@@ -68,6 +68,10 @@ struct kp_start {
 };
 
 int kp_filter_match(const struct kp_pred *preds, const u8 *record);
-void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start);
-void kp_event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second);
+#define KP_HERE(start) \
+	asm volatile("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2" \
+		     : "=r"((start).ip), "=r"((start).sp), "=r"((start).bp))
+void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start, const struct kp_start *here);
+void kprobe_trace_func(struct kp_event *e, struct pt_regs *regs);
+void kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs);
 #endif

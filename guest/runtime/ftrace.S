@@ -36,18 +36,20 @@
 
 /* Stack: behind the entry nop, the function's return address. Kernel: ftrace_caller */
 FUNC kp_ftrace_caller
+	.cfi_startproc
 	pushfq
 	SAVE
+	.cfi_adjust_cfa_offset 10*8
 	movq	10*8(%rsp), %rdi
 	leaq	-5(%rdi), %rdi
 	movq	11*8(%rsp), %rsi
-	leaq	11*8(%rsp), %rdx
-	movq	%rbp, %rcx
 	cld
 	call	kp_function_trace
 	RESTORE
 	popfq
+	.cfi_adjust_cfa_offset -10*8
 	ret
+	.cfi_endproc
 	.size	kp_ftrace_caller, . - kp_ftrace_caller
 
 /*
@@ -55,19 +57,24 @@ FUNC kp_ftrace_caller
  * in the probe's. Stack: in that stub, behind the entry nop, the return address.
  */
 FUNC kp_ftrace_both
+FUNC ftrace_regs_call
+	.cfi_startproc
+	.cfi_def_cfa_offset 2*8	/* the stub is none of Linux's callers */
 	pushfq
 	SAVE
+	.cfi_adjust_cfa_offset 10*8
 	movq	11*8(%rsp), %rdi
 	leaq	-5(%rdi), %rdi
 	movq	12*8(%rsp), %rsi
-	leaq	12*8(%rsp), %rdx
-	movq	%rbp, %rcx
 	cld
-	call	kp_function_trace
+	call	arch_ftrace_ops_list_func
 	RESTORE
 	popfq
+	.cfi_adjust_cfa_offset -10*8
 	ret
+	.cfi_endproc
 	.size	kp_ftrace_both, . - kp_ftrace_both
+	.size	ftrace_regs_call, . - ftrace_regs_call
 
 /* void kp_trace_event(struct kp_event *, u64 *record, u64 size) */
 FUNC kp_trace_event

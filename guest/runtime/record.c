@@ -19,12 +19,21 @@ static void settle(struct kp_ring *r)
 	r->place = 0;
 }
 
+/* Bytes of a page that gets no more entries: Linux fills it up. Kernel: rb_reset_tail() */
+static u64 page_bytes(const struct kp_page *page)
+{
+	return page->commit + 8 > KP_PAGE_DATA ? page->commit : KP_PAGE_DATA;
+}
+
 /* Make the page after the tail the new tail; 0: the buffer is full and keeps the oldest. */
 static struct kp_page *next_page(struct kp_ring *r)
 {
 	u64 next = r->tail + 1;
-	struct kp_page *page;
+	struct kp_page *page = (struct kp_page *)r->pages + r->tail;
 
+	if (!r->full)
+		r->bytes += page_bytes(page) - page->commit;
+	r->full = 1;
 	if (next == r->nr_pages)
 		next = 0;
 	page = (struct kp_page *)r->pages + next;
@@ -32,10 +41,11 @@ static struct kp_page *next_page(struct kp_ring *r)
 		if (!r->overwrite)
 			return 0;
 		r->overrun += r->page_entries[next];
-		r->bytes -= page->commit - r->read;
+		r->bytes -= page_bytes(page) - r->read;
 		r->read = 0;
 		r->head = next + 1 == r->nr_pages ? 0 : next + 1;
 	}
+	r->full = 0;
 	r->tail = next;
 	r->page_entries[next] = 0;
 	page->commit = 0;
@@ -50,7 +60,7 @@ static inline u64 ring_clock(struct kp_ring *r)
 	if (r->on & RING_SLOW_CLOCK && !r->quantum)
 		return ++*(u64 *)r->counter;
 	ts = *(u64 *)kp_const64(clock) += kp_const32(clock_step);
-	return r->on & RING_SLOW_CLOCK ? ts / r->quantum : ts;
+	return r->on & RING_SLOW_CLOCK ? ts / r->quantum + r->offset : ts;
 }
 
 /* Place for a record of size bytes, 0 if there is none. Kernel: ring_buffer_lock_reserve() */
@@ -68,7 +78,7 @@ void *kp_ring_place(struct kp_ring *r, u64 size)
 	ts = ring_clock(r);
 	delta = ts - r->last_ts;
 	extend = delta >> DELTA_BITS ? 8 : 0;
-	if (page->commit + need + extend > KP_PAGE_DATA) {
+	if (r->full || page->commit + need + extend > KP_PAGE_DATA) {
 		page = next_page(r);
 		if (!page) {
 			r->dropped++;
@@ -127,15 +137,16 @@ void *kp_record_begin(struct kp_event *e, struct pt_regs *regs)
 	return head + 1;
 }
 
-/* pre_handler of a kprobe event. Kernel: kprobe_dispatcher() */
-int kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
+/* pre_handler of a kprobe event; stack traces show the name */
+int kp_event_handler(struct kp_handler *h, struct pt_regs *regs) __attribute__((alias("kprobe_dispatcher")));
+int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)h->data;
 	u64 *field;
 
 	e->nhit++;
 	if (e->prog | e->filter | e->files) {
-		kp_event_record(e, regs, regs->ip - 1, 0);
+		kprobe_trace_func(e, regs);
 		return 0;
 	}
 	field = kp_record_begin(e, regs);
@@ -144,15 +155,16 @@ int kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
 	return 0;
 }
 
-/* ret_fn of a return probe's event. Kernel: kretprobe_dispatcher() */
-int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs)
+/* ret_fn of a return probe's event */
+int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs) __attribute__((alias("kretprobe_dispatcher")));
+int kretprobe_dispatcher(struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)((struct kp_rethook *)node->rethook)->data;
 	u64 *field;
 
 	e->nhit++;
 	if (e->prog | e->filter | e->files) {
-		kp_event_record(e, regs, node->func, node->ret_addr);
+		kretprobe_trace_func(e, node, regs);
 		return 0;
 	}
 	field = kp_record_begin(e, regs);

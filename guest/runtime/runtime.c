@@ -145,28 +145,17 @@ static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struc
 	regs->ip = h->data;
 }
 
-/* What fn of a jprobe's handler is; kp_enter() and jprobe.S do it themselves. */
+/* What fn of a jprobe's handler is; run_handlers() and jprobe.S do it themselves. */
 int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
 {
 	return 0;
 }
 
-/* Run the handlers of a site, newest first; where to go on. */
-__attribute__((__optimize__("no-tree-loop-distribute-patterns")))
-u64 kp_enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
+/* Run the handlers of a site, newest first; where to go on if one has said so. */
+static inline __attribute__((always_inline)) u64 run_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
 {
-	struct kp_cpu *c = kp_this_cpu();
-	u32 context = kind == KP_INT3 ? NMI_CONTEXT : 1;
 	struct kp_handler *h;
 
-	site->hits++;
-	if (c->current_kprobe)
-		return reenter(c, site, kind);
-	c->current_kprobe = (u64)site;
-	c->status = KP_HIT_ACTIVE;
-	c->kind = kind;
-	regs->ip = site->addr + 1;
-	kp_preempt_add(context);
 	for (h = (struct kp_handler *)site->first; h; h = (struct kp_handler *)h->next) {
 		if (!h->fn || h->flags & HANDLER_DISABLED)
 			continue;
@@ -183,7 +172,70 @@ u64 kp_enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
 		kp_preempt_add(-context);
 		return regs->ip;
 	}
-	return finish(c, site, regs, kind, context);
+	return 0;
+}
+
+/*
+ * The functions from here to exc_int3() have the names that a stack trace made by a handler
+ * shows on Linux, and call one another as they do there.
+ */
+#define ON_STACK __attribute__((noinline, __optimize__("no-tree-loop-distribute-patterns")))
+/* not by a jump: the caller is to be on the stack */
+#define CALL(x) ({ u64 v_ = (x); asm volatile("" : "+r"(v_)); v_; })
+
+ON_STACK u64 aggr_pre_handler(struct kp_site *site, struct pt_regs *regs)
+{
+	struct kp_cpu *c = kp_this_cpu();
+
+	return run_handlers(c, site, regs, c->kind, c->kind == KP_INT3 ? NMI_CONTEXT : 1);
+}
+
+ON_STACK u64 opt_pre_handler(struct kp_site *site, struct pt_regs *regs)
+{
+	return run_handlers(kp_this_cpu(), site, regs, KP_OPT, 1);
+}
+
+static inline __attribute__((always_inline)) u64 enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
+{
+	struct kp_cpu *c = kp_this_cpu();
+	u32 context = kind == KP_INT3 ? NMI_CONTEXT : 1;
+	u64 cont;
+
+	site->hits++;
+	if (c->current_kprobe)
+		return reenter(c, site, kind);
+	c->current_kprobe = (u64)site;
+	c->status = KP_HIT_ACTIVE;
+	c->kind = kind;
+	regs->ip = site->addr + 1;
+	kp_preempt_add(context);
+	if (kind == KP_OPT)
+		cont = opt_pre_handler(site, regs);
+	else if (site->flags & SITE_AGGR)
+		cont = aggr_pre_handler(site, regs);
+	else
+		cont = run_handlers(c, site, regs, kind, context);
+	return cont ? cont : finish(c, site, regs, kind, context);
+}
+
+ON_STACK u64 kprobe_ftrace_handler(struct kp_site *site, struct pt_regs *regs)
+{
+	return enter(site, regs, KP_FTRACE);
+}
+
+ON_STACK u64 optimized_callback(struct kp_site *site, struct pt_regs *regs)
+{
+	return enter(site, regs, KP_OPT);
+}
+
+ON_STACK u64 kprobe_int3_handler(struct kp_site *site, struct pt_regs *regs)
+{
+	return enter(site, regs, KP_INT3);
+}
+
+ON_STACK u64 exc_int3(struct kp_site *site, struct pt_regs *regs)
+{
+	return CALL(kprobe_int3_handler(site, regs));
 }
 
 /* The instruction has been stepped and the registers fixed up. */
@@ -420,11 +472,25 @@ static u64 entry_handler(struct kp_rethook *rh)
 	return (u64)h;
 }
 
+ON_STACK void kretprobe_rethook_handler(struct kp_rethook_node *node, struct pt_regs *regs)
+{
+	struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
+	struct kp_cpu *c = kp_this_cpu();
+
+	if (!rh->ret_fn || rh->flags & RETHOOK_DISABLED)
+		return;
+	c->current_kprobe = rh->site;
+	c->instance = entry_handler(rh);
+	c->status = KP_HIT_ACTIVE;
+	((node_fn *)rh->ret_fn)(node, regs);
+	reset_current(c);
+}
+
 /*
  * The nodes of one call stand together on the task's list, newest first: all but the
  * last of them have the trampoline for a return address.
  */
-u64 kp_trampoline_handler(struct pt_regs *regs)
+ON_STACK u64 rethook_trampoline_handler(struct pt_regs *regs)
 {
 	u64 *list = kp_task_rethooks(kp_current());
 	struct kp_rethook_node *last, *node, *next;
@@ -444,17 +510,9 @@ u64 kp_trampoline_handler(struct pt_regs *regs)
 	regs->ip = ret;
 	kp_preempt_add(1);
 	for (node = (struct kp_rethook_node *)*list;; node = (struct kp_rethook_node *)node->next) {
-		struct kp_rethook *rh = (struct kp_rethook *)node->rethook;
-
 		if (node->frame != frame)
 			break;
-		if (rh->ret_fn && !(rh->flags & RETHOOK_DISABLED)) {
-			c->current_kprobe = rh->site;
-			c->instance = entry_handler(rh);
-			c->status = KP_HIT_ACTIVE;
-			((node_fn *)rh->ret_fn)(node, regs);
-			reset_current(c);
-		}
+		kretprobe_rethook_handler(node, regs);
 		if (node == last)
 			break;
 	}
@@ -469,4 +527,9 @@ u64 kp_trampoline_handler(struct pt_regs *regs)
 	}
 	kp_preempt_add(-1);
 	return ret;
+}
+
+u64 arch_rethook_trampoline_callback(struct pt_regs *regs)
+{
+	return CALL(rethook_trampoline_handler(regs));
 }

@@ -15,6 +15,7 @@
 #define HC_ORPHAN 0x24     /* mail: regs; a function returned to the trampoline, nobody knows where to */
 #define HC_TRIGGER 0x31    /* mail: trigger's id; mail_ret: a stack trace is wanted */
 #define HC_STACK 0x32      /* mail: ip, sp, bp; mail_ret: addresses written to stack of struct kp_cpu */
+#define HC_FN_PROBE 0x33 /* mail[0]: function, mail[1]: struct kp_array *; mail_ret: write a stack trace */
 
 /* int $TRAP_ENTRY: the Python handlers of the probe whose detour buffer that is in */
 #define TRAP_ENTRY 0x81
@@ -126,6 +127,7 @@ struct kp_config {
 /* One address in kprobe_table, 64 bytes. */
 #define SITE_SINGLESTEP 1UL /* the slot ends in a trap: current_kprobe stays set until then */
 #define SITE_POST 2UL       /* there are post_handlers */
+#define SITE_AGGR 4UL       /* it is an aggr_kprobe's */
 struct kp_site {
 	u64 addr;
 	u64 cont;  /* where to go on when the handlers are done: slot, displaced code, nop + 5 */
@@ -219,7 +221,9 @@ struct kp_array {
 	u64 fn_hash;      /* functions that it traces; 0: all that are patched */
 	u64 fn_pids;
 	u64 fn_no_pids;
-	u64 pad[17];
+	u64 fn_probes;    /* struct kp_hash of functions with commands; 0: none */
+	u64 fn_probe_next; /* the next array with such */
+	u64 pad[15];
 };
 
 /* A return probe, 128 bytes; its nodes hang on the free list. */
@@ -325,6 +329,8 @@ struct kp_ring {
 	u64 counter;   /* with RING_SLOW_CLOCK: address of a word counted up with each record, or */
 	u64 quantum;   /* if not 0, what the usual clock's time is divided by */
 	u64 place;     /* lite.S puts records here, 0: it does not */
+	u64 offset;    /* what that is ahead of time since boot */
+	u64 full;      /* the tail page takes no more: something did not fit, and all was full */
 	u32 page_entries[]; /* unread entries on each page */
 };
 

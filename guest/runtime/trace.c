@@ -11,6 +11,7 @@
 #define KP_EINVAL 22
 
 struct kp_array *kp_fn_arrays; /* that have a function tracer, linked by fn_next */
+struct kp_array *kp_fn_probe_arrays; /* that have commands at functions, by fn_probe_next */
 u64 kp_fn_hits[8];             /* struct kp_fn_table * of each CPU; 0: there is no profiler */
 
 static int hashed(u64 hash, u64 key)
@@ -39,7 +40,7 @@ static u64 eflags(void)
 }
 
 /* Kernel: ftrace_trace_stack() */
-static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *start)
+static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *start, u64 skip)
 {
 	struct kp_cpu *c = kp_this_cpu();
 	u64 *record, i, n;
@@ -47,6 +48,7 @@ static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *star
 	c->mail[0] = start->ip;
 	c->mail[1] = start->sp;
 	c->mail[2] = start->bp;
+	c->mail[3] = skip;
 	kp_hypercall(HC_STACK);
 	n = c->mail_ret;
 	record = kp_ring_place(r, 16 + 8 * n);
@@ -67,7 +69,7 @@ static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record, c
 	kp_hypercall(HC_TRIGGER);
 	r = (struct kp_ring *)((struct kp_array *)f->array)->ring[kp_gs32(gs_cpu)];
 	if (c->mail_ret && r->on)
-		trace_stack(r, *(const u64 *)record, start);
+		trace_stack(r, *(const u64 *)record, start, 0);
 }
 
 /* Those of the wanted kind; whether there are others to be called. Kernel: event_triggers_call() */
@@ -88,7 +90,7 @@ static int call_triggers(struct kp_file *f, const u8 *record, u64 post, const st
 }
 
 /* One array's part, but for triggers that look at no record. Kernel: trace_event_buffer_commit() */
-static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start)
+static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
 {
 	struct kp_array *a = (struct kp_array *)f->array;
 	struct kp_ring *r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
@@ -102,7 +104,7 @@ static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct k
 	u64 i;
 
 	if (f->flags & FILE_TRIGGER_COND)
-		post = call_triggers(f, (u8 *)record, 0, start);
+		post = call_triggers(f, (u8 *)record, 0, here);
 	if (f->flags & FILE_RECORD && on && r->on &&
 	    !(f->filter && !kp_filter_match((const struct kp_pred *)f->filter, (u8 *)record)) &&
 	    !((a->pids | a->no_pids) && pid_ignored(a->pids, a->no_pids, record[1]))) {
@@ -112,27 +114,30 @@ static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct k
 				p[i] = record[i];
 			kp_save_cmdline(kp_current(), record[1]);
 			if (a->flags & ARRAY_STACKTRACE)
-				trace_stack(r, *(u64 *)record, start);
+				trace_stack(r, *(u64 *)record, start, 0);
 		}
 	}
 	if (post)
-		call_triggers(f, (u8 *)record, TRIGGER_POST, start);
+		call_triggers(f, (u8 *)record, TRIGGER_POST, here);
 }
 
-static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start)
+static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
 {
 	if (f->triggers && !(f->flags & FILE_TRIGGER_COND))
-		call_triggers(f, 0, 0, start);
-	commit_file(f, record, size, start);
+		call_triggers(f, 0, 0, here);
+	commit_file(f, record, size, start, here);
 }
 
-/* A record made aside, head and all, for every array that wants it. */
-void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start)
+/*
+ * A record made aside, head and all, for every array that wants it. A stack trace that
+ * belongs to the record begins at start, one that a trigger makes here.
+ */
+void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
 {
 	struct kp_file *f;
 
 	for (f = (struct kp_file *)e->files; f; f = (struct kp_file *)f->next)
-		record_file(f, (u32 *)record, size, start);
+		record_file(f, (u32 *)record, size, start, here);
 }
 
 /*
@@ -149,7 +154,7 @@ void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, 
 
 	record[0] = ENTRY_HEAD(e->type, kp_context(pc, eflags()), pid);
 	if (e->files) {
-		kp_record_files(e, record, size, &start);
+		kp_record_files(e, record, size, &start, &start);
 		return;
 	}
 	if (!(e->flags & EVENT_RECORD) ||
@@ -202,7 +207,7 @@ void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u6
 	u32 pid = *(u32 *)(kp_current() + kp_const32(task_pid));
 
 	record[0] = ENTRY_HEAD(record[0], kp_context(kp_preempt_count(), eflags()), pid);
-	commit_file(f, (u32 *)record, size, &start);
+	commit_file(f, (u32 *)record, size, &start, &start);
 }
 
 /* ---- functions */
@@ -224,14 +229,35 @@ static void profile(struct kp_fn_table *t, u64 ip)
 		}
 }
 
-/* A function begins at ip; bp is its caller's, as is sp behind it. Kernel: function_trace_call() */
-void kp_function_trace(u64 ip, u64 parent, u64 sp, u64 bp)
+/* A function with commands begins at ip. Kernel: function_trace_probe_call() */
+static __attribute__((noinline)) void function_probe(struct kp_array *a, u64 ip, u32 pid)
+{
+	struct kp_cpu *c = kp_this_cpu();
+	struct kp_ring *r;
+	struct kp_start here;
+
+	c->mail[0] = ip;
+	c->mail[1] = (u64)a;
+	kp_hypercall(HC_FN_PROBE);
+	r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
+	if (!c->mail_ret || !r->on)
+		return;
+	KP_HERE(here);
+	kp_save_cmdline(kp_current(), pid);
+	trace_stack(r, ENTRY_HEAD(0, kp_context(kp_preempt_count() + 1, eflags()), pid), &here, 2);
+}
+
+/* A function begins at ip. Kernel: function_trace_call() */
+void kp_function_trace(u64 ip, u64 parent)
 {
 	u64 task = kp_current(), cpu = kp_gs32(gs_cpu);
 	u32 pid = *(u32 *)(task + kp_const32(task_pid));
 	struct kp_array *a;
 	u64 *p;
 
+	for (a = kp_fn_probe_arrays; a; a = (struct kp_array *)a->fn_probe_next)
+		if (a->fn_probes && hashed(a->fn_probes, ip))
+			function_probe(a, ip, pid);
 	if (kp_fn_hits[cpu])
 		profile((struct kp_fn_table *)kp_fn_hits[cpu], ip);
 	for (a = kp_fn_arrays; a; a = (struct kp_array *)a->fn_next) {
@@ -249,9 +275,18 @@ void kp_function_trace(u64 ip, u64 parent, u64 sp, u64 bp)
 		p[2] = parent;
 		kp_save_cmdline(task, pid);
 		if (a->flags & ARRAY_FUNC_STACKTRACE) {
-			struct kp_start start = { ip, sp, bp };
+			struct kp_start here;
 
-			trace_stack((struct kp_ring *)a->ring[cpu], p[0], &start);
+			KP_HERE(here);
+			trace_stack((struct kp_ring *)a->ring[cpu], p[0], &here, 1);
 		}
 	}
+}
+
+/* The same where a probe is called too. Kernel: that, which stack traces show */
+void arch_ftrace_ops_list_func(u64 ip, u64 parent)
+{
+	kp_preempt_add(1);
+	kp_function_trace(ip, parent);
+	kp_preempt_add(-1);
 }

@@ -17,18 +17,19 @@ class ArrayFile(File):
 
     kernel: Kernel
     array: TraceArray | None = None  # None: the first
+    holds = True  # an instance with it open cannot be removed
 
     @property
     def tr(self) -> TraceArray:
         return self.array or self.kernel.trace
 
     def opened(self, flags: int) -> None:
-        """An instance with an open file cannot be removed."""
-        if self.array is not None:
+        """The file is open once more."""
+        if self.array is not None and self.holds:
             self.array.ref += 1
 
     def closed(self) -> None:
-        if self.array is not None:
+        if self.array is not None and self.holds:
             self.array.ref -= 1
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from typing import TYPE_CHECKING
 
 from engine.errors import KernelError
@@ -11,7 +12,7 @@ from kpfs.files.array import ArrayFile
 from kpfs.kernel import Kernel
 from kpfs.kstrto import kstrtoul
 from kpfs.node import Handle
-from kpfs.seqfile import SeqFile, ValueFile
+from kpfs.seqfile import SeqFile, ValueFile, ValueHandle
 
 if TYPE_CHECKING:
     from engine.trace.ring import CpuRing
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
 CLOCK_NAME_MAX = 64
+HEX_DIGITS = b"0123456789abcdefABCDEF"
 CPUMASK_CHUNK = 32  # bits of a group of hexadecimal digits
 
 SNAPSHOT_HELP = """\
@@ -80,22 +82,67 @@ class TracingCpumask(ArrayFile, ValueFile):
         return f"{self.tr.ring.mask:0{digits}x}\n"
 
     def store(self, data: bytes) -> None:
-        """EINVAL, EOVERFLOW.  Kernel: cpumask_parse_user()"""
-        text = data.split(b"\0", 1)[0].strip(BLANKS)
-        mask = 0
-        for chunk in text.split(b","):
-            if not chunk or chunk.strip(b"0123456789abcdefABCDEF"):
-                raise KernelError(errno.EINVAL, f"no mask: {text[:40]!r}")
-            if len(chunk.lstrip(b"0")) > CPUMASK_CHUNK // 4:
-                raise KernelError(errno.EOVERFLOW, "more than 32 bits in a group")
-            mask = mask << CPUMASK_CHUNK | int(chunk, 16)
-        if mask >> self.kernel.guest.nr_cpus:
+        self.tr.ring.set_mask(cpumask_parse(data, self.kernel.guest.nr_cpus))
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return CpumaskHandle(self, flags, pid)
+
+
+class CpumaskHandle(ValueHandle):
+    """Who asks for less than the mask gets none of it.
+
+    Kernel: tracing_cpumask_read()
+    """
+
+    def read(self, size: int, offset: int) -> bytes:
+        if size <= len(self.file.show()):
+            raise KernelError(errno.EINVAL, f"no room in {size} bytes")
+        return super().read(size, offset)
+
+
+def cpumask_parse(data: bytes, nr_cpus: int) -> int:
+    """Groups of up to 8 digits, the last one first; EINVAL, EOVERFLOW.
+
+    Blanks and commas part them, any number of them.  Kernel: bitmap_parse()
+    """
+    text = re.split(rb"[\n\0]", data, maxsplit=1)[0]
+    groups = re.split(rb"[ \t\v\f\r\xa0,]+", text)
+    mask, chunks = 0, -(-nr_cpus // CPUMASK_CHUNK)
+    for place, group in enumerate(reversed([g for g in groups if g])):
+        if place == chunks:
             raise KernelError(errno.EOVERFLOW, "there are not so many CPUs")
-        self.tr.ring.set_mask(mask)
+        digits = group[-CPUMASK_CHUNK // 4 :]
+        if digits.strip(HEX_DIGITS):
+            raise KernelError(errno.EINVAL, f"no mask: {group[:40]!r}")
+        if len(group) > len(digits) and group[-len(digits) - 1] in HEX_DIGITS:
+            raise KernelError(errno.EOVERFLOW, "more than 32 bits in a group")
+        if len(group) > len(digits):
+            raise KernelError(errno.EINVAL, f"no mask: {group[:40]!r}")
+        mask |= int(digits, 16) << CPUMASK_CHUNK * place
+    if mask >> nr_cpus:
+        raise KernelError(errno.EOVERFLOW, "there are not so many CPUs")
+    return mask
+
+
+class BufferPercent(ArrayFile, ValueFile):
+    """How full a CPU's ring must be for poll().  Kernel: buffer_percent_fops."""
+
+    write_moves = 1
+
+    def show(self) -> str:
+        return f"{self.tr.buffer_percent}\n"
+
+    def store(self, data: bytes) -> None:
+        value = kstrtoul(data, 10)
+        if value > 100:
+            raise KernelError(errno.EINVAL, f"{value} per cent")
+        self.tr.buffer_percent = value
 
 
 class FreeBuffer(ArrayFile):
     """Closing it gives back the rings' memory.  Kernel: tracing_free_buffer_fops."""
+
+    nonseekable = True
 
     def store(self, data: bytes) -> None:
         """Ignored."""
@@ -110,7 +157,7 @@ class Snapshot(ArrayFile, SeqFile):
     """What was recorded when a snapshot was taken.  Kernel: snapshot_fops."""
 
     kernel: Kernel
-    commands = SNAPSHOT_COMMANDS
+    tracing_lseek = True
     write_moves: int | None = None
     seq_for_writers = False
 
@@ -162,22 +209,32 @@ class RawHandle(Handle):
 
     def ready(self) -> bool:
         ring = self.file.ring()
-        return bool(self.rest) or ring is None or ring.entries > 0 or self.at_end()
+        return bool(self.rest) or ring is None or ring.entries > 0
 
-    def at_end(self) -> bool:
-        return not self.file.tr.ring.on
+    def poll(self) -> bool:
+        ring = self.file.ring()
+        return ring is None or full_hit(ring, self.file.tr.buffer_percent)
 
     def read(self, size: int, offset: int) -> bytes:
         """Kernel: tracing_buffers_read()"""
+        from engine.trace.ring import BUF_PAGE_HDR_SIZE
+
         ring = self.file.ring()
         if ring is None:
             return b""
         if not self.rest:
-            self.rest = ring.read_page()
+            if not ring.entries:
+                raise KernelError(errno.EAGAIN, "no record is left")
+            self.rest = ring.read_page(size - BUF_PAGE_HDR_SIZE)
         data, self.rest = self.rest[:size], self.rest[size:]
-        if not data and not self.at_end():
-            raise KernelError(errno.EAGAIN, "no record is left")
         return data
+
+
+def full_hit(ring: CpuRing, percent: int) -> bool:
+    """Whether a ring is full enough for who polls one CPU.  Kernel: full_hit()"""
+    if not percent:
+        return ring.entries > 0
+    return (ring.dirty_pages + 1) * 100 >= percent * ring.nr_pages
 
 
 class TracePipeRaw(ArrayFile):

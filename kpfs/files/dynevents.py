@@ -78,6 +78,7 @@ class ErrorLog(ArrayFile, SeqFile):
 
     kernel: Kernel
     seq_for_writers = False
+    tracing_lseek = True
 
     def opened(self, flags: int) -> None:
         super().opened(flags)

@@ -40,12 +40,18 @@ class EventFile(ArrayFile):
         super().__init__(kernel)
         self.event = event
 
+    def alive(self) -> TraceEvent:
+        """The event; ENODEV also where an instance is gone."""
+        if self.tr.removed:
+            raise KernelError(errno.ENODEV, f"instance {self.tr.name} is gone")
+        return alive(self.event)
+
 
 class EventEnable(EventFile, ValueFile):
     """events/GROUP/EVENT/enable.  Kernel: ftrace_enable_fops."""
 
     def show(self) -> str:
-        return self.tr.enable_text(alive(self.event))
+        return self.tr.enable_text(self.alive())
 
     def store(self, data: bytes) -> None:
         self.tr.enable_store(self.event, data)
@@ -54,22 +60,26 @@ class EventEnable(EventFile, ValueFile):
 class EventId(EventFile, ValueFile):
     """events/GROUP/EVENT/id.  Kernel: event_id_read()."""
 
+    holds = False
+
     def show(self) -> str:
-        return f"{alive(self.event).id}\n"
+        return f"{self.alive().id}\n"
 
 
 class EventFormat(EventFile, SeqFile):
     """events/GROUP/EVENT/format.  Kernel: ftrace_event_format_fops."""
 
+    holds = False
+
     def show(self) -> str:
-        return alive(self.event).format_text()
+        return self.alive().format_text()
 
 
 class EventFilter(EventFile, ValueFile):
     """events/GROUP/EVENT/filter.  Kernel: ftrace_event_filter_fops."""
 
     def show(self) -> str:
-        return self.tr.filter_text(alive(self.event))
+        return self.tr.filter_text(self.alive())
 
     def store(self, data: bytes) -> None:
         self.tr.filter_store(self.event, data)
@@ -84,8 +94,10 @@ class EventHist(EventFile, SeqFile):
     Kernel: event_hist_fops
     """
 
+    holds = False
+
     def show(self) -> str:
-        alive(self.event)
+        self.alive()
         return ""
 
 
@@ -94,14 +106,15 @@ class EventTrigger(EventFile, SeqFile):
 
     write_moves: int | None = None
     seq_for_writers = False
+    holds = False
 
     def show(self) -> str:
         triggers = self.kernel.trace.triggers
-        return triggers.text(self.tr.file(alive(self.event)))
+        return triggers.text(self.tr.file(self.alive()))
 
     def store(self, data: bytes) -> None:
         triggers = self.kernel.trace.triggers
-        triggers.store(self.tr.file(alive(self.event)), data)
+        triggers.store(self.tr.file(self.alive()), data)
 
 
 class GroupEnable(ArrayFile, ValueFile):
@@ -149,10 +162,10 @@ class EventDir(Dir):
 
     FILES: tuple[tuple[str, int, type[EventFile]], ...] = (
         ("enable", RW, EventEnable),
-        ("id", RO, EventId),
-        ("format", RO, EventFormat),
         ("filter", RW, EventFilter),
         ("trigger", RW, EventTrigger),
+        ("id", RO, EventId),
+        ("format", RO, EventFormat),
         ("hist", RO, EventHist),
     )
 
@@ -161,7 +174,7 @@ class EventDir(Dir):
         self.mode = DIR_MODE
         self.event = event
         # events of ftrace itself are only described
-        files = self.FILES[2:3] if event.ignore_enable else self.FILES
+        files = self.FILES[3:] if event.ignore_enable else self.FILES
         for name, mode, kind in files:
             node = kind(kernel, event)
             node.mode = mode

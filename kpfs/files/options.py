@@ -64,3 +64,14 @@ class TraceMarker(ArrayFile):
         from engine.trace.marker import write_marker
 
         return write_marker(self.tr, data)
+
+
+class TraceMarkerRaw(ArrayFile):
+    """The same of a number and bytes.  Kernel: tracing_mark_raw_fops."""
+
+    nonseekable = True
+
+    def store(self, data: bytes) -> int:
+        from engine.trace.marker import write_raw_marker
+
+        return write_raw_marker(self.tr, data)

@@ -31,11 +31,13 @@ tracing mini-HOWTO:
         perf:
      counter:   No time: each record counts one up
       uptime:   Hundredths of a second since boot
+         tai:   Nanoseconds since 1970
 
   timestamp_mode        - How times are kept
        delta:   As distances from the record before
 
   trace_marker          - What is written here becomes a record
+  trace_marker_raw              - The same of a number of four bytes and data
   tracing_cpumask       - The CPUs that record
   instances             - mkdir instances/foo makes a set of buffers of its own,
                           rmdir removes it
@@ -52,6 +54,10 @@ tracing mini-HOWTO:
   set_ftrace_filter     - Names of the functions to trace; none: all of them
              accepts: func_full_name or glob-matching-pattern
              modules: PATTERN:mod:MODULE takes those of a module only
+             commands: PATTERN:COMMAND[:count] has a call obey one of
+                  traceon, traceoff, stacktrace, snapshot,
+                  enable_event:GROUP:EVENT, disable_event:GROUP:EVENT
+                  !PATTERN:COMMAND takes it back, with :0 if it has a count
   set_ftrace_notrace    - Names of functions not to trace
   set_ftrace_pid        - The tasks whose functions are traced
                     (function)

@@ -18,14 +18,16 @@ from kpfs.seqfile import SeqFile, SeqHandle, ValueFile
 
 if TYPE_CHECKING:
     from engine.ktypes import KAddr
+    from engine.trace.func_probe import FunctionProbes
     from engine.trace.pids import PidSet
 
 TRACER_NAME_MAX = 100
-FILTER_BUF_SIZE = 1024
+FILTER_BUF_SIZE = 669  # Kernel: FTRACE_BUFF_MAX
 BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
 ENDS = [bytes([byte]) for byte in BLANKS + b"\0"]  # of a word
 ALL_ENABLED = "#### all functions enabled ####\n"
 NONE_DISABLED = "#### no functions disabled ####\n"
+NO_PID = "4194304\n"
 CMDLINES_MAX = 32768
 CMDLINES_DEFAULT = 128
 CMDLINE_SIZE = 20  # a name and a pid
@@ -68,6 +70,7 @@ class FunctionFilter(ArrayFile, SeqFile):
     empty = ALL_ENABLED
     write_moves: int | None = None
     seq_for_writers = False
+    tracing_lseek = True
 
     def get(self) -> set[KAddr]:
         return self.tr.function.filter
@@ -76,11 +79,27 @@ class FunctionFilter(ArrayFile, SeqFile):
         self.tr.function.filter = chosen
         self.tr.function.update()
 
+    def mods(self) -> list[tuple[str, str]] | None:
+        """What is chosen of modules that are not loaded."""
+        return self.tr.function.filter_mods
+
+    def probes(self) -> FunctionProbes | None:
+        """The commands at functions."""
+        return self.tr.function.probes
+
     def show(self) -> str:
-        chosen = self.get()
-        if not chosen:
-            return self.empty
-        return self.kernel.trace.traced_functions.text(chosen)
+        """Kernel: t_show()"""
+        functions, chosen = self.kernel.trace.traced_functions, self.get()
+        mods, probes = self.mods() or [], self.probes()
+        text = functions.text(chosen) if chosen or mods else self.empty
+        text += "".join(f"{pattern}:mod:{module}\n" for pattern, module in mods)
+        return text + (probes.text(functions) if probes else "")
+
+    def opened(self, flags: int) -> None:
+        super().opened(flags)
+        mods = self.mods()
+        if mods and truncates(flags):
+            mods.clear()
 
     def handle(self, flags: int, pid: int) -> Handle:
         return FilterHandle(self, flags, pid, truncates(flags))
@@ -97,6 +116,12 @@ class FunctionNotrace(FunctionFilter):
     def set(self, chosen: set[KAddr]) -> None:
         self.tr.function.notrace = chosen
         self.tr.function.update()
+
+    def mods(self) -> list[tuple[str, str]] | None:
+        return self.tr.function.notrace_mods
+
+    def probes(self) -> FunctionProbes | None:
+        return None
 
 
 class StackTraceFilter(FunctionFilter):
@@ -115,6 +140,12 @@ class StackTraceFilter(FunctionFilter):
     def set(self, chosen: set[KAddr]) -> None:
         self.chosen = chosen
 
+    def mods(self) -> list[tuple[str, str]] | None:
+        return None
+
+    def probes(self) -> FunctionProbes | None:
+        return None
+
 
 class FilterHandle(SeqHandle):
     """An open set_ftrace_filter.  Kernel: struct ftrace_iterator"""
@@ -126,6 +157,7 @@ class FilterHandle(SeqHandle):
         self.chosen = set() if new else set(file.get())
         self.changed = new
         self.begun = ""  # a word that the last write has not ended
+        self.failed = False  # a word was too long: no further one has an effect
 
     def take(self, data: bytes, pos: int) -> int:
         """Take the first word; the bytes consumed.
@@ -142,7 +174,11 @@ class FilterHandle(SeqHandle):
         if self.begun and data[:1] in ENDS:
             word, used = "", 1
         else:
-            word, used = trace_get_user(data, FILTER_BUF_SIZE - len(self.begun))
+            try:
+                word, used = trace_get_user(data, FILTER_BUF_SIZE - len(self.begun))
+            except KernelError:
+                self.failed = True
+                raise
         word, self.begun = self.begun + word, ""
         if word and data[used - 1 : used] not in ENDS:
             self.begun = word
@@ -151,9 +187,12 @@ class FilterHandle(SeqHandle):
         return used
 
     def _choose(self, word: str) -> None:
-        from engine.trace.function import filter_word
+        from engine.trace.function import Words
 
-        filter_word(self.file.kernel.trace.traced_functions, self.chosen, word)
+        if self.failed:
+            return
+        file, functions = self.file, self.file.kernel.trace.traced_functions
+        Words(functions, self.chosen, file.mods(), file.probes()).take(word)
         self.changed = True
 
     def release(self) -> None:
@@ -246,6 +285,12 @@ class SetFtracePid(PidFile):
     """The tasks whose functions are traced.  Kernel: ftrace_pid_fops."""
 
     empty = "no pid\n"
+    tracing_lseek = True
+
+    def show(self) -> str:
+        """Linux shows the first number that is no pid as if there were none."""
+        lines = super().show().splitlines(keepends=True)
+        return "".join(self.empty if line == NO_PID else line for line in lines)
 
     def pids(self) -> PidSet:
         return self.tr.function.pids
@@ -290,6 +335,7 @@ class SavedCmdlinesSize(ValueFile):
     """
 
     kernel: Kernel
+    nonseekable = True
     places = cmdline_places(CMDLINES_DEFAULT)
 
     def show(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.errors import KernelError
+from engine.ktypes import MASK64
 from kpfs.files import buffers
 from kpfs.files.array import ArrayFile
 from kpfs.files.dynevents import truncates
@@ -32,6 +33,7 @@ class Trace(ArrayFile, SeqFile):
 
     kernel: Kernel
     seq_for_writers = False
+    tracing_lseek = True
 
     def opened(self, flags: int) -> None:
         super().opened(flags)
@@ -74,9 +76,19 @@ class TraceHandle(SeqHandle):
 class TracePipeHandle(Handle):
     """One consuming reader.  Kernel: tracing_read_pipe()."""
 
-    def __init__(self, file: File, flags: int, pid: int, pipe: TracePipe) -> None:
+    file: TracePipeFile
+
+    def __init__(
+        self, file: TracePipeFile, flags: int, pid: int, pipe: TracePipe
+    ) -> None:
         super().__init__(file, flags, pid)
         self.pipe = pipe
+
+    def poll(self) -> bool:
+        tr, cpu = self.file.tr, self.file.cpu
+        if cpu is None:
+            return self.pipe.ready()
+        return buffers.full_hit(tr.ring.cpus[cpu], tr.buffer_percent)
 
     def ready(self) -> bool:
         """There are records; or tracing is off, which ends a reader that had some."""
@@ -97,7 +109,30 @@ class TracePipeFile(ArrayFile):
 
     kernel: Kernel
     nonseekable = True
+    exclusive = True
     cpu: int | None = None
+
+    def cpus(self) -> set[int]:
+        """Those whose records it takes."""
+        everyone = range(self.kernel.guest.nr_cpus)
+        return set(everyone) if self.cpu is None else {self.cpu}
+
+    def busy(self) -> bool:
+        return bool(self.tr.pipes & self.cpus())
+
+    def opened(self, flags: int) -> None:
+        """EBUSY: somebody else takes records of one of its CPUs.
+
+        Kernel: open_pipe_on_cpu()
+        """
+        if self.busy():
+            raise KernelError(errno.EBUSY, "there is another reader")
+        self.tr.pipes |= self.cpus()
+        super().opened(flags)
+
+    def closed(self) -> None:
+        self.tr.pipes -= self.cpus()
+        super().closed()
 
     def handle(self, flags: int, pid: int) -> Handle:
         from engine.trace.output import TracePipe
@@ -190,12 +225,15 @@ class BufferSize(ArrayFile, ValueFile):
         return f"{sizes.pop()}{expansion(ring, 1)}\n"
 
     def store(self, data: bytes) -> None:
+        from engine.trace.ring import pages_for
+
         size = kstrtoul(data, 10)
         if not size:
             raise KernelError(errno.EINVAL, "no room for any record")
-        if size > RING_MAX_KB:
+        size = size << 10 & MASK64
+        if pages_for(size) > pages_for(RING_MAX_KB << 10):
             raise KernelError(errno.ENOMEM, "more than the guest has")
-        self.tr.ring.resize(size << 10, self.cpu)
+        self.tr.ring.resize(size, self.cpu)
 
 
 class BufferTotalSize(ArrayFile, ValueFile):

@@ -40,6 +40,7 @@ from engine.runtime import (
     HC_PY_HANDLER,
     HC_PY_POST,
     HC_PY_RETURN,
+    SITE_AGGR,
     SITE_POST,
     SITE_SINGLESTEP,
     KpHandler,
@@ -286,8 +287,10 @@ class X86:
         if hit is not None:
             self._sync_hit(p, hit, probes, records)
         has_post = any(kp.post_handler is not None for kp in probes)
-        site.flags = (SITE_POST if has_post else 0) | (
-            SITE_SINGLESTEP if hit is not None and hit.step else 0
+        site.flags = (
+            (SITE_POST if has_post else 0)
+            | (SITE_SINGLESTEP if hit is not None and hit.step else 0)
+            | (SITE_AGGR if p.is_aggr else 0)
         )
         if self.stubs.set_entry(ainsn, records):
             if ainsn.entry == "_kret":

@@ -8,7 +8,7 @@
 #include <linux/uaccess.h>
 
 /* struct stat of x86-64. */
-struct stat64 {
+struct stat {
 	u64 st_dev, st_ino, st_nlink;
 	u32 st_mode, st_uid, st_gid, __pad0;
 	u64 st_rdev;
@@ -86,9 +86,9 @@ noinline int vfs_fstatat(int dfd, const char __user *filename, struct kstat *sta
 	return ret;
 }
 
-static noinline int cp_new_stat(struct kstat *stat, struct stat64 __user *statbuf)
+static noinline int cp_new_stat(struct kstat *stat, struct stat __user *statbuf)
 {
-	struct stat64 tmp = {
+	struct stat tmp = {
 		.st_dev = stat->dev, .st_ino = stat->ino, .st_nlink = stat->nlink, .st_mode = stat->mode,
 		.st_uid = stat->uid.val, .st_gid = stat->gid.val, .st_rdev = stat->rdev,
 		.st_size = stat->size, .st_blksize = stat->blksize, .st_blocks = stat->blocks,
@@ -100,7 +100,7 @@ static noinline int cp_new_stat(struct kstat *stat, struct stat64 __user *statbu
 	return copy_to_user(statbuf, &tmp, sizeof(tmp)) ? -EFAULT : 0;
 }
 
-SYSCALL_DEFINE2(newstat, const char __user *, filename, struct stat64 __user *, statbuf)
+SYSCALL_DEFINE2(newstat, const char __user *, filename, struct stat __user *, statbuf)
 {
 	struct kstat stat;
 	int error = vfs_fstatat(AT_FDCWD, filename, &stat, 0);
@@ -108,7 +108,7 @@ SYSCALL_DEFINE2(newstat, const char __user *, filename, struct stat64 __user *, 
 	return error ? error : cp_new_stat(&stat, statbuf);
 }
 
-SYSCALL_DEFINE2(newlstat, const char __user *, filename, struct stat64 __user *, statbuf)
+SYSCALL_DEFINE2(newlstat, const char __user *, filename, struct stat __user *, statbuf)
 {
 	struct kstat stat;
 	int error = vfs_fstatat(AT_FDCWD, filename, &stat, AT_SYMLINK_NOFOLLOW);
@@ -116,7 +116,7 @@ SYSCALL_DEFINE2(newlstat, const char __user *, filename, struct stat64 __user *,
 	return error ? error : cp_new_stat(&stat, statbuf);
 }
 
-SYSCALL_DEFINE4(newfstatat, int, dfd, const char __user *, filename, struct stat64 __user *, statbuf, int, flag)
+SYSCALL_DEFINE4(newfstatat, int, dfd, const char __user *, filename, struct stat __user *, statbuf, int, flag)
 {
 	struct kstat stat;
 	int error = vfs_fstatat(dfd, filename, &stat, flag);
@@ -124,7 +124,7 @@ SYSCALL_DEFINE4(newfstatat, int, dfd, const char __user *, filename, struct stat
 	return error ? error : cp_new_stat(&stat, statbuf);
 }
 
-SYSCALL_DEFINE2(newfstat, unsigned int, fd, struct stat64 __user *, statbuf)
+SYSCALL_DEFINE2(newfstat, unsigned int, fd, struct stat __user *, statbuf)
 {
 	struct kstat stat;
 	int error = vfs_fstat(fd, &stat);

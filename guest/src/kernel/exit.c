@@ -221,7 +221,9 @@ long kernel_wait4(pid_t upid, int __user *stat_addr, int options, void *ru)
 	return ret;
 }
 
-SYSCALL_DEFINE4(wait4, pid_t, upid, int __user *, stat_addr, int, options, void __user *, ru)
+struct rusage;
+
+SYSCALL_DEFINE4(wait4, pid_t, upid, int __user *, stat_addr, int, options, struct rusage __user *, ru)
 {
 	return kernel_wait4(upid, stat_addr, options, NULL);
 }

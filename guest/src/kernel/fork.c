@@ -439,8 +439,8 @@ SYSCALL_DEFINE0(fork)
 	return kernel_clone(&args);
 }
 
-SYSCALL_DEFINE5(clone, unsigned long, clone_flags, unsigned long, newsp, int __user *, ptid,
-		int __user *, ctid, unsigned long, tls)
+SYSCALL_DEFINE5(clone, unsigned long, clone_flags, unsigned long, newsp, int __user *, parent_tidptr,
+		int __user *, child_tidptr, unsigned long, tls)
 {
 	struct kernel_clone_args args = {
 		.flags = clone_flags & ~0xffUL & ~CLONE_VFORK,

@@ -9,6 +9,10 @@
 #include <trace/events/sched.h>
 #include <trace/events/syscalls.h>
 
+/*
+ * __traceiter_NAME() calls what records; where that is all it jumps there, so that it is in
+ * no stack trace: Linux does not go through it for one function alone.
+ */
 void (*trace_event_commit)(unsigned long event, void *record, unsigned long size);
 
 /* ---- sched */
@@ -75,7 +79,6 @@ notrace void __traceiter_sched_switch(bool preempt, struct task_struct *prev, st
 				      unsigned int prev_state)
 {
 	trace_event_raw_event_sched_switch(preempt, prev, next, prev_state);
-	barrier();
 }
 
 /* Three events that say the same of a task. */
@@ -116,7 +119,6 @@ static noinline notrace void trace_event_raw_event_sched_wakeup_template(unsigne
 	notrace void __traceiter_##name(struct task_struct *p) \
 	{ \
 		trace_event_raw_event_sched_wakeup_template(trace_event_##name, p); \
-		barrier(); \
 	}
 WAKEUP_EVENT(sched_waking)
 WAKEUP_EVENT(sched_wakeup)
@@ -156,7 +158,6 @@ static noinline notrace void trace_event_raw_event_sched_process_fork(struct tas
 notrace void __traceiter_sched_process_fork(struct task_struct *parent, struct task_struct *child)
 {
 	trace_event_raw_event_sched_process_fork(parent, child);
-	barrier();
 }
 
 DEFINE_TRACE(sched_process_exit);
@@ -174,7 +175,7 @@ static const struct trace_event_field trace_event_fields_sched_process_exit[] = 
 DEFINE_TRACE_EVENT(sched, sched_process_exit, sched_process_exit,
 	"\"comm=%s pid=%d prio=%d\", REC->comm, REC->pid, REC->prio");
 
-static noinline notrace void trace_event_raw_event_sched_process_exit(struct task_struct *p)
+static noinline notrace void trace_event_raw_event_sched_process_template(struct task_struct *p)
 {
 	struct trace_event_raw_sched_process_exit e;
 
@@ -187,8 +188,7 @@ static noinline notrace void trace_event_raw_event_sched_process_exit(struct tas
 
 notrace void __traceiter_sched_process_exit(struct task_struct *p)
 {
-	trace_event_raw_event_sched_process_exit(p);
-	barrier();
+	trace_event_raw_event_sched_process_template(p);
 }
 
 /* ---- system calls */
@@ -251,11 +251,16 @@ static noinline notrace void ftrace_syscall_enter(struct pt_regs *regs, long id)
 
 notrace void __traceiter_sys_enter(struct pt_regs *regs, long id)
 {
-	if ((unsigned long)id < NR_syscalls && enter_syscall_events[id].event)
+	if ((unsigned long)id >= NR_syscalls || !enter_syscall_events[id].event) {
+		if (trace_event_sys_enter)
+			trace_event_raw_event_sys_enter(regs, id);
+	} else if (trace_event_sys_enter) {
 		ftrace_syscall_enter(regs, id);
-	if (trace_event_sys_enter)
 		trace_event_raw_event_sys_enter(regs, id);
-	barrier();
+		barrier();
+	} else {
+		ftrace_syscall_enter(regs, id);
+	}
 }
 
 DEFINE_TRACE(sys_exit);
@@ -292,9 +297,14 @@ static noinline notrace void ftrace_syscall_exit(struct pt_regs *regs, long ret)
 
 notrace void __traceiter_sys_exit(struct pt_regs *regs, long ret)
 {
-	if (regs->orig_ax < NR_syscalls && exit_syscall_events[regs->orig_ax].event)
+	if (regs->orig_ax >= NR_syscalls || !exit_syscall_events[regs->orig_ax].event) {
+		if (trace_event_sys_exit)
+			trace_event_raw_event_sys_exit(regs, ret);
+	} else if (trace_event_sys_exit) {
 		ftrace_syscall_exit(regs, ret);
-	if (trace_event_sys_exit)
 		trace_event_raw_event_sys_exit(regs, ret);
-	barrier();
+		barrier();
+	} else {
+		ftrace_syscall_exit(regs, ret);
+	}
 }

@@ -38,6 +38,7 @@ def kernel():
 
     kernel.trace = SimpleNamespace(
         events=events,
+        removed=False,
         enable_store=enable_store,
         enable_text=lambda event: f"{int(event.enabled)}\n",
         group_enable_text=lambda group: f"{group}\n",
@@ -133,7 +134,7 @@ def test_events_of_ftrace_are_only_described(kernel, root):
     event.ignore_enable = True
     kernel.trace.events.add(event)
     assert list(walk(root, "/ftrace").names()) == ["print"]
-    assert list(walk(root, "/ftrace/print").names()) == ["format"]
+    assert list(walk(root, "/ftrace/print").names()) == ["id", "format", "hist"]
 
 
 def test_an_event_named_like_a_file_of_its_group(kernel, root):

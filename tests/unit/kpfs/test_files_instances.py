@@ -61,3 +61,16 @@ def test_an_open_file_holds_its_instance(vfs):
     with pytest.raises(KernelError) as info:
         instances.rmdir("i")
     assert info.value.errno in (errno.ENOENT, errno.ENODEV)
+
+
+def test_a_file_that_describes_does_not_hold_its_instance(vfs):
+    instances = walk(vfs.root, "/tracing/instances")
+    for name in ("format", "id", "hist", "trigger"):
+        instances.mkdir("i")
+        path = f"/tracing/instances/i/events/sched/sched_switch/{name}"
+        opened = vfs.open(ME, path, os.O_RDONLY)
+        instances.rmdir("i")
+        with pytest.raises(KernelError) as info:
+            vfs.read(ME, opened, 100, 0)
+        assert info.value.errno == errno.ENODEV
+        vfs.release(opened)

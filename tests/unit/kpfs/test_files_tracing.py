@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from engine.errors import KernelError
-from kpfs.files import dynevents, tracers, tracing
+from kpfs.files import buffers, dynevents, tracers, tracing
 from kpfs.seqfile import MAX_WRITE
 from tests.unit.kpfs.fakes import FakeKernel
 
@@ -140,3 +140,26 @@ def test_trace_pipe(kernel):
     kernel.trace.ring.on = False
     assert handle.ready()
     assert handle.read(100, 8) == b""
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus", "mask"),
+    [
+        (b"3\n", 2, 3),
+        (b"\n", 2, 0),
+        (b" 1,\n", 2, 1),
+        (b"1\0x", 2, 1),
+        (b"00000001,00000002", 40, 1 << 32 | 2),
+        (b"1 2", 40, 1 << 32 | 2),
+        (b"4", 2, "EOVERFLOW"),
+        (b"0,1", 2, "EOVERFLOW"),
+        (b"000000001", 2, "EOVERFLOW"),
+        (b"0x1", 2, "EINVAL"),
+        (b"x00000001", 2, "EINVAL"),
+    ],
+)
+def test_masks_are_read_from_their_end(text, cpus, mask):
+    if isinstance(mask, str):
+        assert code(buffers.cpumask_parse, text, cpus) == mask
+    else:
+        assert buffers.cpumask_parse(text, cpus) == mask

@@ -140,3 +140,103 @@ def test_a_new_event_has_its_directory_made_in_the_guest(files):
     made = [line.split("name=")[1] for line in trace.splitlines() if "name=" in line]
     assert made == ['"mine"', '"other"']
     assert trace.count(" gone: ") == 2
+
+
+FILTER = "/tracing/set_ftrace_filter"
+ALL = "#### all functions enabled ####\n"
+
+
+def code(function, *args):
+    with pytest.raises(KernelError) as info:
+        function(*args)
+    return errno.errorcode[info.value.errno]
+
+
+def test_a_function_turns_tracing_off_as_often_as_said(files):
+    files.write(FILTER, f"{GETPPID}:traceoff:1\n")
+    assert files.read(FILTER) == ALL + f"{GETPPID}:traceoff:count=1\n"
+    files.getppid(1)
+    assert files.read("/tracing/tracing_on") == "0\n"
+    assert files.read(FILTER) == ALL + f"{GETPPID}:traceoff:count=0\n"
+    files.write("/tracing/tracing_on", "1")
+    files.getppid(1)
+    assert files.read("/tracing/tracing_on") == "1\n"
+    assert code(files.write, FILTER, f"!{GETPPID}:traceoff\n") == "ENODEV"
+    files.write(FILTER, f"!{GETPPID}:traceoff:0\n")
+    assert files.read(FILTER) == ALL
+    assert "call" not in files.read(f"/machine/text/{GETPPID}").splitlines()[1]
+
+
+def test_a_command_leaves_the_tracer_s_functions_alone(files):
+    files.write(FILTER, "vfs_open\n")
+    files.write("/tracing/current_tracer", "function")
+    files.write(FILTER, f"{GETPPID}:stacktrace\n")
+    files.write("/tracing/trace_options", "nocontext-info")
+    files.getppid(1)
+    lines = files.read("/tracing/trace").splitlines()
+    assert lines.count(f" => {GETPPID}") == 1
+    assert f"{GETPPID} <-" not in "".join(lines)
+
+
+def test_a_function_switches_an_event(files):
+    event = "/tracing/events/syscalls/sys_exit_getppid/enable"
+    files.write(FILTER, f"{GETPPID}:enable_event:syscalls:sys_exit_getppid\n")
+    assert files.read(event) == "0*\n"
+    files.getppid(1)
+    assert files.read(event) == "1*\n"
+    assert "sys_getppid -> " in files.read("/tracing/trace")
+
+
+def test_functions_of_a_module_that_is_not_there_are_awaited(files):
+    files.write(FILTER, "a*:mod:nosuch\n")
+    assert files.read(FILTER) == "a*:mod:nosuch\n"
+    assert code(files.write, FILTER, "!b:mod:nosuch\n") == "EINVAL"
+    files.write(FILTER, "!a*:mod:nosuch\n")
+    assert files.read(FILTER) == ALL
+    files.write(FILTER, "*:mod:kprobe_example\n")
+    files.write("/machine/insmod", "kprobe_example")
+    text = files.read(FILTER)
+    assert "kprobe_example_exit [kprobe_example]\n" in text
+    assert ":mod:" not in text
+    functions = "/tracing/available_filter_functions"
+    assert "[kprobe_example]" in files.read(functions)
+    files.write("/machine/rmmod", "kprobe_example")
+    assert (files.read(FILTER), "[" in files.read(functions)) == (ALL, False)
+
+
+@pytest.mark.parametrize(
+    ("event", "frames"),
+    [
+        ("p:e", ["kprobe_trace_func", "kprobe_dispatcher", "kprobe_ftrace_handler"]),
+        (
+            "r:e",
+            [
+                *("kretprobe_trace_func", "kretprobe_dispatcher"),
+                *("kretprobe_rethook_handler", "rethook_trampoline_handler"),
+                *("arch_rethook_trampoline_callback", "arch_rethook_trampoline"),
+            ],
+        ),
+    ],
+)
+def test_a_trigger_shows_the_handlers_on_the_stack(files, event, frames):
+    files.write("/tracing/kprobe_events", f"{event} {GETPPID}\n")
+    files.write("/tracing/events/kprobes/e/trigger", "stacktrace")
+    files.write("/tracing/events/kprobes/e/enable", "1")
+    files.getppid(1)
+    found = [
+        line.removeprefix(" => ")
+        for line in files.read("/tracing/trace").splitlines()
+        if line.startswith(" => ") and "=> 0x" not in line
+    ]
+    assert found[: len(frames)] == frames
+    assert found[-2:] == ["do_syscall_64", "entry_SYSCALL_64_after_hwframe"]
+
+
+def test_tai_is_the_time_of_day(files, monkeypatch):
+    day = 1_700_000_000
+    monkeypatch.setattr(files.kernel.guest, "real_offset", lambda: day * 10**9)
+    files.write("/tracing/trace_clock", "tai")
+    files.write("/tracing/trace_marker", "x")
+    files.getppid(1)
+    seconds = files.read("/tracing/trace").split(": tracing_mark_write")[0].split()[-1]
+    assert day <= float(seconds) < day + 3600

@@ -211,7 +211,9 @@ long hrtimer_nanosleep(ktime_t rqtp)
 
 int get_timespec64(struct timespec64 *ts, const void __user *uts);
 
-SYSCALL_DEFINE2(nanosleep, const void __user *, rqtp, void __user *, rmtp)
+struct __kernel_timespec;
+
+SYSCALL_DEFINE2(nanosleep, struct __kernel_timespec __user *, rqtp, struct __kernel_timespec __user *, rmtp)
 {
 	struct timespec64 tu;
 	int err = get_timespec64(&tu, rqtp);

@@ -42,7 +42,12 @@ int get_timespec64(struct timespec64 *ts, const void __user *uts)
 	return ts->tv_sec < 0 || (unsigned long)ts->tv_nsec >= NSEC_PER_SEC ? -EINVAL : 0;
 }
 
-SYSCALL_DEFINE1(time, time64_t __user *, tloc)
+typedef long __kernel_old_time_t;
+struct __kernel_old_timeval;
+struct timezone;
+struct __kernel_timespec;
+
+SYSCALL_DEFINE1(time, __kernel_old_time_t __user *, tloc)
 {
 	time64_t now = ktime_get_real_seconds();
 
@@ -51,7 +56,7 @@ SYSCALL_DEFINE1(time, time64_t __user *, tloc)
 	return now;
 }
 
-SYSCALL_DEFINE2(gettimeofday, void __user *, tv, void __user *, tz)
+SYSCALL_DEFINE2(gettimeofday, struct __kernel_old_timeval __user *, tv, struct timezone __user *, tz)
 {
 	struct timespec64 ts;
 
@@ -60,7 +65,7 @@ SYSCALL_DEFINE2(gettimeofday, void __user *, tv, void __user *, tz)
 	return tv ? put_timespec64(&ts, tv) : 0;
 }
 
-SYSCALL_DEFINE2(clock_gettime, clockid_t, which_clock, void __user *, tp)
+SYSCALL_DEFINE2(clock_gettime, const clockid_t, which_clock, struct __kernel_timespec __user *, tp)
 {
 	struct timespec64 ts;
 

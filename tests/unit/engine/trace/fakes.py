@@ -25,6 +25,8 @@ RUNTIME_SYMBOLS = (
     "kp_ret_trampoline",
     "kp_event_handler",
     "kp_event_return",
+    "kp_fn_arrays",
+    "kp_fn_probe_arrays",
 )
 
 
@@ -101,6 +103,9 @@ class Trace:
         return found
 
 
+FULL = 144  # offset in struct kp_ring
+
+
 class Writer:
     """Writes records into a CPU's ring as the guest's code does."""
 
@@ -110,19 +115,29 @@ class Writer:
     def _add(self, offset: int, value: int) -> None:
         self.ring._set(offset, self.ring._get(offset) + value)
 
+    def _filling(self, page: int) -> int:
+        """What Linux fills a page up with when nothing more fits."""
+        commit = struct.unpack_from("<Q", self.ring.pages, page * PAGE + 8)[0]
+        left = PAGE - 16 - commit
+        return left if left >= 8 else 0
+
     def _next_page(self) -> bool:
         ring = self.ring
         tail, head, nr = ring._get(32), ring._get(16), ring.nr_pages
         following = (tail + 1) % nr
+        if not ring._get(FULL):
+            self._add(72, self._filling(tail))
+        ring._set(FULL, 1)
         if following == head:
             if not ring._get(88):
                 return False
             commit = struct.unpack_from("<Q", ring.pages, following * PAGE + 8)[0]
             self._add(56, ring._page_entries(following))
-            self._add(72, ring._get(24) - commit)
+            self._add(72, ring._get(24) - commit - self._filling(following))
             ring._set(24, 0)
             ring._set(16, (following + 1) % nr)
         ring._set(32, following)
+        ring._set(FULL, 0)
         ring._set_page_entries(following, 0)
         struct.pack_into("<QQ", ring.pages, following * PAGE, 0, 0)
         return True
@@ -137,7 +152,8 @@ class Writer:
         page = ring._get(32) * PAGE
         commit = struct.unpack_from("<Q", ring.pages, page + 8)[0]
         need = len(data) + (4 if words <= 28 else 8)
-        if commit + need + (8 if delta >> 27 else 0) > PAGE - 16:
+        need += 8 if delta >> 27 else 0
+        if ring._get(FULL) or commit + need > PAGE - 16:
             if not self._next_page():
                 self._add(96, 1)
                 return False

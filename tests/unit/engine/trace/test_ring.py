@@ -165,3 +165,28 @@ def test_pages_are_whole(trace):
     ring = trace.ts.ring.cpus[0]
     assert len(ring.pages) == 2 * PAGE
     assert trace.machine.read_u64(ring.addr) % PAGE == 0
+
+
+def test_bytes_count_what_fills_up_a_page(trace):
+    ring = trace.ts.ring.cpus[0]
+    ring.set_overwrite(False)
+    while ring.write(payload(1, 900)):
+        pass
+    assert ring.stats().bytes == ring.nr_pages * (PAGE - 16)
+    assert not ring.write(payload(2, 4))  # for which there would be room
+    assert ring.stats().dropped == 2
+    ring.set_overwrite(True)
+    assert ring.write(payload(3, 900))
+    assert ring.stats().bytes == PAGE - 16 + 908
+    assert len(ring.read_page()) == PAGE
+    assert ring.stats().bytes == 908 + PAGE - 16 - 4 * 908
+
+
+def test_a_page_is_read_as_far_as_there_is_room(trace):
+    ring = trace.ts.ring.cpus[0]
+    for i in range(3):
+        ring.write(payload(i, 16))
+    assert ring.read_page(19) == b""
+    assert ring.entries == 3
+    assert len(ring.read_page(45)) == PAGE
+    assert ring.entries == 1
