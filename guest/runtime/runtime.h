@@ -64,11 +64,16 @@
 #define SITE_FLAGS 16
 #define SITE_FIRST 24
 #define SITE_HITS 32
+#define HANDLER_FN 8
+#define HANDLER_FLAGS 16
+#define HANDLER_DISABLED 1 /* of flags */
 #define HANDLER_DATA 40
+#define HANDLER_ARG 72
 #define EVENT_TYPE 8
 #define EVENT_NHIT 16
 #define RETHOOK_FREE 0
 #define RETHOOK_EVENT 64
+#define RETHOOK_SITE 72
 #define RETHOOK_LONG 96
 #define NODE_RETHOOK 8
 #define NODE_RET_ADDR 16
@@ -86,6 +91,7 @@
 #define RING_LAST_TS 40
 #define RING_PLACE 128
 #define KP_HIT_ACTIVE 1
+#define NMI_CONTEXT 0x110000 /* NMI and hard interrupt count, as a breakpoint trap has */
 #define KP_HIT_SS 2
 #define KP_MAX_STACK_SIZE 64
 #define KP_THREAD_SIZE 0x4000
@@ -136,7 +142,6 @@ struct kp_site {
 };
 
 /* One registered struct kprobe, 128 bytes. */
-#define HANDLER_DISABLED 1UL
 struct kp_handler {
 	u64 next;      /* next at this address, 0 ends */
 	u64 fn;        /* int fn(arg, struct pt_regs *); 0: no pre_handler */
