@@ -8,7 +8,7 @@
  * On the way out the word of ss takes the address to go on at, and that of sp the flags:
  * the registers are popped, then popfq and ret leave nothing clobbered.
  */
-#include "runtime.h"
+#include "asm.h"
 
 	.section .kp_fixups, "a"
 	.globl	kp_fixups
@@ -62,23 +62,123 @@ kp_fixups:	/* this file is the first to be linked */
 	popq	%rdi
 	.endm
 
+	/* A whole struct pt_regs at rsp; its struct kp_site to \site. */
+	.macro FRAME kind site
+	SAVE
+	.if	\kind == KP_INT3
+	cli	/* as behind an interrupt gate */
+	.endif
+	movq	PT_SP(%rsp), \site
+	leaq	PT_SIZE(%rsp), %rax
+	movq	%rax, PT_SP(%rsp)
+	movq	$KP_SS, PT_SS(%rsp)
+	.endm
+
 	/* handler(site, regs) */
 	.macro ENTRY name kind handler
 	.globl	\name
 	.type	\name, @function
 \name:
-	SAVE
-	.if	\kind == KP_INT3
-	cli	/* as behind an interrupt gate */
-	.endif
-	movq	PT_SP(%rsp), %rdi
-	leaq	PT_SIZE(%rsp), %rax
-	movq	%rax, PT_SP(%rsp)
-	movq	$KP_SS, PT_SS(%rsp)
+	FRAME	\kind %rdi
 	movq	%rsp, %rsi
 	call	\handler
 	jmp	kp_leave
 	.size	\name, . - \name
+	.endm
+
+	.macro PREEMPT op context
+	movl	$\context, %ecx
+	\op	%ecx, %gs:0
+	CONFIG	KPC_GS_PREEMPT
+	.endm
+
+	/*
+	 * What enter() does where return probes stand beside other probes, in their short way
+	 * of lite.S but for the registers: all there is are pre_handlers, none of an event, and
+	 * nothing is stepped. For the sake of speed a stack trace made by a handler goes
+	 * without the names of Linux's functions. rbx: struct kp_cpu, r12: struct kp_site, rbp: struct kp_handler.
+	 */
+	.macro ENTRY_KRETS name kind handler context
+	.globl	\name\()_krets
+	.type	\name\()_krets, @function
+\name\()_krets:
+	FRAME	\kind %r12
+	movl	%gs:0, %ebx
+	CONFIG	KPC_GS_CPU
+	shlq	$8, %rbx
+	addq	$LITE_BASE, %rbx
+	CONFIG	KPC_CPUS
+	cmpq	$0, CPU_CURRENT(%rbx)
+	jne	9f
+	incq	SITE_HITS(%r12)
+	movq	%r12, CPU_CURRENT(%rbx)
+	movq	$KP_HIT_ACTIVE, CPU_STATUS(%rbx)
+	movq	$\kind, CPU_KIND(%rbx)
+	movq	(%r12), %rax
+	incq	%rax
+	movq	%rax, PT_IP(%rsp)
+	PREEMPT	addl \context
+	movq	SITE_FIRST(%r12), %rbp
+1:	testb	$HANDLER_DISABLED, HANDLER_FLAGS(%rbp)
+	jnz	6f
+	movq	HANDLER_FN(%rbp), %rax
+	cmpq	$kp_kret_entry, %rax
+	je	3f
+2:	movq	%rbp, CPU_INSTANCE(%rbx)
+	movq	HANDLER_ARG(%rbp), %rdi
+	movq	%rsp, %rsi
+	call	*%rax
+	.if	\kind != KP_OPT
+	testl	%eax, %eax
+	jnz	8f
+	.endif
+6:	movq	(%rbp), %rbp
+	testq	%rbp, %rbp
+	jnz	1b
+	jmp	4f
+3:	movq	HANDLER_DATA(%rbp), %rdi
+	movq	RETHOOK_FREE(%rdi), %rdx
+	cmpq	$1, %rdx
+	sbbq	%rcx, %rcx
+	orq	RETHOOK_LONG(%rdi), %rcx
+	jnz	2b
+	movq	(%rdx), %rcx
+	movq	%rcx, RETHOOK_FREE(%rdi)
+	movq	%r12, RETHOOK_SITE(%rdi)
+	movq	(%r12), %rcx
+	movq	%rcx, NODE_FUNC(%rdx)
+	movq	PT_SP(%rsp), %rcx
+	movq	%rcx, NODE_FRAME(%rdx)
+	movq	(%rcx), %rsi
+	movq	%rsi, NODE_RET_ADDR(%rdx)
+	movq	$kp_ret_trampoline, (%rcx)
+	movq	%gs:0, %rsi
+	CONFIG	KPC_GS_CURRENT
+	movq	%rsi, NODE_TASK(%rdx)
+	movq	LITE_BASE(%rsi), %rcx
+	CONFIG	KPC_TASK_RETHOOKS
+	movq	%rcx, (%rdx)
+	movq	%rdx, LITE_BASE(%rsi)
+	CONFIG	KPC_TASK_RETHOOKS
+	movq	(%rbp), %rbp
+	testq	%rbp, %rbp
+	jnz	1b
+4:	movq	SITE_CONT(%r12), %rax
+	.if	\kind == KP_OPT
+	leaq	PT_SIZE(%rsp), %rdx
+	movq	%rdx, PT_SP(%rsp)
+	.endif
+5:	PREEMPT	subl \context
+	movq	$0, CPU_CURRENT(%rbx)
+	movq	$0, CPU_STATUS(%rbx)
+	jmp	kp_leave
+8:	movq	PT_IP(%rsp), %rax
+	jmp	5b
+9:	movq	%r12, %rdi
+	movq	%rsp, %rsi
+	call	\handler
+	jmp	kp_leave
+	.size	\name\()_krets, . - \name\()_krets
 	.endm
 
 	/* Linux's name, which stack traces show */
@@ -86,9 +186,12 @@ kp_fixups:	/* this file is the first to be linked */
 	.type	asm_exc_int3, @function
 asm_exc_int3:
 	ENTRY kp_entry_int3 KP_INT3 exc_int3
+	ENTRY_KRETS kp_entry_int3 KP_INT3 exc_int3 NMI_CONTEXT
 	.size	asm_exc_int3, . - asm_exc_int3
 	ENTRY kp_entry_ftrace KP_FTRACE kprobe_ftrace_handler
+	ENTRY_KRETS kp_entry_ftrace KP_FTRACE kprobe_ftrace_handler 1
 	ENTRY kp_entry_opt KP_OPT optimized_callback
+	ENTRY_KRETS kp_entry_opt KP_OPT optimized_callback 1
 	/* where a stack trace ends, as on Linux, which knows nothing of detour buffers' frames */
 	.globl	kp_entry_opt_end
 kp_entry_opt_end:

@@ -126,7 +126,9 @@ kp_jprobe_trap:
 	jz	8f
 	movq	JPROBE_SIZE(%rdx), %rax
 	xorq	$KP_MAX_STACK_SIZE, %rax
-	orq	SITE_FLAGS(%rsi), %rax	/* a single step, post_handlers */
+	movq	SITE_FLAGS(%rsi), %r8
+	andl	$SITE_SINGLESTEP | SITE_POST, %r8d
+	orq	%r8, %rax
 	jnz	8f
 	movq	%rax, JPROBE_SIZE(%rdx)
 	movq	%rax, CPU_CURRENT(%rcx)

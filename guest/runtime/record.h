@@ -5,7 +5,6 @@
 #include "runtime.h"
 
 #define FLAGS_IF 0x200UL
-#define NMI_CONTEXT 0x110000U /* NMI and hard interrupt count, as a breakpoint trap has */
 
 /* struct trace_entry.flags. Kernel: enum trace_flag_type */
 #define TRACE_FLAG_IRQS_OFF 0x01

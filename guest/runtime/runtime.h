@@ -50,6 +50,11 @@
 #define LITE_CONT 4
 #define LITE_REL 5
 
+/* Flags of struct kp_site. */
+#define SITE_SINGLESTEP 1 /* the slot ends in a trap: current_kprobe stays set until then */
+#define SITE_POST 2       /* there are post_handlers */
+#define SITE_AGGR 4       /* it is an aggr_kprobe's */
+
 /* Offsets in the structures below, for assembly; runtime.c checks them. */
 #define KPC_GS_CURRENT 0
 #define KPC_GS_CPU 4
@@ -67,11 +72,16 @@
 #define SITE_FLAGS 16
 #define SITE_FIRST 24
 #define SITE_HITS 32
+#define HANDLER_FN 8
+#define HANDLER_FLAGS 16
+#define HANDLER_DISABLED 1 /* of flags */
 #define HANDLER_DATA 40
+#define HANDLER_ARG 72
 #define EVENT_TYPE 8
 #define EVENT_NHIT 16
 #define RETHOOK_FREE 0
 #define RETHOOK_EVENT 64
+#define RETHOOK_SITE 72
 #define RETHOOK_LONG 96
 #define NODE_RETHOOK 8
 #define NODE_RET_ADDR 16
@@ -89,6 +99,7 @@
 #define RING_LAST_TS 40
 #define RING_PLACE 128
 #define KP_HIT_ACTIVE 1
+#define NMI_CONTEXT 0x110000 /* NMI and hard interrupt count, as a breakpoint trap has */
 #define KP_HIT_SS 2
 #define KP_MAX_STACK_SIZE 64
 #define KP_THREAD_SIZE 0x4000
@@ -125,9 +136,6 @@ struct kp_config {
 };
 
 /* One address in kprobe_table, 64 bytes. */
-#define SITE_SINGLESTEP 1UL /* the slot ends in a trap: current_kprobe stays set until then */
-#define SITE_POST 2UL       /* there are post_handlers */
-#define SITE_AGGR 4UL       /* it is an aggr_kprobe's */
 struct kp_site {
 	u64 addr;
 	u64 cont;  /* where to go on when the handlers are done: slot, displaced code, nop + 5 */
@@ -140,7 +148,6 @@ struct kp_site {
 };
 
 /* One registered struct kprobe, 128 bytes. */
-#define HANDLER_DISABLED 1UL
 struct kp_handler {
 	u64 next;      /* next at this address, 0 ends */
 	u64 fn;        /* int fn(arg, struct pt_regs *); 0: no pre_handler */

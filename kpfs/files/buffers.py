@@ -82,6 +82,8 @@ class TracingCpumask(ArrayFile, ValueFile):
         return f"{self.tr.ring.mask:0{digits}x}\n"
 
     def store(self, data: bytes) -> None:
+        if not data:
+            raise KernelError(errno.EINVAL, "empty")
         self.tr.ring.set_mask(cpumask_parse(data, self.kernel.guest.nr_cpus))
 
     def handle(self, flags: int, pid: int) -> Handle:

@@ -39,6 +39,7 @@ def rows(repeats: int) -> Iterator[Row]:
     cost = {name: t - bare for name, t in zip(OPTERON, probed, strict=True)}
     for name, us in cost.items():
         yield Row(f"module.{name}", us, "us", note=f"{OPTERON[name]:.2f} on an Opteron")
+    yield Row("module.kr/r", cost["kr"] / cost["r"], "x", note="1.02 on an Opteron")
     for name, limit in RATIOS.items():
         yield Row(f"module.{name}/k", cost[name] / cost["k"], "x", limit)
 

@@ -3,7 +3,8 @@
 
 A stub is that of guest/runtime/entry.S, or where the site has a single handler that is
 an event's or a return probe's, a copy of a template of lite.S; a jprobe with no
-others but return probes leads to jprobe.S.
+others but return probes leads to jprobe.S, and a return probe keeps a short way beside
+others.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ STUB_SIZE = 16  # of that of entry.S, at most
 PYTHON = "_python"  # entry of a site whose handlers are all Python
 NO_RESCHED_WORD = 0xFFFF_FFFF
 JPROBE = "_jprobe"
+KRETS = "_krets"  # of a site with return probes among others
 
 
 class Stubs:
@@ -45,6 +47,8 @@ class Stubs:
             symbols["kp_setjmp_pre"]: JPROBE,
         }
         self._kret, self._jprobe = symbols["kp_kret_entry"], symbols["kp_setjmp_pre"]
+        # an event's shows in stack traces how it was called
+        self._others = {0, self._jprobe, symbols["kp_event_handler"]}
         if machine.runtime_config().gs_resched == NO_RESCHED_WORD:
             self._short_ways = {}
 
@@ -66,14 +70,14 @@ class Stubs:
     def code(self, ainsn: Ainsn, at: int, kind: str, cont: int) -> bytes:
         """What stands at ``at`` for a site that is entered in that way."""
         site = ainsn.site
-        if ainsn.entry and ainsn.entry != JPROBE:
+        if ainsn.entry and ainsn.entry not in (JPROBE, KRETS):
             where = site.addr, ainsn.data, site.probe_addr, cont
             return self.lite.copy(kind + ainsn.entry, at, *where)
         code = push_imm32(site.addr)
         if kind != "ftrace":
             code = bytes((0x6A, KERNEL_DS)) + code  # push $KERNEL_DS
         name = {"step": "int3"}.get(kind, kind)
-        if kind != "opt":
+        if kind != "opt" or ainsn.entry != JPROBE:
             name += ainsn.entry
         return code + jmp(at + len(code), self._symbols[f"kp_entry_{name}"])
 
@@ -82,6 +86,12 @@ class Stubs:
         return all(r.fn == self._kret for r in records[:-1]) and not any(
             r.flags or r.post_fn for r in records
         )
+
+    def _have_krets(self, records: Sequence[KpHandler]) -> bool:
+        """Whether there is a return probe, and nothing else but users' pre_handlers."""
+        functions = {r.fn for r in records}
+        others = functions & self._others or any(r.post_fn for r in records)
+        return self._kret in functions and not others
 
     def set_entry(self, ainsn: Ainsn, records: Sequence[KpHandler]) -> bool:
         """Choose the code by a site's handlers; whether it is now another one."""
@@ -95,6 +105,8 @@ class Stubs:
                 data = record.data if entry else 0
         elif records and records[-1].fn == self._jprobe and self._are_krets(records):
             entry = self._short_ways.get(self._jprobe, "")
+        elif self._have_krets(records) and not (ainsn.hit and ainsn.hit.step):
+            entry = KRETS
         if (entry, data) == (ainsn.entry, ainsn.data):
             return False
         ainsn.entry, ainsn.data = entry, data

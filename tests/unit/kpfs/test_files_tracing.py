@@ -48,7 +48,7 @@ class FakeTrace:
 @pytest.fixture
 def kernel():
     kernel = FakeKernel()
-    kernel.trace = kernel.dynamic_events = FakeTrace(kernel.calls)
+    kernel.trace = FakeTrace(kernel.calls)
     kernel.kprobe_events = "ops"
     return kernel
 

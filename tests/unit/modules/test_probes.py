@@ -332,6 +332,36 @@ def test_what_the_examples_say(box, words):
         assert box.log()[-1] == f"{name}: 0 missed"
 
 
+JUMP = (
+    "static long total;\n"
+    + "notrace "
+    + NOIPA
+    + "long target(long x) { total = total * 3 + x; return total ? x * 10 : 0; }\n"
+    + "static int hits, returns;\n"
+    + "static int pre(struct kprobe *p, struct pt_regs *r)\n"
+    + "{ hits++; r->di = 5; r->ip = 0; return 1; }\n"
+    + "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
+    + " { returns += regs_return_value(r); return 0; }\n"
+    + 'static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };\n'
+    + 'static struct kretprobe rp = { .kp.symbol_name = "target", .handler = ret };\n'
+    + "static int __init go(void)\n"
+    + "{ return register_kretprobe(&rp) ?: register_kprobe(&kp); }\n"
+    + EXIT % "unregister_kprobe(&kp); unregister_kretprobe(&rp);"
+)
+
+
+def test_a_return_probe_beside_a_kprobe_by_a_jump(box):
+    box.insmod(module("jump", JUMP))
+    for _ in range(8):
+        box.kernel.guest.tick()  # the optimizer runs
+    assert "# jump, was: " in box.read("/machine/text/target")
+    # registers can be changed, but where it goes on cannot
+    assert [box.call("target", 1), box.call("target", 2)] == [50, 50]
+    assert [box.int_at(name) for name in ("hits", "returns")] == [2, 100]
+    box.rmmod("jump")
+    assert box.list() == []
+
+
 def test_function_time(box):
     box.insmod("function_time", "symbol=__x64_sys_getppid")
     box.log()
