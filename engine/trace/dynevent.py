@@ -264,7 +264,8 @@ class TraceState(TraceArray):
         try:
             if any(event.ops.is_busy(event) for event in events):
                 raise KernelError(errno.EBUSY, "an event is in use")
-            with self._text_poke():
+            # the guest must not run before its text is as the engine believes it is
+            with self.events.held(), self._text_poke():
                 for event in events:
                     event.ops.free(event)
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import KernelError
@@ -120,6 +121,7 @@ class Events:
         self._by_id: dict[int, TraceEvent] = {}
         self._next_id = LAST_TYPE
         self.watcher: EventWatcher | None = None
+        self._held: list[tuple[str, str, bool]] | None = None
 
     def __iter__(self) -> Iterator[TraceEvent]:
         return reversed(self._events.values())
@@ -162,8 +164,27 @@ class Events:
         if not members:
             del self._groups[event.group]
         event.removed = True
+        gone = (event.group, event.name, not members)
+        if self._held is None:
+            self._tell([gone])
+        else:
+            self._held.append(gone)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The watcher hears of what goes meanwhile afterwards: it may run the guest."""
+        held: list[tuple[str, str, bool]] = []
+        self._held = held
+        try:
+            yield
+        finally:
+            self._held = None
+            self._tell(held)
+
+    def _tell(self, gone: Sequence[tuple[str, str, bool]]) -> None:
         if self.watcher:
-            self.watcher.removed(event.group, event.name, last=not members)
+            for group, name, last in gone:
+                self.watcher.removed(group, name, last)
 
     def _new_id(self) -> int:
         """The next number; once all were given out, the lowest free one.

@@ -185,3 +185,18 @@ def test_background_runs_and_sleeps():
     kernel.stop()
     kernel.stop()
     assert code(kernel.task, ME) == "ESHUTDOWN"
+
+
+def test_the_guest_does_not_run_while_its_text_is_written(vfs):
+    """The directories of events go by guest code, which the probes are on."""
+    kernel = vfs.kernel
+    for function in ("tracefs_remove", "__d_drop", "dput", "vfs_read", "ksys_read"):
+        write(vfs, "/tracing/kprobe_events", f"p {function}+5\n".encode())
+    for value in b"1", b"0":
+        write(vfs, "/tracing/events/kprobes/enable", value)
+        if value == b"1":
+            for _ in range(8):
+                kernel.guest.tick()  # the optimizer runs
+    opened = vfs.open(ME, "/tracing/kprobe_events", os.O_WRONLY | os.O_TRUNC)
+    vfs.release(opened)
+    assert read(vfs, "/kprobes/list") == b""
