@@ -79,8 +79,7 @@ class Daemon:
         while its other threads die would wait for ever.  So the mount answers first.
         """
         if not self.reaped:
-            with contextlib.suppress(OSError):
-                mounts.umount(self.mountpoint, mounts.MNT_FORCE)
+            mounts.abort(self.mountpoint)
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
             self.reaped = True

@@ -12,15 +12,19 @@ import contextlib
 import errno
 import mmap
 import os
+import re
 import select
 import signal
 import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from engine.errors import KernelError
-from kpfs import seccomp
+from kpfs import mounts, seccomp
 
 # What each of the supervisor's threads shows: the report in work, when it was received
 # (ns of the monotonic clock, 0: none is in work, COMMITTED: it takes as long as it must
@@ -31,6 +35,7 @@ STATE_SIZE = SLOTS * SLOT.size
 GAVE_UP = (1 << 64) - 1  # in place of their number
 COMMITTED = (1 << 64) - 1  # in place of the time
 PATIENCE = 5.0  # s in which a report must be answered
+DYING = re.compile(r"^State:\s*[ZX]|^CoreDumping:\s*1", re.M)
 TICK = 0.5  # s between looks
 NEXT_REPORTS = 8  # the one in work may be that much after the last that was shown
 
@@ -61,8 +66,22 @@ class Watch:
         return now - self.waiting_since > PATIENCE
 
 
-def keep(listener: int, state: mmap.mmap, supervisor: int) -> None:
-    """Watch the supervisor's process until nobody is left who has the filter."""
+def keep(
+    listener: int,
+    state: mmap.mmap,
+    supervisor: int,
+    abort: Callable[[], object] = lambda: None,
+) -> None:
+    """Watch the supervisor's process until nobody is left who has the filter.
+
+    abort: has the mount fail what it is asked.  A thread that waits for an answer of
+    its own mount (kpfs.mirror_write) while the others have died cannot end without.
+    """
+
+    def look() -> None:
+        if is_dying(supervisor):
+            abort()
+
     watch = Watch(listener, state)
     waiting = select.poll()
     waiting.register(listener, 0)  # POLLHUP comes unasked
@@ -80,13 +99,29 @@ def keep(listener: int, state: mmap.mmap, supervisor: int) -> None:
             alive = -1
         elif watch.is_stuck():
             break
-    take_over(listener, state, alive)
+        else:
+            look()
+    take_over(listener, state, alive, look)
 
 
-def take_over(listener: int, state: mmap.mmap, alive: int = -1) -> None:
+def is_dying(pid: int) -> bool:
+    """Whether a process was killed, but not all of its threads have ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return bool(DYING.search(status))
+
+
+def take_over(
+    listener: int,
+    state: mmap.mmap,
+    alive: int = -1,
+    look: Callable[[], object] = lambda: None,
+) -> None:
     """Let the reports in work go on, and all that follow.
 
-    alive: pidfd of a supervisor that is stuck.
+    alive: pidfd of a supervisor that is stuck; look: called now and then until it dies.
     """
     waiting = select.poll()
     waiting.register(listener, select.POLLIN)
@@ -94,10 +129,13 @@ def take_over(listener: int, state: mmap.mmap, alive: int = -1) -> None:
         waiting.register(alive, select.POLLIN)
     _release(listener, state, alive < 0)
     while True:
-        events = dict(waiting.poll())
+        events = dict(waiting.poll(TICK * 1000 if alive >= 0 else None))
         if alive in events:
             waiting.unregister(alive)
+            alive = -1
             _release(listener, state, True)
+        elif alive >= 0:
+            look()
         if events.get(listener, 0) & select.POLLHUP:
             return
         note = seccomp.receive(listener) if listener in events else None
@@ -122,10 +160,13 @@ def _release(listener: int, state: mmap.mmap, dead: bool) -> None:
 class Filter:
     """The filter of a command, to be made before the fork that becomes it."""
 
-    def __init__(self, channel: socket.socket, supervisor: int) -> None:
+    def __init__(
+        self, channel: socket.socket, supervisor: int, mountpoint: str
+    ) -> None:
         """channel leads to the supervisor, in the process of that number."""
         self.channel = channel
         self.supervisor = supervisor
+        self.mountpoint = mountpoint
         self.ours, self.commands = socket.socketpair()
 
     def install(self) -> None:
@@ -149,11 +190,13 @@ class Filter:
         with self.ours, self.channel:
             _, fds, _, _ = socket.recv_fds(self.ours, 1, 1)
             for listener in fds:
-                start(listener, self.channel, self.supervisor)
+                start(listener, self.channel, self.supervisor, self.mountpoint)
                 os.close(listener)
 
 
-def start(listener: int, channel: socket.socket, supervisor: int) -> int:
+def start(
+    listener: int, channel: socket.socket, supervisor: int, mountpoint: str
+) -> int:
     """Start a keeper and give the listener to the supervisor: the keeper's pid."""
     shared = os.memfd_create("mirror")
     os.ftruncate(shared, STATE_SIZE)
@@ -162,7 +205,7 @@ def start(listener: int, channel: socket.socket, supervisor: int) -> int:
     if not keeper:
         try:
             _become_keeper(listener)
-            keep(listener, state, supervisor)
+            keep(listener, state, supervisor, partial(mounts.abort, mountpoint))
         finally:
             os._exit(0)
     with contextlib.suppress(OSError):  # it is dead: the keeper finds out

@@ -6,6 +6,7 @@ Document: mount(2), unshare(2), user_namespaces(7), proc_pid_mountinfo(5).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -73,6 +74,12 @@ def mount(
 def umount(target: str, flags: int = 0) -> None:
     """umount2(2)."""
     _check(_libc.umount2(os.fsencode(target), flags | UMOUNT_NOFOLLOW), target)
+
+
+def abort(target: str) -> None:
+    """Have a FUSE mount fail all that it is asked, now and later."""
+    with contextlib.suppress(OSError):
+        umount(target, MNT_FORCE)
 
 
 def bind(source: str, target: str) -> None:

@@ -204,7 +204,7 @@ def _filter(daemon: Daemon) -> Filter | None:
         return None
     from kpfs.keeper import Filter
 
-    return Filter(daemon.channel, daemon.pid)
+    return Filter(daemon.channel, daemon.pid, daemon.mountpoint)
 
 
 def supervise(

@@ -181,6 +181,21 @@ def test_the_daemon_is_of_the_session_of_the_command(kpfs):
     assert ours[0] != daemons[0]  # process group
 
 
+@pytest.mark.parametrize("number", [9, 11])
+def test_a_daemon_that_dies_in_the_middle_of_a_write_is_gone(kpfs, number):
+    """It asks its own mount then, which nobody answers any more."""
+    script = f"""
+    daemon=$({DAEMON}); echo $daemon
+    for i in 1 2 3; do
+        while echo 1; do :; done 2>/dev/null >/sys/kernel/debug/kprobes/enabled &
+    done
+    sleep 0.2; kill -{number} $daemon; wait; exit 4"""
+    for _ in range(2):
+        done = kpfs.sh(script)
+        assert done.returncode == 4
+        assert not harness.alive(int(done.stdout))
+
+
 def test_a_daemon_that_dies_is_said(kpfs):
     done = kpfs.sh(f"kill -9 $({DAEMON}); sleep 0.3; exit 4")
     assert done.returncode == 4

@@ -33,7 +33,7 @@ class Scene:
             signal.pause()
             os._exit(0)
         ours, theirs = socket.socketpair()
-        self.keeper = keeper.start(listener, theirs, self.supervisor)
+        self.keeper = keeper.start(listener, theirs, self.supervisor, "/nowhere")
         os.close(listener)
         _, fds, _, _ = socket.recv_fds(ours, 1, 2)
         self.listener, shared = fds
