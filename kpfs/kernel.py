@@ -122,10 +122,9 @@ class Kernel:
     @property
     def dynamic_events(self) -> TraceState:
         """trace, with all kinds of dynamic events that are configured."""
-        with self.lock:
-            if self.config.on("KPROBE_EVENTS"):
-                self._kprobe_events = self.kprobe_events
-            self._synthetic_events = self.synthetic_events
+        if self.config.on("KPROBE_EVENTS"):
+            _ = self.kprobe_events
+        _ = self.synthetic_events
         return self.trace
 
     @cached_property

@@ -70,30 +70,31 @@ class Lines:
             event = self._tr.events.by_id(number)
             show = event.printer(self._symbol) if event else _unknown(number)
             self._printers[number] = show
-        text = show(ring.pages[:end], record)
+        pages = ring.pages[:end]
+        text = show(pages, record)
         if not self._context_info:
-            return "", self._fitted(text, 0, ring, record)
+            return "", self._fitted(text, 0, pages, record)
         key = ring.cpu, common >> 16
         prefix = self._prefixes.get(key)
         if prefix is None:
             prefix = self._prefixes[key] = self._prefix(*key)
         head = prefix + secs
         size = len(head) + len(": ") + (6 if self.in_ns else 12)
-        return head, f": {self._fitted(text, size, ring, record)}"
+        return head, f": {self._fitted(text, size, pages, record)}"
 
-    def _fitted(self, text: str, before: int, ring: CpuRing, record: int) -> str:
+    def _fitted(self, text: str, before: int, pages: memoryview, record: int) -> str:
         """The text of a record, cut if a line has not the room.
 
         Kernel: trace_seq_printf(), s_show()
         """
         if before + len(text) < LINE_MAX:
             return text
-        (number,) = _U16.unpack_from(ring.pages, record)
+        (number,) = _U16.unpack_from(pages, record)
         event = self._tr.events.by_id(number)
         if event is None:
             return text
         left, fitted = LINE_MAX - before, ""
-        for piece in event.pieces(self._symbol)(ring.pages, record).split("\0"):
+        for piece in event.pieces(self._symbol)(pages, record).split("\0"):
             if len(piece) > left - (piece not in _WHOLE):
                 return fitted + (TOO_BIG if left >= len(TOO_BIG) else "")
             fitted += piece

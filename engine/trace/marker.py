@@ -12,6 +12,7 @@ from engine.errors import KernelError
 from engine.machine import Machine
 from engine.trace.events import Printer, SymbolText, TraceEvent
 from engine.trace.fields import Field
+from engine.trace.text import string_at
 
 if TYPE_CHECKING:
     from engine.trace.array import TraceArray
@@ -52,8 +53,7 @@ class PrintEvent(TraceEvent):
 
         def show(pages: memoryview, record: int) -> str:
             (ip,) = struct.unpack_from("<Q", pages, record + 8)
-            text = bytes(pages[record + 16 :]).partition(b"\0")[0].decode("latin-1")
-            return f"{symbol(ip, False)}: {text}"
+            return f"{symbol(ip, False)}: {string_at(pages, record + 16)}"
 
         return show
 

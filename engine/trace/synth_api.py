@@ -33,9 +33,8 @@ class SynthApi:
     def __init__(self, ops: Callable[[], tuple[TraceState, TraceSynthOps]]) -> None:
         """ops: what the calls are about, which is made when it is first needed."""
         self._get_ops = ops
-        self._files: dict[
-            int, EventFile
-        ] = {}  # that guest code holds, by their address
+        # those that guest code holds, by their address
+        self._files: dict[int, EventFile] = {}
         self._calls: dict[int, Callable[[int, int], int]] = {
             _GET_FILE: self._get_event_file,
             _PUT_FILE: self._put_event_file,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from engine.errors import KernelError
@@ -20,7 +20,7 @@ from engine.trace.event_file import EventFile
 from engine.trace.events import Printer, SymbolText, TraceEvent
 from engine.trace.fields import Field
 from engine.trace.synth_field import SynthField, gfp_text, number_text
-from engine.trace.text import sprint_symbol
+from engine.trace.text import sprint_symbol, string_at
 
 SYNTH_SYSTEM = "synthetic"
 FIELDS_AT = 8  # of a record
@@ -30,9 +30,6 @@ _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _HEAD = struct.Struct("<4I")  # id, n_fields, n_dynamic_fields, n_u64
 _FIELD = struct.Struct("<Q4I")  # name, size, word, flags
 _STRING, _DYNAMIC = 1, 2
-
-# (pages, record, where the record ends or 0) -> text
-_FieldPrinter = Callable[[memoryview, int], str]
 
 
 class SynthTraceEvent(TraceEvent):
@@ -96,7 +93,7 @@ class SynthTraceEvent(TraceEvent):
 
         return show
 
-    def _part(self, field: SynthField) -> _FieldPrinter:
+    def _part(self, field: SynthField) -> Printer:
         """A function for the text of one field, and of the blank behind it."""
         at = FIELDS_AT + 8 * field.at
         name = field.name
@@ -109,7 +106,7 @@ class SynthTraceEvent(TraceEvent):
                 start = record + at
                 if field.is_dynamic:
                     start = record + (_U32.unpack_from(pages, start)[0] & 0xFFFF)
-                return f"{name}={_string_at(pages, start)}{blank}"
+                return f"{name}={string_at(pages, start)}{blank}"
 
             return show_string
         unpack = _SLOTS.get(field.size, _U64).unpack_from
@@ -187,10 +184,3 @@ def _fmt_value(field: SynthField) -> str:
     if field.is_stack:
         return f", __get_stacktrace({field.name})"
     return f", REC->{field.name}"
-
-
-def _string_at(pages: memoryview, start: int) -> str:
-    end = start
-    while end < len(pages) and pages[end]:
-        end += 1
-    return bytes(pages[start:end]).decode("latin-1")

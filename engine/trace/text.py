@@ -86,3 +86,8 @@ def symbol_text(tr: TraceArray) -> SymbolText:
         return f"{text} <{addr:016x}>" if sym_addr and addr else text
 
     return symbol
+
+
+def string_at(pages: memoryview, start: int) -> str:
+    """A string in the last record of pages that end with it; its NUL may lack."""
+    return bytes(pages[start:]).partition(b"\0")[0].decode("latin-1")

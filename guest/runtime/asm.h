@@ -9,11 +9,23 @@
 	.popsection
 	.endm
 
-	/* rcx: struct kp_cpu */
-	.macro THIS_CPU
-	movl	%gs:0, %ecx
+	/* rcx, or another of the first four registers: struct kp_cpu */
+	.macro THIS_CPU reg=c
+	movl	%gs:0, %e\reg\()x
 	CONFIG	KPC_GS_CPU
-	shlq	$8, %rcx
-	addq	$LITE_BASE, %rcx
+	shlq	$8, %r\reg\()x
+	addq	$LITE_BASE, %r\reg\()x
 	CONFIG	KPC_CPUS
+	.endm
+
+	/* The node at rdx goes to the task's list; tmp and rsi are lost. */
+	.macro PUSH_NODE tmp
+	movq	%gs:0, %rsi
+	CONFIG	KPC_GS_CURRENT
+	movq	%rsi, NODE_TASK(%rdx)
+	movq	LITE_BASE(%rsi), \tmp
+	CONFIG	KPC_TASK_RETHOOKS
+	movq	\tmp, (%rdx)
+	movq	%rdx, LITE_BASE(%rsi)
+	CONFIG	KPC_TASK_RETHOOKS
 	.endm

@@ -96,18 +96,15 @@ kp_fixups:	/* this file is the first to be linked */
 	 * What enter() does where return probes stand beside other probes, in their short way
 	 * of lite.S but for the registers: all there is are pre_handlers, none of an event, and
 	 * nothing is stepped. For the sake of speed a stack trace made by a handler goes
-	 * without the names of Linux's functions. rbx: struct kp_cpu, r12: struct kp_site, rbp: struct kp_handler.
+	 * without the names of Linux's functions.
+	 * rbx: struct kp_cpu, r12: struct kp_site, rbp: struct kp_handler.
 	 */
 	.macro ENTRY_KRETS name kind handler context
 	.globl	\name\()_krets
 	.type	\name\()_krets, @function
 \name\()_krets:
 	FRAME	\kind %r12
-	movl	%gs:0, %ebx
-	CONFIG	KPC_GS_CPU
-	shlq	$8, %rbx
-	addq	$LITE_BASE, %rbx
-	CONFIG	KPC_CPUS
+	THIS_CPU b
 	cmpq	$0, CPU_CURRENT(%rbx)
 	jne	9f
 	incq	SITE_HITS(%r12)
@@ -152,14 +149,7 @@ kp_fixups:	/* this file is the first to be linked */
 	movq	(%rcx), %rsi
 	movq	%rsi, NODE_RET_ADDR(%rdx)
 	movq	$kp_ret_trampoline, (%rcx)
-	movq	%gs:0, %rsi
-	CONFIG	KPC_GS_CURRENT
-	movq	%rsi, NODE_TASK(%rdx)
-	movq	LITE_BASE(%rsi), %rcx
-	CONFIG	KPC_TASK_RETHOOKS
-	movq	%rcx, (%rdx)
-	movq	%rdx, LITE_BASE(%rsi)
-	CONFIG	KPC_TASK_RETHOOKS
+	PUSH_NODE %rcx
 	movq	(%rbp), %rbp
 	testq	%rbp, %rbp
 	jnz	1b

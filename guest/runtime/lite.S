@@ -266,14 +266,7 @@ kp_lite_\name\()_kret:
 	movq	\frame(%rsp), %rax
 	movq	%rax, NODE_RET_ADDR(%rdx)
 	movq	$kp_ret_trampoline, \frame(%rsp)
-	movq	%gs:0, %rsi
-	CONFIG	KPC_GS_CURRENT
-	movq	%rsi, NODE_TASK(%rdx)
-	movq	LITE_BASE(%rsi), %rax
-	CONFIG	KPC_TASK_RETHOOKS
-	movq	%rax, (%rdx)
-	movq	%rdx, LITE_BASE(%rsi)
-	CONFIG	KPC_TASK_RETHOOKS
+	PUSH_NODE %rax
 	GO_ON	\kind \step
 8:	LONG_WAY \entry \kind
 kp_lite_\name\()_kret_end:

@@ -25,7 +25,7 @@ from engine.arch.x86.regs import IP, PT_REGS_SIZE, SP, FramePtRegs, LivePtRegs
 from engine.arch.x86.trap import GuestHandlers
 from engine.errors import MemoryFault
 from engine.kprobe import Kprobe, PostHandler, PreHandler
-from engine.ktypes import KAddr
+from engine.ktypes import MASK64, KAddr
 from engine.machine import Machine
 from engine.rethook import Rethook, RethookNode
 from engine.runtime import (
@@ -217,7 +217,7 @@ class HitPath:
         fault = sys.exc_info()[1]
         if p is not None and callable(p.fault_handler):
             if isinstance(fault, MemoryFault):
-                low = fault.addr + _CANONICAL & (1 << 64) - 1 < 2 * _CANONICAL
+                low = (fault.addr + _CANONICAL) & MASK64 < 2 * _CANONICAL
                 try:
                     if p.fault_handler(p, regs, X86_TRAP_PF if low else X86_TRAP_GP):
                         return
