@@ -139,8 +139,11 @@ class Machine(Protocol):
         """Writable bytes of a block got from alloc_data(), for cheap access."""
 
     # ---- memory of the engine's own (control)
-    def alloc_text(self, size: int) -> KAddr:
-        """Executable pages in 32-bit reach of all text; size is rounded up to pages."""
+    def alloc_text(self, size: int, *, has_regs: bool = False) -> KAddr:
+        """Executable pages in 32-bit reach of all text; size is rounded up to pages.
+
+        has_regs: where code there calls, a struct pt_regs is on top of the stack.
+        """
 
     def alloc_data(self, size: int) -> KAddr:
         """Zeroed non-executable pages, physically contiguous, in the top 2 GiB.

@@ -18,11 +18,17 @@ class KprobeInsnCache:
     the one given back last goes first, so that no new memory is touched.
     """
 
-    def __init__(self, machine: Machine, insn_size: int, sym: str) -> None:
-        """Slots of insn_size bytes; sym is how kallsyms calls their pages."""
+    def __init__(
+        self, machine: Machine, insn_size: int, sym: str, *, has_regs: bool = False
+    ) -> None:
+        """Slots of insn_size bytes; sym is how kallsyms calls their pages.
+
+        has_regs: see Machine.alloc_text().
+        """
         self.machine = machine
         self.insn_size = insn_size
         self.sym = sym
+        self._has_regs = has_regs
         self.pages: list[KAddr] = []  # chunks of CHUNK_SIZE bytes
         self.nr_used = 0  # handed out, not yet given back
         self._used: set[int] = set()
@@ -72,7 +78,7 @@ class KprobeInsnCache:
         return any(page <= addr < page + CHUNK_SIZE for page in self.pages)
 
     def _grow(self) -> None:
-        page = self.machine.alloc_text(CHUNK_SIZE)
+        page = self.machine.alloc_text(CHUNK_SIZE, has_regs=self._has_regs)
         self.pages.append(page)
         end = page + CHUNK_SIZE - self.insn_size
         self._clean.extend(range(page, end + 1, self.insn_size))

@@ -52,6 +52,7 @@ class Backtrace:
         self._tasks = tasks
         self._symbol_at = symbol_at
         self._runtime = runtime
+        self.regs_frames: list[range] = []  # of the engine, see Machine.alloc_text()
         self._known: tuple[list[tuple[int, bytes]], list[range]] | None = None
         section = kernel.section(".eh_frame")
         self._kernel = (
@@ -109,6 +110,8 @@ class Backtrace:
 
     def _is_regs_frame(self, pc: int) -> bool:
         runtime = self._runtime()
+        if any(pc in r for r in self.regs_frames):
+            return True
         if runtime is not None and any(pc in r for r in self._of_runtime(runtime)[1]):
             detour, end = (runtime.symbols[name] for name in DETOUR)
             return not detour <= pc < end

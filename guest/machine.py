@@ -301,8 +301,11 @@ class Guest:
         return addr in self._tables.bugs or self.modules.is_bug_site(addr)
 
     # ---- memory of the engine's own
-    def alloc_text(self, size: int) -> KAddr:
-        return KAddr(self._memory.area.alloc(size, memory.KERNEL_TEXT))
+    def alloc_text(self, size: int, *, has_regs: bool = False) -> KAddr:
+        addr = self._memory.area.alloc(size, memory.KERNEL_TEXT)
+        if has_regs:
+            self._backtrace.regs_frames.append(range(addr, addr + size))
+        return KAddr(addr)
 
     def alloc_data(self, size: int) -> KAddr:
         return KAddr(self._memory.area.alloc(size, memory.KERNEL_DATA))

@@ -222,7 +222,7 @@ class FakeMachine:
         mem, i = self._find(addr, size)
         return memoryview(mem)[i : i + size]
 
-    def alloc_text(self, size: int) -> KAddr:
+    def alloc_text(self, size: int, *, has_regs: bool = False) -> KAddr:
         addr = self._engine_text
         self._engine_text += -(-size // PAGE) * PAGE
         self.map(addr, bytes(self._engine_text - addr))

@@ -18,6 +18,12 @@
 	CONFIG	KPC_CPUS
 	.endm
 
+	.macro JUMP
+	.byte	0xe9
+	.long	LITE_BASE
+	FIELD	LITE_CONT
+	.endm
+
 	/* The node at rdx goes to the task's list; tmp and rsi are lost. */
 	.macro PUSH_NODE tmp
 	movq	%gs:0, %rsi
@@ -28,4 +34,11 @@
 	movq	\tmp, (%rdx)
 	movq	%rdx, LITE_BASE(%rsi)
 	CONFIG	KPC_TASK_RETHOOKS
+	.endm
+
+	/* The 4 bytes before are LITE_BASE + n: the engine replaces LITE_BASE. */
+	.macro FIELD what
+771:	.pushsection .kp_lite_fixups, "a"
+	.long	771b - 4 - ., LITE_MARK + \what
+	.popsection
 	.endm

@@ -14,18 +14,6 @@
  */
 #include "asm.h"
 
-	/* The 4 bytes before are LITE_BASE + n: the engine replaces LITE_BASE. */
-	.macro FIELD what
-771:	.pushsection .kp_lite_fixups, "a"
-	.long	771b - 4 - ., \what
-	.popsection
-	.endm
-
-	.section .kp_lite_fixups, "a"
-	.globl	kp_lite_fixups
-kp_lite_fixups:
-	.long	LITE_BASE
-
 	.text
 
 	.macro SAVE
@@ -191,12 +179,6 @@ kp_lite_fixups:
 	.else
 	RESTORE	JUMP
 	.endif
-	.endm
-
-	.macro JUMP
-	.byte	0xe9
-	.long	LITE_BASE
-	FIELD	LITE_CONT
 	.endm
 
 	.macro POP_AND_JUMP
@@ -382,8 +364,5 @@ kp_ret_trampoline:
 	.balign	64
 kp_no_event:
 	.skip	64
-
-	.section .kp_lite_fixups, "a"
-	.long	0, 0
 
 	.section .note.GNU-stack, "", @progbits

@@ -38,10 +38,10 @@
 
 /*
  * What lite.S leaves to engine/arch/x86/lite.py: an operand that begins with LITE_BASE is
- * to have in its place the address of the site, what the site's handler is for (struct
- * kp_event, struct kp_rethook), the probed address, the distance to where to go on at; a
- * distance within the runtime is another one where the copy is. The table of the places
- * has LITE_BASE at its head.
+ * to have in its place the address of the site, what a handler is for (struct kp_event,
+ * struct kp_rethook), the probed address, the distance to where to go on at, the handler's
+ * struct kp_handler; a distance within the runtime is another one where the copy is. The
+ * table of the places has LITE_BASE at its head and ends at the first word that is not marked.
  */
 #define LITE_BASE 0x12340000
 #define LITE_SITE 1
@@ -49,6 +49,8 @@
 #define LITE_ADDR 3
 #define LITE_CONT 4
 #define LITE_REL 5
+#define LITE_HANDLER 6
+#define LITE_MARK 0x6b710000
 
 /* Flags of struct kp_site. */
 #define SITE_SINGLESTEP 1 /* the slot ends in a trap: current_kprobe stays set until then */

@@ -136,6 +136,27 @@ static void test_jprobe(struct kunit *test)
 	finish(test);
 }
 
+/* Beside a return probe, another probe comes while the other CPU is in a handler. */
+static void test_beside_a_kretprobe(struct kunit *test)
+{
+	rp.handler = count_return;
+	kp.pre_handler = slow_pre;
+	kp2.symbol_name = "target";
+	kp2.pre_handler = pre;
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	start_elsewhere(test);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KUNIT_EXPECT_EQ(test, left, 0);
+	wait_for_completion(&done);
+	KUNIT_EXPECT_EQ(test, result, 2);
+	KUNIT_EXPECT_EQ(test, left, 1);
+	KUNIT_EXPECT_EQ(test, hits, 1);
+	unregister_kprobe(&kp2);
+	unregister_kprobe(&kp);
+	unregister_kretprobe(&rp);
+}
+
 /* It goes on being handled when the other probe at its address goes. */
 static void test_colocated(struct kunit *test)
 {
@@ -273,7 +294,7 @@ static void test_interrupt_returns(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(test_kprobe), KUNIT_CASE(test_kprobes), KUNIT_CASE(test_kretprobe),
 	KUNIT_CASE(test_jprobe), KUNIT_CASE(test_colocated), KUNIT_CASE(test_interrupt),
-	KUNIT_CASE(test_interrupt_returns), {}
+	KUNIT_CASE(test_interrupt_returns), KUNIT_CASE(test_beside_a_kretprobe), {}
 };
 static struct kunit_suite suite = { .name = "smp", .init = suite_init, .test_cases = cases };
 kunit_test_suite(suite);

@@ -145,7 +145,7 @@ def test_same_answers_with_probes_all_over(probed, kind):
     unregister_kretprobes(probed.state, probed.return_probes)
     probed.pause()
     arch = probed.state.arch
-    for cache in (arch.insn_slots, arch.stubs.slots, arch.opt.optinsn_slots):
+    for cache in arch.core.insn_caches:
         assert cache.nr_used == 0
     assert probed.work(3) == alone
     assert hits == probed.python_hits + probed.event.nhit

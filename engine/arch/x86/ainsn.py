@@ -15,8 +15,8 @@ class Ainsn:
     """What belongs to one probed address.  Kernel: struct arch_specific_insn."""
 
     __slots__ = (
-        "all_guest", "boostable", "data", "entry", "hit", "insn", "kind", "records",
-        "removed", "site", "slot", "stub",
+        "all_guest", "blocks", "boostable", "data", "entry", "hit", "insn", "kind",
+        "parts", "records", "removed", "site", "slot", "stub",
     )  # fmt: skip
 
     def __init__(self, site: KpSite) -> None:
@@ -27,11 +27,18 @@ class Ainsn:
         self.stub: KAddr | None = None
         self.entry = ""  # end of the name of the lite code for it; "": none
         self.data = 0  # what that code is for: kp_event or kp_rethook
+        self.parts: tuple[KpHandler, ...] = ()  # the handlers that blocks are made for
+        self.blocks: dict[str, range] = {}  # by the way in: int3 or ftrace, and opt
         self.boostable = False
         self.hit: Hit | None = None
         self.records: list[KpHandler] = []  # of the probes, in the order of their list
         self.all_guest = False  # is_guest() of each probe
         self.removed = False
+
+    def way_in(self) -> int:
+        """Where a breakpoint goes on if there are handlers in the guest."""
+        block = self.blocks.get("int3")
+        return block.start if block else self.stub or 0
 
     def insert(self, record: KpHandler) -> None:
         """Put it before all others."""

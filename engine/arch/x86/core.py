@@ -25,7 +25,7 @@ from engine.arch.x86.regs import (
     regs_get_kernel_argument,
 )
 from engine.arch.x86.rethook import Rethooks
-from engine.arch.x86.stub import Stubs
+from engine.arch.x86.stub import KRET, KRETS, PARTS_MAX, Stubs
 from engine.arch.x86.text_patching import TextPatcher, jmp
 from engine.errors import KernelError, MemoryFault
 from engine.kprobe import Kprobe, KprobeFlag, OptimizedKprobe
@@ -92,7 +92,7 @@ class X86:
         self.opt = OptProbes(self, core)
         self.ftrace = FtraceSites(self.machine, self.patcher, self.runtime)
         core.insn_caches += (
-            *(self.insn_slots, self.stubs.slots, self.ftrace.slots),
+            *(self.insn_slots, *self.stubs.caches, self.ftrace.slots),
             self.opt.optinsn_slots,
         )
         symbols = self.runtime.symbols
@@ -236,8 +236,7 @@ class X86:
 
         def done() -> None:
             self.runtime.free(ainsn.site)
-            if ainsn.stub is not None:
-                self.stubs.slots.free_insn_slot(ainsn.stub, dirty=False)
+            self.stubs.free(ainsn)
             if ainsn.slot is not None and ainsn.insn is not None:
                 path.slots.pop(ainsn.slot, None)
                 for end in (ainsn.slot + 1, ainsn.slot + ainsn.insn.length + 1):
@@ -258,15 +257,16 @@ class X86:
         """What sync_site() does where nothing but one of many records changes."""
         records, hit = ainsn.records, ainsn.hit
         come = len(p.list) - len(records)
-        if not ainsn.all_guest or not is_guest(changed) or len(p.list) < 2:
+        if min(len(p.list), len(records)) <= PARTS_MAX:
+            return False  # the way into the runtime may be another one
+        if not ainsn.all_guest or not is_guest(changed):
             return False
         if hit is not None and not hit.stub and not int(changed.flags) & _OFF:
             return False
         if come == 0:
             self._sync_handler(changed)
-        elif come == 1 and p.list[0] is changed and records:
+        elif come == 1 and p.list[0] is changed:
             ainsn.insert(self._sync_handler(changed))
-            return len(records) > 2  # with the second the way into the runtime changes
         elif come == -1 and changed.handler in self.handlers:
             ainsn.remove(self.handlers[changed.handler])
         else:
@@ -293,9 +293,8 @@ class X86:
             | (SITE_AGGR if p.is_aggr else 0)
         )
         if self.stubs.set_entry(ainsn, records):
-            if ainsn.entry == "_kret":
-                place = site.addr, site.probe_addr
-                self.rethooks.set_place(KAddr(ainsn.data), *place)
+            if ainsn.entry in (KRET, KRETS):
+                self.rethooks.set_places(records, site)
             self.opt.entry_changed(p)
 
     def _sync_hit(
@@ -325,7 +324,7 @@ class X86:
         hit.handlers = () if guest else tuple(pres)
         hit.posts = () if guest else tuple(posts)
         hit.records = records
-        hit.stub = ainsn.stub or 0 if guest else 0
+        hit.stub = ainsn.way_in() if guest else 0
         hit.cont = self.opt.continuation(p) or hit.slot
         site.cont = hit.cont
         self.path.hits[hit.addr + 1] = hit

@@ -41,6 +41,7 @@ class Listing:
         self.names = {addr: name for name, addr in symbols.items()}
         self.dis = Disassembler()
         self.extra: list[tuple[str, int]] = []  # (title, start)
+        self.ends: dict[int, int] = {}  # start -> end, of code with jumps in it
         # detour buffer -> (bytes of its stub, where the displaced instructions are)
         self.stubs: dict[int, tuple[int, int]] = {}
 
@@ -105,13 +106,24 @@ class Listing:
             optinsn = p.optinsn  # type: ignore[attr-defined]
             self.extra.append((f"detour buffer of {title}", optinsn.buffer))
             self.stubs[optinsn.buffer] = optinsn.stub, optinsn.displaced
+            self.block(title, ainsn.blocks.get("opt"))
         else:
             note = f"ftrace call, was: {words}"
             self.extra.append((f"stub of {title}", ainsn.stub))
+            self.block(title, ainsn.blocks.get("ftrace"))
         return size, [self.line(addr, raw, text, note)]
+
+    def block(self, title: str, block: range | None) -> None:
+        """What the stub jumps to where return probes stand beside others."""
+        if block is not None:
+            self.extra.append((f"handlers of {title}", block.start))
+            self.ends[block.start] = block.stop
 
     def out_of_line(self, start: int) -> Iterator[str]:
         """Code up to the jump or breakpoint that ends it; of a detour buffer, all."""
+        if start in self.ends:
+            yield from self.plain(start, self.ends[start])
+            return
         if start in self.stubs:
             size, displaced = self.stubs[start]
             yield from self.plain(start, start + size)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Copies of the code in guest/runtime/lite.S, each made for one probed address.
+"""Copies of the code in guest/runtime/lite.S and krets.S, each for one probed address.
 
-A copy is a whole site's stub: it handles the hit in guest code without building a
-struct pt_regs, if that is simple, and enters the runtime as a stub does, if not.
+A copy of lite.S is a whole site's stub: it handles the hit in guest code without
+building a struct pt_regs, if that is simple, and enters the runtime as a stub does, if
+not. Those of krets.S are pieces of a block.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import NamedTuple
 from engine.ktypes import KAddr
 from engine.machine import Machine
 
-SITE, DATA, ADDR, CONT, REL = range(1, 6)  # what an operand is to be
+SITE, DATA, ADDR, CONT, REL, HANDLER = range(1, 7)  # what an operand is to be
 FIELD = Struct("<iI")  # an entry of kp_lite_fixups
+MARK = 0x6B71_0000  # of such an entry
 OPERAND = Struct("<I")
 _MASK32 = 0xFFFF_FFFF
 
@@ -25,8 +27,18 @@ class Template(NamedTuple):
     fields: tuple[tuple[int, int, int], ...]  # (offset, what, its operand there)
 
 
+class Operands(NamedTuple):
+    """Addresses, 0 where the template has none such."""
+
+    site: int  # struct kp_site
+    addr: int  # probed
+    cont: int  # where to go on
+    data: int = 0  # what a handler is for
+    handler: int = 0  # struct kp_handler
+
+
 class LiteCode:
-    """The templates, by name: KIND_event and KIND_kret, KIND as in runtime.symbols.
+    """The templates, by name: KIND_event, KIND_kret ..., KIND as in runtime.symbols.
 
     Context: control.
     """
@@ -52,8 +64,9 @@ class LiteCode:
         (self._base,) = OPERAND.unpack(read(at, OPERAND.size))
         at = KAddr(at + OPERAND.size)
         while True:
-            distance, what = FIELD.unpack(read(at, FIELD.size))
-            if not what:
+            distance, mark = FIELD.unpack(read(at, FIELD.size))
+            what = mark - MARK
+            if not SITE <= what <= HANDLER:
                 break
             fields.append((at + distance, what))
             at = KAddr(at + FIELD.size)
@@ -66,13 +79,21 @@ class LiteCode:
                     own.append((place - start, what, operand))
             self._found[name] = Template(start, end - start, tuple(own))
 
-    def copy(
-        self, name: str, at: int, site: int, data: int, addr: int, cont: int
-    ) -> bytes:
-        """The code that stands at ``at``; data: what the site's one handler is for."""
+    def block_size(self, parts: int) -> int:
+        """Bytes of a block of krets.S for so many return probes, at most."""
+        size = {name: template.size for name, template in self._found.items()}
+        return max(
+            size[name] + parts * size[f"{name}_kret"] + size[f"{name}_leave"]
+            for name in size
+            if name.endswith("_krets")
+        )
+
+    def copy(self, name: str, at: int, operands: Operands) -> bytes:
+        """The code that stands at ``at``."""
+        site, addr, cont, data, handler = operands
         template = self._found[name]
         code = bytearray(self._machine.read(template.addr, template.size))
-        values = {SITE: site, DATA: data, ADDR: addr}
+        values = {SITE: site, DATA: data, ADDR: addr, HANDLER: handler}
         for offset, what, operand in template.fields:
             if what == REL:
                 operand += template.addr - at

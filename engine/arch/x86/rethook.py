@@ -7,10 +7,12 @@ and kp_ret_trampoline in guest/runtime.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.arch.x86.hit import HitPath
 from engine.ktypes import KAddr
 from engine.rethook import Rethook
-from engine.runtime import KpRethook, Runtime, node_size
+from engine.runtime import KpHandler, KpRethook, KpSite, Runtime, node_size
 
 FRAME, FUNC, RP = 3, 5, 6  # words of struct kp_rethook_node
 
@@ -50,14 +52,17 @@ class Rethooks:
         alone = record.ret_fn == symbols["kp_event_return"] and not record.flags
         record.event = record.data if alone else symbols["kp_no_event"]
 
-    def set_place(self, addr: KAddr, site: KAddr, func: KAddr) -> None:
+    def set_places(self, handlers: Sequence[KpHandler], site: KpSite) -> None:
         """Say at once what a struct kp_rethook and its nodes are always for."""
-        record, nodes, size = self._made[addr]
-        record.site = site
-        words, base = self.runtime.heap.words(nodes)
-        step = node_size(self.path.rethooks[addr].data_size) // 8
-        for i in range(base + FUNC, base + size // 8, step):
-            words[i] = func
+        for handler in handlers:
+            if handler.data not in self._made:
+                continue
+            record, nodes, size = self._made[KAddr(handler.data)]
+            record.site = site.addr
+            words, base = self.runtime.heap.words(nodes)
+            step = node_size(self.path.rethooks[handler.data].data_size) // 8
+            for i in range(base + FUNC, base + size // 8, step):
+                words[i] = site.probe_addr
 
     def free(self, rh: Rethook) -> None:
         """Kernel: rethook_free()"""

@@ -3,8 +3,8 @@
 
 A stub is that of guest/runtime/entry.S, or where the site has a single handler that is
 an event's or a return probe's, a copy of a template of lite.S; a jprobe with no
-others but return probes leads to jprobe.S, and a return probe keeps a short way beside
-others.
+others but return probes leads to jprobe.S, and where return probes stand beside others
+a block is made of the pieces of krets.S.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.arch.x86.lite import LiteCode
+from engine.arch.x86.lite import LiteCode, Operands
 from engine.arch.x86.regs import KERNEL_DS
 from engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
+from engine.ktypes import KAddr
 from engine.machine import Machine
 from engine.runtime import KpHandler, Runtime
 from engine.slots import KprobeInsnCache
@@ -26,7 +27,9 @@ STUB_SIZE = 16  # of that of entry.S, at most
 PYTHON = "_python"  # entry of a site whose handlers are all Python
 NO_RESCHED_WORD = 0xFFFF_FFFF
 JPROBE = "_jprobe"
+KRET = "_kret"  # of a site with nothing but a return probe
 KRETS = "_krets"  # of a site with return probes among others
+PARTS_MAX = 4  # handlers of a block
 
 
 class Stubs:
@@ -40,10 +43,15 @@ class Stubs:
         self.lite = LiteCode(machine, symbols)
         self.size = max(STUB_SIZE, self.lite.max_size)
         self.slots = KprobeInsnCache(machine, self.size + 15 & ~15, "kprobe_stub_page")
+        size = self.lite.block_size(PARTS_MAX) + 15 & ~15
+        self._blocks = KprobeInsnCache(machine, size, "kprobe_stub_page", has_regs=True)
+        # a stack trace ends in them as in detour buffers
+        self._opt_blocks = KprobeInsnCache(machine, size, "kprobe_optinsn_page")
+        self.caches = self.slots, self._blocks, self._opt_blocks
         # fn of a handler -> end of the name of the lite code for it
         self._short_ways = {
             symbols["kp_event_handler"]: "_event",
-            symbols["kp_kret_entry"]: "_kret",
+            symbols["kp_kret_entry"]: KRET,
             symbols["kp_setjmp_pre"]: JPROBE,
         }
         self._kret, self._jprobe = symbols["kp_kret_entry"], symbols["kp_setjmp_pre"]
@@ -65,14 +73,51 @@ class Stubs:
         else:
             kind = "step" if hit.step and ainsn.entry else "int3"
             code = self.code(ainsn, stub, kind, hit.slot)
+            hit.stub = ainsn.way_in() if hit.stub else 0
         self._patcher.poke(stub, code)
+
+    def free(self, ainsn: Ainsn) -> None:
+        """Give back what make() and write() took, where no CPU is any more."""
+        self._free_blocks(ainsn, dirty=False)
+        if ainsn.stub is not None:
+            self.slots.free_insn_slot(ainsn.stub, dirty=False)
+
+    def _free_blocks(self, ainsn: Ainsn, dirty: bool) -> None:
+        for kind in [*ainsn.blocks]:
+            self._free_block(ainsn, kind, dirty)
+
+    def _cache(self, kind: str) -> KprobeInsnCache:
+        return self._opt_blocks if kind == "opt" else self._blocks
+
+    def _free_block(self, ainsn: Ainsn, kind: str, dirty: bool) -> None:
+        block = ainsn.blocks.pop(kind, None)
+        if block is not None:
+            self._cache(kind).free_insn_slot(KAddr(block.start), dirty)
+
+    def _make_block(self, ainsn: Ainsn, kind: str, cont: int) -> KAddr:
+        """Made anew, never written anew: a handler may be about to return to it."""
+        self._free_block(ainsn, kind, dirty=True)
+        block = self._cache(kind).get_insn_slot()
+        copy, name = self.lite.copy, kind + KRETS
+        where = Operands(ainsn.site.addr, ainsn.site.probe_addr, cont)
+        code = copy(name, block, where)
+        for record in ainsn.parts:
+            piece = "_kret" if record.fn == self._kret else "_pre"
+            what = where._replace(data=record.data, handler=record.addr)
+            code += copy(name + piece, block + len(code), what)
+        code += copy(name + "_leave", block + len(code), where)
+        self._patcher.poke(block, code)
+        ainsn.blocks[kind] = range(block, block + len(code))
+        return block
 
     def code(self, ainsn: Ainsn, at: int, kind: str, cont: int) -> bytes:
         """What stands at ``at`` for a site that is entered in that way."""
         site = ainsn.site
-        if ainsn.entry and ainsn.entry not in (JPROBE, KRETS):
-            where = site.addr, ainsn.data, site.probe_addr, cont
-            return self.lite.copy(kind + ainsn.entry, at, *where)
+        if ainsn.entry == KRETS:
+            return jmp(at, self._make_block(ainsn, kind, cont))
+        if ainsn.entry and ainsn.entry != JPROBE:
+            where = Operands(site.addr, site.probe_addr, cont, ainsn.data)
+            return self.lite.copy(kind + ainsn.entry, at, where)
         code = push_imm32(site.addr)
         if kind != "ftrace":
             code = bytes((0x6A, KERNEL_DS)) + code  # push $KERNEL_DS
@@ -91,11 +136,13 @@ class Stubs:
         """Whether there is a return probe, and nothing else but users' pre_handlers."""
         functions = {r.fn for r in records}
         others = functions & self._others or any(r.post_fn for r in records)
-        return self._kret in functions and not others
+        few = len(records) <= PARTS_MAX
+        return self._kret in functions and few and not others
 
     def set_entry(self, ainsn: Ainsn, records: Sequence[KpHandler]) -> bool:
         """Choose the code by a site's handlers; whether it is now another one."""
         entry, data = "", 0
+        parts: tuple[KpHandler, ...] = ()
         if ainsn.hit is not None and not ainsn.hit.stub:
             entry = PYTHON
         elif len(records) == 1:
@@ -106,9 +153,10 @@ class Stubs:
         elif records and records[-1].fn == self._jprobe and self._are_krets(records):
             entry = self._short_ways.get(self._jprobe, "")
         elif self._have_krets(records) and not (ainsn.hit and ainsn.hit.step):
-            entry = KRETS
-        if (entry, data) == (ainsn.entry, ainsn.data):
+            entry, parts = KRETS, tuple(records)
+        if (entry, data, parts) == (ainsn.entry, ainsn.data, ainsn.parts):
             return False
-        ainsn.entry, ainsn.data = entry, data
+        ainsn.entry, ainsn.data, ainsn.parts = entry, data, parts
+        self._free_blocks(ainsn, dirty=True)
         self.write(ainsn)
         return True

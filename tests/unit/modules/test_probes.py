@@ -362,6 +362,74 @@ def test_a_return_probe_beside_a_kprobe_by_a_jump(box):
     assert box.list() == []
 
 
+STACKS = "".join(
+    f"{notrace} {NOIPA} long {name}(long x) {{ return x * 10 + 1; }}\n"
+    f"static struct kprobe {name}_kp = "
+    f'{{ .symbol_name = "{name}", .pre_handler = pre }};\n'
+    f"static struct kretprobe {name}_rp = "
+    f'{{ .kp.symbol_name = "{name}", .entry_handler = entry, .handler = ret }};\n'
+    for name, notrace in (("plain", "notrace"), ("traced", ""))
+)
+STACKS = (
+    "static int pre(struct kprobe *p, struct pt_regs *r) { dump_stack(); return 0; }\n"
+    "static int entry(struct kretprobe_instance *i, struct pt_regs *r)\n"
+    "{ dump_stack(); return 0; }\n"
+    "static int ret(struct kretprobe_instance *i, struct pt_regs *r) { return 0; }\n"
+    f"{STACKS}{NOIPA} long caller(long t)\n"
+    "{ long v = t ? traced(3) : plain(3); barrier(); return v; }\n"
+    "static int __init go(void) { return register_kretprobe(&plain_rp) ?:\n"
+    "register_kprobe(&plain_kp) ?: register_kretprobe(&traced_rp) ?:\n"
+    "register_kprobe(&traced_kp); }\n"
+    + EXIT
+    % "unregister_kprobe(&plain_kp); unregister_kretprobe(&plain_rp); "
+    "unregister_kprobe(&traced_kp); unregister_kretprobe(&traced_rp);"
+)
+
+
+def test_stack_traces_of_handlers_beside_a_return_probe(box):
+    """By breakpoint and ftrace down to the caller, by a jump not out of the detour."""
+
+    def stacks(traced):
+        assert box.call("caller", traced) == 31
+        traces = "\n".join(box.log()).split("<TASK>\n")[1:]
+        # addresses without names are those of the engine's code
+        found = (re.findall(r"^ (\w+)\+", trace, re.MULTILINE) for trace in traces)
+        return [trace[:3] for trace in found]
+
+    box.write("/sys/debug/kprobes-optimization", "0\n")
+    box.insmod(module("stacks", STACKS))
+    box.log()
+    assert stacks(0) == [["pre", "plain", "caller"], ["entry", "plain", "caller"]]
+    assert stacks(1) == [["pre", "traced", "caller"], ["entry", "traced", "caller"]]
+    assert re.search(r"^breakpoint +2 +1 +0$", box.read("/machine/stats"), re.MULTILINE)
+    assert "handlers of traced:" in box.read("/machine/text/traced")
+    box.write("/sys/debug/kprobes-optimization", "1\n")
+    for _ in range(8):
+        box.kernel.guest.tick()
+    box.log()
+    assert stacks(0) == [["pre"], ["entry"]]
+    assert "handlers of plain:" in box.read("/machine/text/plain")
+    box.rmmod("stacks")
+
+
+def test_a_module_goes_with_a_kprobe_and_a_return_probe_on_it(box):
+    caches = box.kernel.state.insn_caches
+    before = [cache.nr_used for cache in caches]
+    target = f"notrace {NOIPA} long goes(long x) {{ return x * 10 + 1; }}\n"
+    box.insmod(module("its", target + "EXPORT_SYMBOL_GPL(goes);\n"))
+    probes = JUMP.partition("static int hits")
+    probes = "".join(probes[1:]).replace('"target"', '"goes"')
+    box.insmod(module("its_probes", probes))
+    box.kernel.guest.tick()
+    assert box.list() == [f"{kind} goes+0x0 its [OPTIMIZED]" for kind in "kr"]
+    box.rmmod("its")
+    assert all("[GONE]" in line for line in box.list())
+    box.rmmod("its_probes")
+    for _ in range(12):
+        box.kernel.guest.tick()
+    assert [cache.nr_used for cache in caches] == before
+
+
 def test_function_time(box):
     box.insmod("function_time", "symbol=__x64_sys_getppid")
     box.log()

@@ -121,7 +121,7 @@ class BareMachine:
     def view(self, addr: int, size: int) -> memoryview:
         return self.memory.view(addr, size)
 
-    def alloc_text(self, size: int) -> KAddr:
+    def alloc_text(self, size: int, *, has_regs: bool = False) -> KAddr:
         return KAddr(self.memory.area.alloc(size, KERNEL_TEXT))
 
     def alloc_data(self, size: int) -> KAddr:
