@@ -10,6 +10,7 @@
 #define BUGFLAG_WARNING 1
 #define BUGFLAG_ONCE 2
 #define BUGFLAG_DONE 4
+#define BUGFLAG_NO_CUT_HERE 8 /* what is being warned of has been said */
 struct bug_entry {
 	s32 bug_addr_disp, file_disp;
 	u16 line, flags;
@@ -34,6 +35,19 @@ int report_bug(unsigned long bugaddr, struct pt_regs *regs);
 	if (unlikely(__c)) \
 		__BUG_FLAGS(BUGFLAG_WARNING | BUGFLAG_ONCE); \
 	unlikely(__c); })
-#define WARN(c, f...) ({ int __c = !!(c); if (unlikely(__c)) { _printk(f); __WARN(); } unlikely(__c); })
-#define WARN_ONCE(c, f...) WARN_ON_ONCE(c)
+void __warn_printk(const char *fmt, ...) __attribute__((__format__(printf, 1, 2)));
+#define __WARN_printf(f...) do { \
+	__warn_printk(f); \
+	__BUG_FLAGS(BUGFLAG_WARNING | BUGFLAG_NO_CUT_HERE); \
+} while (0)
+#define WARN(c, f...) ({ int __c = !!(c); \
+	if (unlikely(__c)) \
+		__WARN_printf(f); \
+	unlikely(__c); })
+#define WARN_ONCE(c, f...) ({ static bool __warned; int __c = !!(c); \
+	if (unlikely(__c && !__warned)) { \
+		__warned = true; \
+		__WARN_printf(f); \
+	} \
+	unlikely(__c); })
 #endif

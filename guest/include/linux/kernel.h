@@ -2,6 +2,7 @@
 #ifndef _LINUX_KERNEL_H
 #define _LINUX_KERNEL_H
 #include <linux/bug.h>
+#include <linux/panic.h>
 #include <linux/err.h>
 #include <linux/printk.h>
 #include <linux/types.h>

@@ -75,5 +75,6 @@ const char *module_address_lookup(unsigned long addr, unsigned long *size, unsig
 int register_module_notifier(struct notifier_block *nb);
 int unregister_module_notifier(struct notifier_block *nb);
 static inline const char *module_name(struct module *mod) { return mod ? mod->name : "kernel"; }
+void print_modules(void);
 static inline bool module_is_live(struct module *mod) { return mod->state != MODULE_STATE_GOING; }
 #endif

@@ -83,9 +83,14 @@ int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err
 }
 NOKPROBE_SYMBOL(notify_die);
 
+static struct pt_regs exec_summary_regs; /* of the first oops */
+
 /* Say what happened, kill the task, go on. */
 static noinline void oops_end(int signr)
 {
+	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
+	oops_exit();
+	__show_regs(&exec_summary_regs, KERN_DEFAULT);
 	/* what a breakpoint adds to the count is not taken off by a handler that dies */
 	if (kpfs_control(CTL_OOPS, 0, 0) && in_nmi())
 		preempt_count_sub(NMI_OFFSET + HARDIRQ_OFFSET);
@@ -93,13 +98,21 @@ static noinline void oops_end(int signr)
 	make_task_dead(signr);
 }
 
+/* The notifiers may stop it: then the task lives on. */
+static noinline int __die(const char *str, struct pt_regs *regs, long err)
+{
+	if (!die_counter)
+		exec_summary_regs = *regs;
+	printk(KERN_DEFAULT "%s: %04lx [#%d] PREEMPT SMP NOPTI\n", str, err & 0xffff, ++die_counter);
+	show_regs(regs);
+	print_modules();
+	return notify_die(DIE_OOPS, str, regs, err, current->thread.trap_nr, SIGSEGV) == NOTIFY_STOP;
+}
+
 void die(const char *str, struct pt_regs *regs, long err)
 {
 	preempt_disable();
-	notify_die(DIE_OOPS, str, regs, err, current->thread.trap_nr, SIGSEGV);
-	pr_alert("%s: %04lx [#%d]\n", str, err & 0xffff, ++die_counter);
-	show_regs(regs);
-	oops_end(SIGSEGV);
+	oops_end(__die(str, regs, err) ? 0 : SIGSEGV);
 }
 
 static noinline void show_fault_oops(struct pt_regs *regs, unsigned long error_code, unsigned long address)
@@ -118,7 +131,13 @@ static noinline void page_fault_oops(struct pt_regs *regs, unsigned long error_c
 {
 	show_fault_oops(regs, error_code, address);
 	current->thread.cr2 = address;
-	die("Oops", regs, error_code);
+	preempt_disable();
+	if (__die("Oops", regs, error_code)) {
+		oops_end(0);
+		return;
+	}
+	printk(KERN_DEFAULT "CR2: %016lx\n", address);
+	oops_end(SIGKILL);
 }
 
 static noinline void kernelmode_fixup_or_oops(struct pt_regs *regs, unsigned long error_code,

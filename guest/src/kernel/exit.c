@@ -125,11 +125,18 @@ void __noreturn make_task_dead(int signr)
 		panic("Aiee, killing interrupt handler!");
 	if (unlikely(current->pid == 0))
 		panic("Attempted to kill the idle task!");
+	if (unlikely(irqs_disabled())) {
+		pr_info("note: %s[%d] exited with irqs disabled\n", current->comm, current->pid);
+		local_irq_enable();
+	}
+	if (unlikely(in_atomic())) {
+		pr_info("note: %s[%d] exited with preempt_count %d\n", current->comm, current->pid,
+			preempt_count());
+		set_preempt_count_zero();
+	}
 	exit_rcu();
 	if (unlikely(current->pid == 1))
 		kpfs_host_restart();
-	set_preempt_count_zero();
-	local_irq_enable();
 	do_exit(signr);
 }
 

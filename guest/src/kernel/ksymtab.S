@@ -23,7 +23,7 @@
 	EXPORT	0, __local_bh_disable_ip, __local_bh_enable_ip, __module_get, __mutex_init
 	EXPORT	0, __per_cpu_offset, __put_task_struct, __rcu_read_lock, __rcu_read_unlock
 	EXPORT	0, __tasklet_schedule, __udelay, __wake_up, _copy_from_user, _copy_to_user
-	EXPORT	0, _printk, _raw_spin_lock, _raw_spin_lock_bh, _raw_spin_lock_irq
+	EXPORT	0, __warn_printk, _printk, _raw_spin_lock, _raw_spin_lock_bh, _raw_spin_lock_irq
 	EXPORT	0, _raw_spin_lock_irqsave, _raw_spin_trylock, _raw_spin_unlock
 	EXPORT	0, _raw_spin_unlock_bh, _raw_spin_unlock_irq, _raw_spin_unlock_irqrestore
 	EXPORT	0, add_timer, add_timer_on, add_wait_queue, autoremove_wake_function, call_rcu

@@ -58,6 +58,56 @@ struct module *find_module(const char *name)
 	return NULL;
 }
 
+/* ---- what oopses say */
+static struct { char name[MODULE_NAME_LEN], taints[8]; } last_unloaded_module;
+
+/* "(PO+)": what it taints the kernel with, and that it is coming or going */
+static char *module_flags(struct module *mod, char *buf, bool show_state)
+{
+	bool going = show_state && mod->state == MODULE_STATE_GOING;
+	bool coming = show_state && mod->state == MODULE_STATE_COMING;
+	char *p = buf;
+
+	if (mod->taints || going || coming) {
+		*p++ = '(';
+		if (mod->taints & 1UL << TAINT_PROPRIETARY_MODULE)
+			*p++ = 'P';
+		if (mod->taints & 1UL << TAINT_OOT_MODULE)
+			*p++ = 'O';
+		if (going)
+			*p++ = '-';
+		if (coming)
+			*p++ = '+';
+		*p++ = ')';
+	}
+	*p = 0;
+	return buf;
+}
+
+void print_modules(void)
+{
+	struct module *mod;
+	char buf[8];
+
+	printk(KERN_DEFAULT "Modules linked in:");
+	preempt_disable();
+	list_for_each_entry(mod, &modules, list)
+		pr_cont(" %s%s", mod->name, module_flags(mod, buf, true));
+	preempt_enable();
+	if (last_unloaded_module.name[0])
+		pr_cont(" [last unloaded: %s%s]", last_unloaded_module.name, last_unloaded_module.taints);
+	pr_cont("\n");
+}
+
+static void taint_by(struct module *mod)
+{
+	unsigned int flag;
+
+	for (flag = 0; mod->taints >> flag; flag++)
+		if (mod->taints >> flag & 1)
+			add_taint(flag, LOCKDEP_NOW_UNRELIABLE);
+}
+
 /* ---- use counts */
 int module_refcount(struct module *mod)
 {
@@ -236,6 +286,7 @@ static noinline int load_module(void __user *umod, unsigned long len, const char
 	mutex_lock(&module_mutex);
 	list_add(&mod->list, &modules);
 	mutex_unlock(&module_mutex);
+	taint_by(mod);
 	mod->refcnt = 2;
 	mod->args = strndup_user(uargs, PAGE_SIZE);
 	if (IS_ERR(mod->args)) {
@@ -304,6 +355,8 @@ SYSCALL_DEFINE2(delete_module, const char __user *, name_user, unsigned int, fla
 	if (mod->exit)
 		mod->exit();
 	module_notify(mod, MODULE_STATE_GOING);
+	strscpy(last_unloaded_module.name, mod->name, sizeof(last_unloaded_module.name));
+	module_flags(mod, last_unloaded_module.taints, false);
 	free_module(mod);
 	return 0;
 }

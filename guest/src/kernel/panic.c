@@ -6,9 +6,19 @@
 #include <linux/notifier.h>
 #include <linux/sched.h>
 #include <linux/stacktrace.h>
+#include <linux/uaccess.h>
 #include <linux/utsname.h>
 
+#define PROLOGUE_SIZE 42 /* bytes shown before the faulting instruction, and behind its first */
+#define EPILOGUE_SIZE 21
+#define MSR_FS_BASE 0xc0000100
+#define MSR_GS_BASE 0xc0000101
+#define MSR_KERNEL_GS_BASE 0xc0000102
+
 void stop_this_cpu(void) __noreturn;
+/* of each flag: set and not set */
+static const char taint_flags[] = "PGF S R M B U D A W C I O E L K X T N ";
+static unsigned long tainted_mask;
 static ATOMIC_NOTIFIER_HEAD(panic_notifier_list);
 
 static void panic_print_sys_info(void)
@@ -32,6 +42,35 @@ void panic(const char *fmt, ...)
 	stop_this_cpu();
 }
 
+void add_taint(unsigned int flag, enum lockdep_ok lockdep_ok)
+{
+	tainted_mask |= 1UL << flag;
+}
+
+/* "Tainted: G           O      ", in one place for all callers */
+const char *print_tainted(void)
+{
+	static char buf[sizeof("Tainted: ") + sizeof(taint_flags) / 2];
+	unsigned int i, n;
+
+	if (!tainted_mask)
+		return "Not tainted";
+	n = sprintf(buf, "Tainted: ");
+	for (i = 0; i < sizeof(taint_flags) / 2; i++)
+		buf[n++] = taint_flags[2 * i + !(tainted_mask >> i & 1)];
+	return buf;
+}
+
+static void print_oops_end_marker(void)
+{
+	pr_warn("---[ end trace 0000000000000000 ]---\n");
+}
+
+void oops_exit(void)
+{
+	print_oops_end_marker();
+}
+
 struct bug_entry *find_bug(unsigned long bugaddr)
 {
 	struct bug_entry *bug;
@@ -50,10 +89,21 @@ static void bug_get_file_line(struct bug_entry *bug, const char **file, unsigned
 
 void __warn(const char *file, int line, void *caller, struct pt_regs *regs)
 {
-	pr_warn("------------[ cut here ]------------\n");
 	pr_warn("WARNING: CPU: %d PID: %d at %s:%d %pS\n", smp_processor_id(), current->pid, file, line, caller);
+	print_modules();
 	show_regs(regs);
-	pr_warn("---[ end trace 0000000000000000 ]---\n");
+	print_oops_end_marker();
+	add_taint(TAINT_WARN, LOCKDEP_STILL_OK);
+}
+
+void __warn_printk(const char *fmt, ...)
+{
+	va_list args;
+
+	pr_warn(CUT_HERE);
+	va_start(args, fmt);
+	vprintk(fmt, args);
+	va_end(args);
 }
 
 static noinline int __report_bug(unsigned long bugaddr, struct pt_regs *regs)
@@ -70,10 +120,12 @@ static noinline int __report_bug(unsigned long bugaddr, struct pt_regs *regs)
 			return BUG_TRAP_TYPE_WARN;
 		if (bug->flags & BUGFLAG_ONCE)
 			bug->flags |= BUGFLAG_DONE;
+		if (!(bug->flags & BUGFLAG_NO_CUT_HERE))
+			pr_warn(CUT_HERE);
 		__warn(file, line, (void *)bugaddr, regs);
 		return BUG_TRAP_TYPE_WARN;
 	}
-	pr_crit("------------[ cut here ]------------\n");
+	pr_crit(CUT_HERE);
 	pr_crit("kernel BUG at %s:%u!\n", file, line);
 	return BUG_TRAP_TYPE_BUG;
 }
@@ -105,24 +157,64 @@ void show_stack(unsigned long *sp, const char *loglvl)
 
 static noinline void show_ip(struct pt_regs *regs, const char *loglvl)
 {
-	printk("%sRIP: 0010:%pS\n", loglvl, (void *)regs->ip);
+	printk("%sRIP: %04lx:%pS\n", loglvl, regs->cs, (void *)regs->ip);
 }
+
+static noinline void show_opcodes(struct pt_regs *regs, const char *loglvl)
+{
+	unsigned long prologue = regs->ip - PROLOGUE_SIZE;
+	u8 opcodes[PROLOGUE_SIZE + 1 + EPILOGUE_SIZE];
+	char line[3 * sizeof(opcodes) + 3], *p = line;
+	unsigned int i;
+
+	if (copy_from_kernel_nofault(opcodes, (void *)prologue, sizeof(opcodes))) {
+		printk("%sCode: Unable to access opcode bytes at 0x%lx.\n", loglvl, prologue);
+		return;
+	}
+	for (i = 0; i < sizeof(opcodes); i++)
+		p += sprintf(p, i == PROLOGUE_SIZE ? "<%02x> " : "%02x ", opcodes[i]);
+	p[-1] = 0;
+	printk("%sCode: %s\n", loglvl, line);
+}
+
+static noinline unsigned long rdmsrl(unsigned int msr)
+{
+	unsigned int low, high;
+
+	__asm__ __volatile__("rdmsr" : "=a"(low), "=d"(high) : "c"(msr));
+	return low | (unsigned long)high << 32;
+}
+
+#define READ_CR(n) ({ unsigned long v_; __asm__ __volatile__("mov %%cr" #n ", %0" : "=r"(v_)); v_; })
+#define READ_SEGMENT(s) ({ unsigned int v_; __asm__ __volatile__("movl %%" #s ", %0" : "=r"(v_)); v_; })
 
 void __show_regs(struct pt_regs *regs, const char *l)
 {
 	show_ip(regs, l);
-	printk("%sRSP: 0018:%016lx EFLAGS: %08lx\n", l, regs->sp, regs->flags);
+	show_opcodes(regs, l);
+	printk("%sRSP: %04lx:%016lx EFLAGS: %08lx", l, regs->ss, regs->sp, regs->flags);
+	if (regs->orig_ax != -1UL)
+		pr_cont(" ORIG_RAX: %016lx\n", regs->orig_ax);
+	else
+		pr_cont("\n");
 	printk("%sRAX: %016lx RBX: %016lx RCX: %016lx\n", l, regs->ax, regs->bx, regs->cx);
 	printk("%sRDX: %016lx RSI: %016lx RDI: %016lx\n", l, regs->dx, regs->si, regs->di);
 	printk("%sRBP: %016lx R08: %016lx R09: %016lx\n", l, regs->bp, regs->r8, regs->r9);
 	printk("%sR10: %016lx R11: %016lx R12: %016lx\n", l, regs->r10, regs->r11, regs->r12);
 	printk("%sR13: %016lx R14: %016lx R15: %016lx\n", l, regs->r13, regs->r14, regs->r15);
+	printk("%sFS:  %016lx(%04x) GS:%016lx(%04x) knlGS:%016lx\n", l, rdmsrl(MSR_FS_BASE), READ_SEGMENT(fs),
+	       rdmsrl(MSR_GS_BASE), READ_SEGMENT(gs), rdmsrl(MSR_KERNEL_GS_BASE));
+	printk("%sCS:  %04lx DS: %04x ES: %04x CR0: %016lx\n", l, regs->cs, READ_SEGMENT(ds), READ_SEGMENT(es),
+	       READ_CR(0));
+	printk("%sCR2: %016lx CR3: %016lx CR4: %016lx\n", l, READ_CR(2), READ_CR(3), READ_CR(4));
 }
 
 static void show_regs_print_info(const char *log_lvl)
 {
-	printk("%sCPU: %d PID: %d Comm: %s Not tainted %s %s\n", log_lvl, smp_processor_id(), current->pid,
-	       current->comm, init_utsname()->release, init_utsname()->version);
+	const char *version = init_utsname()->version;
+
+	printk("%sCPU: %d PID: %d Comm: %.20s %s %s %.*s\n", log_lvl, smp_processor_id(), current->pid,
+	       current->comm, print_tainted(), init_utsname()->release, (int)strcspn(version, " "), version);
 }
 
 void show_regs(struct pt_regs *regs)

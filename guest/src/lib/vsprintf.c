@@ -245,6 +245,10 @@ int vsnprintf(char *buf, size_t size, const char *fmt, va_list args_in)
 	struct printf_spec spec;
 	va_list args;
 
+	if (end < buf) { /* sprintf() to where the address space ends before INT_MAX bytes */
+		end = (char *)-1;
+		size = end - buf;
+	}
 	va_copy(args, args_in);
 	while (*fmt) {
 		if (*fmt != '%') {

@@ -58,7 +58,7 @@ def test_a_loop_without_a_poll(guest, task, code):
     (said,) = [line for line in log if "soft lockup - CPU#" in line]
     assert said.startswith("watchdog: BUG: soft lockup - CPU#")
     assert said.endswith("s! [looper:1234]")
-    assert "soft lockup: 0000 [#1]" in log
+    assert "soft lockup: 0000 [#1] PREEMPT SMP NOPTI" in log
     assert not any("panic" in line for line in log)
 
 

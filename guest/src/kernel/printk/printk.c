@@ -10,6 +10,14 @@ static char __log_buf[LOG_BUF_LEN] __aligned(8);
 struct kpfs_log kpfs_log = { .buf = (unsigned long)__log_buf, .size = LOG_BUF_LEN };
 static DEFINE_RAW_SPINLOCK(logbuf_lock);
 static char printk_text[LOG_LINE_MAX + 24];
+/* A line whose end has not come yet, which nobody can read so far. */
+static struct {
+	struct task_struct *owner; /* NULL: there is none */
+	u64 ts_nsec;
+	int facility, level;
+	unsigned int len;
+	char text[LOG_LINE_MAX];
+} cont;
 int console_loglevel = 7;
 
 static inline struct kpfs_log_record *log_from_idx(unsigned long idx)
@@ -51,7 +59,8 @@ static noinline void log_make_free_space(unsigned long len)
 		kpfs_log.first_idx = kpfs_log.next_idx;
 }
 
-static noinline int log_store(int facility, int level, const char *text, unsigned int text_len)
+static noinline int log_store(int facility, int level, u64 ts_nsec, const char *text,
+			      unsigned int text_len)
 {
 	unsigned long len = ALIGN(sizeof(struct kpfs_log_record) + text_len, 8);
 	struct kpfs_log_record *r;
@@ -64,7 +73,7 @@ static noinline int log_store(int facility, int level, const char *text, unsigne
 		kpfs_log.next_idx = 0;
 	}
 	r = log_from_idx(kpfs_log.next_idx);
-	r->ts_nsec = local_clock();
+	r->ts_nsec = ts_nsec;
 	r->seq = kpfs_log.next_seq;
 	r->len = len;
 	r->text_len = text_len;
@@ -86,6 +95,23 @@ static noinline unsigned int printk_parse_prefix(const char *text, int *level)
 	return 2;
 }
 
+static noinline void cont_flush(void)
+{
+	if (cont.owner)
+		log_store(cont.facility, cont.level, cont.ts_nsec, cont.text, cont.len);
+	cont.owner = NULL;
+}
+
+/* Whether it fits there. */
+static noinline bool cont_add(const char *text, unsigned int len)
+{
+	if (cont.len + len > sizeof(cont.text))
+		return false;
+	memcpy(cont.text + cont.len, text, len);
+	cont.len += len;
+	return true;
+}
+
 static noinline unsigned int printk_sprint(char *text, const char *fmt, va_list args)
 {
 	unsigned int len = vscnprintf(text, sizeof(printk_text), fmt, args);
@@ -93,21 +119,38 @@ static noinline unsigned int printk_sprint(char *text, const char *fmt, va_list 
 	return len;
 }
 
-/* One record for each line. */
+/* One record for each line; KERN_CONT goes on with what the same task has begun. */
 int vprintk_store(int facility, int level, const char *fmt, va_list args)
 {
 	unsigned int len = printk_sprint(printk_text, fmt, args), total = len;
 	char *text = printk_text, *end, *line;
+	bool goes_on;
 
 	len -= printk_parse_prefix(text, &level);
+	goes_on = text[0] == KERN_CONT[0] && text[1] == KERN_CONT[1] && cont.owner == current;
 	text += total - len;
+	if (!goes_on)
+		cont_flush();
 	if (level < 0)
 		level = DEFAULT_MESSAGE_LOGLEVEL;
-	for (end = text + len; text < end; text = line + 1) {
+	for (end = text + len; text < end; text = line + 1, goes_on = false) {
 		line = memchr(text, '\n', end - text);
 		if (!line)
 			line = end;
-		log_store(facility, level, text, line - text);
+		if (goes_on && !cont_add(text, line - text)) {
+			cont_flush();
+			goes_on = false;
+		}
+		if (!goes_on) {
+			cont.owner = current;
+			cont.ts_nsec = local_clock();
+			cont.facility = facility;
+			cont.level = level;
+			cont.len = 0;
+			cont_add(text, min(line - text, LOG_LINE_MAX));
+		}
+		if (line != end)
+			cont_flush();
 	}
 	return total;
 }
@@ -149,5 +192,5 @@ int kpfs_printk(int level, const char *text)
 {
 	char prefix[] = { KERN_SOH[0], '0' + (level & 7), 0 };
 
-	return _printk("%s%s", prefix, text);
+	return _printk("%s%s\n", prefix, text);
 }
