@@ -294,7 +294,8 @@ def test_functions_without_an_entry_nop(box):
         f"{failed}crc7:crc7_be",
         "trace_kprobe: Failed to re-register probe pending on crc7: -22",
     ]
-    for name in ("crc7:crc7_be", "crc7_be", "crc7_be+1"):
+    names = "crc7:crc7_be", "crc7_be", "crc7_be+1", "__switch_to", "__schedule"
+    for name in names:
         refused(errno.EINVAL, box.add, f"p:a {name}")
         assert box.log() == [failed + name.partition("+")[0]]
     assert box.list() == []
