@@ -9,6 +9,13 @@
 	.popsection
 	.endm
 
+	/* The 4 bytes before are LITE_BASE + n: the engine replaces LITE_BASE. */
+	.macro FIELD what
+771:	.pushsection .kp_lite_fixups, "a"
+	.long	771b - 4 - ., LITE_MARK + \what
+	.popsection
+	.endm
+
 	/* rcx, or another of the first four registers: struct kp_cpu */
 	.macro THIS_CPU reg=c
 	movl	%gs:0, %e\reg\()x
@@ -18,6 +25,7 @@
 	CONFIG	KPC_CPUS
 	.endm
 
+	/* To where the site goes on. */
 	.macro JUMP
 	.byte	0xe9
 	.long	LITE_BASE
@@ -34,11 +42,4 @@
 	movq	\tmp, (%rdx)
 	movq	%rdx, LITE_BASE(%rsi)
 	CONFIG	KPC_TASK_RETHOOKS
-	.endm
-
-	/* The 4 bytes before are LITE_BASE + n: the engine replaces LITE_BASE. */
-	.macro FIELD what
-771:	.pushsection .kp_lite_fixups, "a"
-	.long	771b - 4 - ., LITE_MARK + \what
-	.popsection
 	.endm

@@ -157,6 +157,40 @@ static void test_beside_a_kretprobe(struct kunit *test)
 	unregister_kretprobe(&rp);
 }
 
+static int unregister_kp2(void *unused)
+{
+	while (!READ_ONCE(inside))
+		cpu_relax();
+	unregister_kprobe(&kp2);
+	complete(&done);
+	return 0;
+}
+
+/* There, one that goes before its turn comes is not called any more. */
+static void test_beside_a_kretprobe_and_gone(struct kunit *test)
+{
+	int cpu = (smp_processor_id() + 1) % num_online_cpus();
+	struct task_struct *t;
+
+	rp.handler = count_return;
+	kp.pre_handler = slow_pre;
+	kp2.symbol_name = "target";
+	kp2.pre_handler = pre;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	t = kthread_create(unregister_kp2, NULL, "elsewhere");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(t));
+	kthread_bind(t, cpu);
+	wake_up_process(t);
+	KUNIT_EXPECT_EQ(test, target(1), 2);
+	KUNIT_EXPECT_EQ(test, left, 1);
+	KUNIT_EXPECT_EQ(test, hits, 1);
+	wait_for_completion(&done);
+	unregister_kprobe(&kp);
+	unregister_kretprobe(&rp);
+}
+
 /* It goes on being handled when the other probe at its address goes. */
 static void test_colocated(struct kunit *test)
 {
@@ -294,7 +328,8 @@ static void test_interrupt_returns(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(test_kprobe), KUNIT_CASE(test_kprobes), KUNIT_CASE(test_kretprobe),
 	KUNIT_CASE(test_jprobe), KUNIT_CASE(test_colocated), KUNIT_CASE(test_interrupt),
-	KUNIT_CASE(test_interrupt_returns), KUNIT_CASE(test_beside_a_kretprobe), {}
+	KUNIT_CASE(test_interrupt_returns), KUNIT_CASE(test_beside_a_kretprobe),
+	KUNIT_CASE(test_beside_a_kretprobe_and_gone), {}
 };
 static struct kunit_suite suite = { .name = "smp", .init = suite_init, .test_cases = cases };
 kunit_test_suite(suite);
