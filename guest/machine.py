@@ -58,8 +58,7 @@ _BOOT_PARAMS = struct.Struct("<7Q")
 _ENGINE_REASONS = range(0x20, 0x61)
 _PCPU_CURRENT, _PCPU_CPU, _PCPU_PREEMPT, _PCPU_RESCHED = 0x08, 0x10, 0x14, 0x18
 _U64 = struct.Struct("<Q")
-# system calls whose function is named otherwise
-_USER_NAMES = {
+_USER_NAMES = {  # of system calls whose function is named otherwise
     "newstat": "stat",
     "newlstat": "lstat",
     "newfstat": "fstat",
