@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from engine.trace.lines import Entry, Lines
@@ -39,15 +41,23 @@ _COLUMNS = """\
 """
 
 
-def trace_header(tr: TraceArray, rings: Rings | None = None) -> str:
-    """The comment lines of trace.  Kernel: trace_default_header()"""
+def trace_header(
+    tr: TraceArray, rings: Rings | None = None, skipped: Sequence[Entry] = ()
+) -> str:
+    """The comment lines of trace.  Kernel: trace_default_header()
+
+    skipped: entries that are not shown; what their CPUs have lost does not count then.
+    """
     ring = rings or tr.ring
     text = _HEADER.format(tracer=tr.current_tracer)
     if not tr.options["context-info"]:
         return text
-    entries = ring.entries
+    entries, lost = ring.entries - len(skipped), ring.overruns
+    if skipped:
+        on = {cpu for _, cpu, *_ in skipped}
+        lost = sum(r.overrun for r in ring.cpus if r.cpu not in on)
     text += _ENTRIES.format(
-        entries=entries, written=entries + ring.overruns, cpus=tr.st.machine.nr_cpus
+        entries=entries, written=entries + lost, cpus=tr.st.machine.nr_cpus
     )
     return text + (_COLUMNS_IRQ if tr.options["irq-info"] else _COLUMNS)
 
@@ -61,10 +71,19 @@ def trace_text(
     Context: control.  Kernel: s_show()
     """
     from_rings = rings or tr.ring
-    out = [trace_header(tr, rings)]
+    batches = Lines(tr).batches
+    chunks: Iterable[list[Entry]] = from_rings.chunks(batches, cpu)
+    start = 0 if rings else tr.ring.time_start
+    skipped: list[Entry] = []
+    if start:  # the header is about all CPUs
+        entries = list(chain.from_iterable(from_rings.chunks(batches)))
+        first = bisect_left(entries, start, key=itemgetter(0))
+        skipped = entries[:first]
+        chunks = [[e for e in entries[first:] if cpu is None or e[1] == cpu]]
+    out = [trace_header(tr, rings, skipped)]
     annotate = from_rings.overruns > 0 and tr.options["annotate"]
     started: set[int] = set()
-    for chunk in from_rings.chunks(Lines(tr).batches, cpu):
+    for chunk in chunks:
         if annotate and len(started) < len(from_rings.cpus):
             for _, on, text, *_ in chunk:
                 if started and on not in started:

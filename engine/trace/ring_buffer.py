@@ -98,6 +98,8 @@ class RingBuffer(Rings):
         self.mask = (1 << len(runtime.cpus)) - 1  # CPUs that record
         self.cpus = self._make(MIN_PAGES)
         self.spare: list[CpuRing] | None = None  # kernel: array_buffer max_buffer
+        # of the last reset: what a swap brings back from before, trace does not show
+        self.time_start = 0
         self._attach()
 
     def _make(self, nr_pages: int) -> list[CpuRing]:
@@ -154,6 +156,7 @@ class RingBuffer(Rings):
         for ring in self.cpus + (self.spare or []):
             ring.reset()
             ring.set_quantum(quantum or 0, offset)
+        self.time_start = 0
         self._attach()
 
     def expand(self) -> None:
@@ -173,6 +176,7 @@ class RingBuffer(Rings):
         """Kernel: tracing_reset_online_cpus()."""
         for ring in self.cpus:
             ring.reset()
+        self.time_start = self.cpus[0].now() if self.spare else 0
 
     def write(self, cpu: int, data: bytes) -> bool:
         """Add a record to a CPU's ring; False: it is off, or full."""
