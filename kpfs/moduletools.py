@@ -13,8 +13,10 @@ import errno
 import os
 import re
 import select
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
 
 TREE = os.environ.get("KPFS", "/sys/kernel/debug/kpfs")
 # where dmesg --clear notes what it has shown
@@ -176,17 +178,40 @@ def _cleared() -> int:
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that raises what it would say."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ToolError(f"{self.prog}: {message}")
+
+
+def _hosts(tool: str) -> str | None:
+    """The host's own tool: the next of that name on PATH."""
+    ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    others = (place for place in places if os.path.realpath(place) != ours)
+    return shutil.which(tool, path=os.pathsep.join(others))
+
+
 def dmesg(arguments: Sequence[str]) -> None:
-    """dmesg [-c|-C] [-r] [-t] [-w] [-l LEVELS]"""
-    parser = argparse.ArgumentParser("dmesg")
+    """dmesg [-c|-C] [-r] [-t] [-w] [-l LEVELS]; all else is for the host's dmesg."""
+    parser = _Parser("dmesg", add_help=False, allow_abbrev=False)
     parser.add_argument("-c", "--read-clear", action="store_true")
     parser.add_argument("-C", "--clear", action="store_true")
     parser.add_argument("-r", "--raw", action="store_true")
     parser.add_argument("-t", "--notime", action="store_true")
     parser.add_argument("-w", "--follow", action="store_true")
     parser.add_argument("-l", "--level", default=",".join(LEVELS))
-    options, _ = parser.parse_known_args(arguments)
-    levels = {LEVELS.index(x) for x in options.level.split(",") if x in LEVELS}
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        own = _hosts("dmesg")  # it reads /dev/kmsg, which is the guest's
+        if own is None:
+            raise ToolError(f"dmesg: unrecognized option '{unknown[0]}'")
+        os.execv(own, ["dmesg", *arguments])
+    for level in options.level.split(","):
+        if level not in LEVELS:
+            raise ToolError(f"dmesg: unknown level '{level}'")
+    levels = {LEVELS.index(x) for x in options.level.split(",")}
     first = following = _cleared()
     for priority, seq, us, text in _records(options.follow):
         following = seq + 1

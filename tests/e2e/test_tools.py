@@ -215,6 +215,13 @@ def test_dmesg_of_util_linux(sh):
     own = shutil.which("dmesg", path="/bin:/usr/bin")
     shown = sh(f"echo '<6>hello' >/dev/kmsg; {own}")
     assert re.search(r"^\[ +\d+\.\d{6}\] hello$", shown, re.M)
+    # what ours does not know it does
+    shown = sh("echo '<6>hello' >/dev/kmsg; dmesg --decode --notime")
+    assert re.search(r"^kern +:info +: hello$|^user +:info +: hello$", shown, re.M)
+    shown = sh("dmesg -l loud 2>&1 || echo $?; dmesg --no-such 2>&1 || echo $?")
+    said, status, unknown, *_, last = shown.splitlines()
+    assert (said, status, last) == ("dmesg: unknown level 'loud'", "1", "1")
+    assert unknown == "dmesg: unrecognized option '--no-such'"
 
 
 def test_the_mount_table_has_tracefs(sh):
