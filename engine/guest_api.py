@@ -41,7 +41,7 @@ _KPROBES, _KRETPROBES, _JPROBES = 0x00, 0x10, 0x20
 _REGISTER, _UNREGISTER, _ENABLE, _DISABLE = range(4)
 _GET_KPROBE, _KPROBE_RUNNING, _OOPS, _HANDLED = range(0x30, 0x34)
 KSYM_NAME_LEN = 512
-_PROBES_MAX = 4096  # of one batch
+_PROBES_MAX = 1 << 20  # of one batch: more pointers than the guest has memory for
 
 # offsets in struct kprobe, kretprobe and jprobe: src/kernel/kprobes.c checks them
 NMISSED, ADDR, SYMBOL_NAME = 32, 40, 48
