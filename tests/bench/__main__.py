@@ -28,7 +28,9 @@ def show(row: Row) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser("bench", description=__doc__)
     parser.add_argument("--json", action="store_true", help="for machines")
-    parser.add_argument("--repeats", type=int, default=7, help="medians of so many")
+    parser.add_argument(
+        "--repeats", type=int, default=7, help="medians or least of so many"
+    )
     parser.add_argument(
         "--against-qemu",
         action="store_true",

@@ -24,11 +24,12 @@ from kpfs import tree
 from kpfs.kernel import Kernel
 from kpfs.node import walk
 from tests.bench.guestcode import CALLS, TARGETS, BareEngine, Loop
-from tests.bench.row import Functions, Row, medians, seconds
+from tests.bench.row import Functions, Row, least, medians, seconds
 
 Limits = tuple[float | None, float | None]
 KINDS = ("python", "event")
 COUNTS = (100, 1_000, 10_000)
+TURNS = 10  # parts of a measurement of a hit
 SETTLE = 20  # ticks, for what the optimizer still has to do
 
 
@@ -163,17 +164,17 @@ def per_hit(bench: Bench, setting: Setting, repeats: int) -> float:
     """Microseconds that a hit adds to a call."""
     loop = Loop(bench.machine, setting.function)
     loop()
-    costs = []
+    turn = [partial(loop, CALLS // TURNS)]
+    bases, probed = [], []
     for _ in range(3):
-        (base,) = medians([loop], repeats, thread_time)
+        bases += least(turn, TURNS * repeats, thread_time)
         setting.put()
         bench.settle()
         loop(100)
-        (probed,) = medians([loop], repeats, thread_time)
+        probed += least(turn, TURNS * repeats, thread_time)
         setting.take()
         bench.settle()
-        costs.append((probed - base) / CALLS * 1e6)
-    return sorted(costs)[1]
+    return (min(probed) - min(bases)) / CALLS * TURNS * 1e6
 
 
 def hits(repeats: int) -> Iterator[Row]:

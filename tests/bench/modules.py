@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from functools import partial
 from time import thread_time
 
-from tests.bench.row import Row, medians
+from tests.bench.row import Row, least
 from tests.modbox import Box, build
 
 CALLS = 2_000
-TURNS = 10  # short ones, and many: a slow moment of the machine is in all or in few
+TURNS = 20  # for each repeat that is asked for
 OPTERON = {"k": 0.49, "j": 0.76, "r": 0.80, "kr": 0.82, "jr": 1.07}
 # at most so many times a kprobe
 RATIOS = {"j": 2.0, "r": 2.0, "kr": 2.0, "jr": 2.8}
@@ -32,7 +32,7 @@ def rows(repeats: int) -> Iterator[Row]:
             box.write("/sys/debug/kprobes-optimization", "0\n")
             box.insmod(path, f"probes={probes}")
         loops = [partial(box.call, "bench_loop", CALLS) for box in boxes.values()]
-        times = medians(loops, TURNS * repeats, thread_time)
+        times = least(loops, TURNS * repeats, thread_time)
     finally:
         for box in boxes.values():
             box.close()
