@@ -255,6 +255,10 @@ class Handle:
         """FUSE's position is the kernel's from now on."""
         self.next, self.ahead = pos, 0
 
+    def stays(self, pos: int) -> None:
+        """The kernel's position is pos; FUSE's is where it was."""
+        self.ahead = self.next - pos
+
 
 def walk(root: Dir, path: str) -> Node:
     """The node of an absolute path; ENOENT, ENOTDIR."""

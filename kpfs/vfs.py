@@ -170,10 +170,14 @@ class Vfs:
     ) -> tuple[int, int]:
         """A call of who has its position at pos: bytes taken, where it is afterwards.
 
-        pos does not matter to pwrite64(), which leaves it alone.
+        pos does not matter to pwrite64(), which leaves it alone, nor to a file that
+        cannot be seeked: nobody can tell or change its position that FUSE has.
         """
         handle, data, done = opened.handle, call.data, 0
-        at = call.pos if call.name == "pwrite64" else handle.tell(pos)
+        fixed = opened.node.nonseekable
+        at = call.pos
+        if call.name != "pwrite64":
+            at = handle.tell(handle.next if fixed else pos)
         if at + len(data) > LLONG_MAX:
             raise KernelError(errno.EINVAL, "behind the last position")
 
@@ -190,8 +194,11 @@ class Vfs:
             rest = self._arguments(task, call, opened.node)
             taken = self.kernel.syscall(task, call.name, fd, *rest, op=op)
             if call.name != "pwrite64":
-                handle.placed(at)
-                pos = at
+                if fixed:
+                    handle.stays(at)
+                else:
+                    handle.placed(at)
+                    pos = at
             handle.written(task)
             return taken, pos
 

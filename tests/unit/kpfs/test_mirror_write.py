@@ -185,6 +185,15 @@ class TestInTheGuest:
         twice = 7 + 2 * (after - 7)
         assert vfs.write_call(ME, opened, parts, 7) == (2 * len(data), twice)
 
+    def test_a_file_that_cannot_be_seeked(self, vfs):
+        """FUSE's position stays where it was; what is read comes from the kernel's."""
+        opened = vfs.open(ME, "/tracing/saved_cmdlines_size", os.O_RDWR)
+        assert vfs.read(ME, opened, 2, 0) == b"65"
+        assert vfs.write_call(ME, opened, call("write", b"1"), 0) == (1, 0)
+        assert vfs.read(ME, opened, 8, 2) == b"2\n"
+        assert vfs.write_call(ME, opened, call("write", b"128"), 0) == (3, 0)
+        assert vfs.read(ME, opened, 8, 4) == b""
+
     @pytest.mark.parametrize(
         ("path", "reader", "writer"),
         [
