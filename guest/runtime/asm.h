@@ -2,6 +2,31 @@
 /* Macros of the short ways: fields that the engine fills in, and this CPU's state. */
 #include "runtime.h"
 
+	/* The registers that a called function may change. */
+	.macro PUSH_SCRATCH
+	pushq	%rdi
+	pushq	%rsi
+	pushq	%rdx
+	pushq	%rcx
+	pushq	%rax
+	pushq	%r8
+	pushq	%r9
+	pushq	%r10
+	pushq	%r11
+	.endm
+
+	.macro POP_SCRATCH
+	popq	%r11
+	popq	%r10
+	popq	%r9
+	popq	%r8
+	popq	%rax
+	popq	%rcx
+	popq	%rdx
+	popq	%rsi
+	popq	%rdi
+	.endm
+
 	/* The bytes before are a field of struct kp_config. */
 	.macro CONFIG field size=4
 771:	.pushsection .kp_fixups, "a"

@@ -11,15 +11,7 @@
 	.macro SAVE_REST
 	pushq	$KP_CS
 	leaq	PT_ORIG_AX-PT_CS(%rsp), %rsp
-	pushq	%rdi
-	pushq	%rsi
-	pushq	%rdx
-	pushq	%rcx
-	pushq	%rax
-	pushq	%r8
-	pushq	%r9
-	pushq	%r10
-	pushq	%r11
+	PUSH_SCRATCH
 	pushq	%rbx
 	pushq	%rbp
 	pushq	%r12
@@ -37,15 +29,7 @@
 	popq	%r12
 	popq	%rbp
 	popq	%rbx
-	popq	%r11
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rax
-	popq	%rcx
-	popq	%rdx
-	popq	%rsi
-	popq	%rdi
+	POP_SCRATCH
 	.endm
 
 	/* A whole struct pt_regs at rsp; the word that stood in place of sp goes to \site. */

@@ -2,6 +2,8 @@
 /*
  * Where the entry nop of a traced function calls, and what trace points of the kernel call.
  */
+#include "asm.h"
+
 	.text
 
 	.macro FUNC name
@@ -10,42 +12,18 @@
 \name:
 	.endm
 
-	.macro SAVE
-	pushq	%rdi
-	pushq	%rsi
-	pushq	%rdx
-	pushq	%rcx
-	pushq	%rax
-	pushq	%r8
-	pushq	%r9
-	pushq	%r10
-	pushq	%r11
-	.endm
-
-	.macro RESTORE
-	popq	%r11
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rax
-	popq	%rcx
-	popq	%rdx
-	popq	%rsi
-	popq	%rdi
-	.endm
-
 /* Stack: behind the entry nop, the function's return address. Kernel: ftrace_caller */
 FUNC kp_ftrace_caller
 	.cfi_startproc
 	pushfq
-	SAVE
+	PUSH_SCRATCH
 	.cfi_adjust_cfa_offset 10*8
 	movq	10*8(%rsp), %rdi
 	leaq	-5(%rdi), %rdi
 	movq	11*8(%rsp), %rsi
 	cld
 	call	kp_function_trace
-	RESTORE
+	POP_SCRATCH
 	popfq
 	.cfi_adjust_cfa_offset -10*8
 	ret
@@ -61,14 +39,14 @@ FUNC ftrace_regs_call
 	.cfi_startproc
 	.cfi_def_cfa_offset 2*8	/* the stub is none of Linux's callers */
 	pushfq
-	SAVE
+	PUSH_SCRATCH
 	.cfi_adjust_cfa_offset 10*8
 	movq	11*8(%rsp), %rdi
 	leaq	-5(%rdi), %rdi
 	movq	12*8(%rsp), %rsi
 	cld
 	call	arch_ftrace_ops_list_func
-	RESTORE
+	POP_SCRATCH
 	popfq
 	.cfi_adjust_cfa_offset -10*8
 	ret
@@ -76,20 +54,19 @@ FUNC ftrace_regs_call
 	.size	kp_ftrace_both, . - kp_ftrace_both
 	.size	ftrace_regs_call, . - ftrace_regs_call
 
-/* void kp_trace_event(struct kp_event *, u64 *record, u64 size) */
-FUNC kp_trace_event
+	/* Where the kernel gives a record: with the stack, the ip and the bp of its caller. */
+	.macro COMMIT name function
+FUNC \name
 	leaq	8(%rsp), %rcx
 	movq	(%rsp), %r8
 	movq	%rbp, %r9
-	jmp	kp_trace_commit
-	.size	kp_trace_event, . - kp_trace_event
+	jmp	\function
+	.size	\name, . - \name
+	.endm
 
+/* void kp_trace_event(struct kp_event *, u64 *record, u64 size) */
+	COMMIT	kp_trace_event kp_trace_commit
 /* void kp_file_event(struct kp_file *, u64 *record, u64 size) */
-FUNC kp_file_event
-	leaq	8(%rsp), %rcx
-	movq	(%rsp), %r8
-	movq	%rbp, %r9
-	jmp	kp_file_commit
-	.size	kp_file_event, . - kp_file_event
+	COMMIT	kp_file_event kp_file_commit
 
 	.section .note.GNU-stack, "", @progbits

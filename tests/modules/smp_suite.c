@@ -54,15 +54,20 @@ static int call_target(void *unused)
 	return 0;
 }
 
-/* target() is called on another CPU; wait until its slow handler is running. */
-static void start_elsewhere(struct kunit *test)
+static void run_elsewhere(struct kunit *test, int (*function)(void *))
 {
 	int cpu = (smp_processor_id() + 1) % num_online_cpus();
-	struct task_struct *t = kthread_create(call_target, NULL, "elsewhere");
+	struct task_struct *t = kthread_create(function, NULL, "elsewhere");
 
 	KUNIT_ASSERT_FALSE(test, IS_ERR(t));
 	kthread_bind(t, cpu);
 	wake_up_process(t);
+}
+
+/* target() is called on another CPU; wait until its slow handler is running. */
+static void start_elsewhere(struct kunit *test)
+{
+	run_elsewhere(test, call_target);
 	while (!READ_ONCE(inside))
 		cpu_relax();
 	KUNIT_EXPECT_EQ(test, left, 0);
@@ -169,9 +174,6 @@ static int unregister_kp2(void *unused)
 /* There, one that goes before its turn comes is not called any more. */
 static void test_beside_a_kretprobe_and_gone(struct kunit *test)
 {
-	int cpu = (smp_processor_id() + 1) % num_online_cpus();
-	struct task_struct *t;
-
 	rp.handler = count_return;
 	kp.pre_handler = slow_pre;
 	kp2.symbol_name = "target";
@@ -179,10 +181,7 @@ static void test_beside_a_kretprobe_and_gone(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	t = kthread_create(unregister_kp2, NULL, "elsewhere");
-	KUNIT_ASSERT_FALSE(test, IS_ERR(t));
-	kthread_bind(t, cpu);
-	wake_up_process(t);
+	run_elsewhere(test, unregister_kp2);
 	KUNIT_EXPECT_EQ(test, target(1), 2);
 	KUNIT_EXPECT_EQ(test, left, 1);
 	KUNIT_EXPECT_EQ(test, hits, 1);

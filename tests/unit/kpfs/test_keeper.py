@@ -96,20 +96,23 @@ def test_the_supervisor_gives_up(scene):
     assert scene.finish() == 0
 
 
-def test_a_stuck_supervisor_answers_what_it_is_committed_to(scene):
+def committed_and_stuck(scene):
+    """The supervisor gives up with a call that it is committed to; that call."""
     first = seccomp.receive(scene.listener)
     SLOT.pack_into(scene.state, SLOT.size, first.id, COMMITTED, 1)
     SLOT.pack_into(scene.state, 0, 0, 0, GAVE_UP)
     time.sleep(2 * keeper.TICK)
+    return first
+
+
+def test_a_stuck_supervisor_answers_what_it_is_committed_to(scene):
+    first = committed_and_stuck(scene)
     assert seccomp.let_go_on(scene.listener, first.id)
     assert scene.finish() == 0
 
 
 def test_a_stuck_supervisor_that_dies_answers_nothing(scene):
-    first = seccomp.receive(scene.listener)
-    SLOT.pack_into(scene.state, SLOT.size, first.id, COMMITTED, 1)
-    SLOT.pack_into(scene.state, 0, 0, 0, GAVE_UP)
-    time.sleep(2 * keeper.TICK)
+    first = committed_and_stuck(scene)
     assert seccomp.is_valid(scene.listener, first.id)
     scene.end_supervisor()
     assert scene.finish() == 0
