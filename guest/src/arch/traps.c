@@ -85,12 +85,16 @@ NOKPROBE_SYMBOL(notify_die);
 
 static struct pt_regs exec_summary_regs; /* of the first oops */
 
-/* Say what happened, kill the task, go on. */
+/* Say what happened, kill the task, go on; 0: the task goes on, for a notifier said so. */
 static noinline void oops_end(int signr)
 {
 	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
 	oops_exit();
 	__show_regs(&exec_summary_regs, KERN_DEFAULT);
+	if (!signr) {
+		preempt_enable_no_resched();
+		return;
+	}
 	/* what a breakpoint adds to the count is not taken off by a handler that dies */
 	if (kpfs_control(CTL_OOPS, 0, 0) && in_nmi())
 		preempt_count_sub(NMI_OFFSET + HARDIRQ_OFFSET);
@@ -129,15 +133,14 @@ static noinline void show_fault_oops(struct pt_regs *regs, unsigned long error_c
 
 static noinline void page_fault_oops(struct pt_regs *regs, unsigned long error_code, unsigned long address)
 {
+	int sig;
+
 	show_fault_oops(regs, error_code, address);
 	current->thread.cr2 = address;
 	preempt_disable();
-	if (__die("Oops", regs, error_code)) {
-		oops_end(0);
-		return;
-	}
+	sig = __die("Oops", regs, error_code) ? 0 : SIGKILL;
 	printk(KERN_DEFAULT "CR2: %016lx\n", address);
-	oops_end(SIGKILL);
+	oops_end(sig);
 }
 
 static noinline void kernelmode_fixup_or_oops(struct pt_regs *regs, unsigned long error_code,

@@ -87,6 +87,29 @@ def test_the_whole_message(bad):
     matched(REGISTERS[:-1], again[-len(REGISTERS) :])
 
 
+def test_a_notifier_stops_it(bad):
+    """It has mended what was wrong: the task goes on."""
+    notifier = (
+        "#include <linux/notifier.h>\n"
+        "static int skip(struct notifier_block *nb, unsigned long what, void *data)\n"
+        "{ struct die_args *args = data; if (what != DIE_OOPS) return NOTIFY_DONE;\n"
+        "args->regs->ip += 7; return NOTIFY_STOP; }\n"
+        "static struct notifier_block nb = { .notifier_call = skip };\n"
+        "static int __init go(void) { return register_die_notifier(&nb); }\n"
+        "static void __exit end(void) { unregister_die_notifier(&nb); }\n"
+        "module_init(go);\nmodule_exit(end);\n"
+    )
+    bad.insmod(module("skip", notifier))
+    bad.log()
+    assert bad.call("bad", 0x10) == 0
+    log = bad.log()
+    assert "Oops: 0002 [#1] PREEMPT SMP NOPTI" in log
+    assert "CR2: 0000000000000010" in log
+    assert bad.call("bad", bad.address("text")) == 0
+    bad.rmmod("skip")
+    assert "Oops: 0002 [#2] PREEMPT SMP NOPTI" in oops(bad, "bad", 0x10)
+
+
 def test_bug(bad):
     log = oops(bad, "bug", 1)
     assert log[0] == "------------[ cut here ]------------"
