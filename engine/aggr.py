@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.kprobe import (
+from kpfs.engine.kprobe import (
     Kprobe,
     KprobeFlag,
     OptimizedKprobe,
@@ -15,8 +15,8 @@ from engine.kprobe import (
     kprobe_gone,
     kprobe_optready,
 )
-from engine.ktypes import KAddr
-from engine.state import State
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.state import State
 
 
 def addr_of(p: Kprobe) -> KAddr:

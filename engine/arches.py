@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.arch.base import Arch
-from engine.arch.judge import Judge, Tables
-from engine.machine import Machine
+from kpfs.engine.arch.base import Arch
+from kpfs.engine.arch.judge import Judge, Tables
+from kpfs.engine.machine import Machine
 
 
 def _x86(machine: Machine) -> Arch:
     # here, for it imports the disassembler
-    from engine.arch.x86.core import X86
+    from kpfs.engine.arch.x86.core import X86
 
     return X86(machine)
 
@@ -22,7 +22,7 @@ ARCHES: dict[str, Callable[[Machine], Arch]] = {"x86": _x86}
 
 
 def _x86_judge(tables: Tables) -> Judge:
-    from engine.arch.x86.judge import X86Judge
+    from kpfs.engine.arch.x86.checks.verdicts import X86Judge
 
     return X86Judge(tables)
 

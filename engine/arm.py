@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from engine.aggr import addr_of
-from engine.errors import KernelError
-from engine.kprobe import Kprobe, kprobe_disabled, kprobe_ftrace, kprobe_queued
-from engine.kprobe_ftrace import arm_kprobe_ftrace, disarm_kprobe_ftrace
-from engine.optimizer import (
+from kpfs.engine.aggr import addr_of
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe, kprobe_disabled, kprobe_ftrace, kprobe_queued
+from kpfs.engine.kprobe_ftrace import arm_kprobe_ftrace, disarm_kprobe_ftrace
+from kpfs.engine.optimizer import (
     get_optimized_kprobe,
     optimize_kprobe,
     unoptimize_kprobe,
     wait_for_kprobe_optimizer,
 )
-from engine.state import KERN_INFO, KERN_WARNING, State
+from kpfs.engine.state import KERN_INFO, KERN_WARNING, State
 
 
 def arm_kprobe(st: State, p: Kprobe) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from engine.ktypes import KAddr
-from engine.state import State
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.state import State
 
 
 def _within_kprobe_blacklist(st: State, addr: KAddr) -> bool:

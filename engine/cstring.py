@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Strings in guest memory."""
 
-from engine.machine import Machine
+from kpfs.engine.machine import Machine
 
 _STEP = 16
 

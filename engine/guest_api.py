@@ -13,27 +13,19 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from engine.cstring import read_cstring
-from engine.errors import KernelError, MemoryFault
-from engine.jprobe import (
-    Jprobe,
-    register_jprobes,
-    unregister_jprobes,
-)
-from engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
-from engine.kretprobe import (
-    Kretprobe,
-    register_kretprobes,
-    unregister_kretprobes,
-)
-from engine.ktypes import KAddr
-from engine.register import (
+from kpfs.engine.cstring import read_cstring
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.jprobe import Jprobe, register_jprobes, unregister_jprobes
+from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
+from kpfs.engine.kretprobe import Kretprobe, register_kretprobes, unregister_kretprobes
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
     register_kprobes,
     unregister_kprobes,
 )
-from engine.state import State, get_kprobe
+from kpfs.engine.state import State, get_kprobe
 
 # numbers of the calls: guest/include/kpfs/control.h
 CALLS = range(0x40)

@@ -15,16 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.errors import KernelError
-from engine.kprobe import Kprobe
-from engine.ktypes import KAddr
-from engine.register import (
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
     register_kprobe,
     unregister_kprobes,
 )
-from engine.state import State
+from kpfs.engine.state import State
 
 MAX_STACK_SIZE = 64  # bytes of the stack that are saved and put back
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.ktypes import KAddr
+from kpfs.engine.ktypes import KAddr
 
 
 class KprobeFlag(enum.IntFlag):

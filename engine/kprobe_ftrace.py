@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from engine.aggr import addr_of
-from engine.kprobe import Kprobe, KprobeFlag
-from engine.state import State
+from kpfs.engine.aggr import addr_of
+from kpfs.engine.kprobe import Kprobe, KprobeFlag
+from kpfs.engine.state import State
 
 
 def check_ftrace_location(st: State, p: Kprobe) -> None:

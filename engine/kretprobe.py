@@ -7,10 +7,10 @@ import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.errors import KernelError
-from engine.kprobe import Kprobe
-from engine.ktypes import KAddr
-from engine.register import (
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
     kprobe_addr,
@@ -19,15 +19,15 @@ from engine.register import (
     unregister_kprobes,
     warn_kprobe_rereg,
 )
-from engine.rethook import Rethook, RethookHandler
-from engine.state import State
+from kpfs.engine.rethook import Rethook, RethookHandler
+from kpfs.engine.state import State
 
 KRETPROBE_MAX_DATA_SIZE = 4096
 
 
 @dataclass(eq=False)
 class Kretprobe:
-    """Kernel: struct kretprobe.  handlers get the instance: engine.rethook.RethookNode.
+    """Kernel: struct kretprobe.  handlers get the instance:
 
     Set by the user: the probe point in kp, the handlers, maxactive (0 or less: the
     default), data_size, and with guest code as handlers what it finds in kp_rethook.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """All that the engine asks of the kernel beneath it.
 
-``guest.machine.Guest`` implements Machine for our own guest kernel; another guest (an
+``Guest`` implements Machine for our own guest kernel; another guest (an
 image of a real kernel) implements the same.  ``tests.fake.FakeMachine`` does it with a
 bytearray.  Nothing in engine/ may reach the guest by any other way.
 
@@ -12,7 +12,7 @@ CPU; *hit* means inside a trap or hypercall of the running guest.
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
+from kpfs.engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
 
 # Called in hit context with the address of the trapping instruction's successor (the
 # int3's own address + 1); returns the address to go on at, None if it is not ours.
@@ -30,7 +30,7 @@ TRAP_ENTRY = 0x81
 
 
 class RuntimeConfig(NamedTuple):
-    """What guest/runtime must know of the kernel: struct kp_config, without our part.
+    """What engine/runtime must know of the kernel: struct kp_config, without our part.
 
     Offsets from the GS base, offsets in the task structure, and the clock.
     """
@@ -49,7 +49,7 @@ class RuntimeConfig(NamedTuple):
 class Machine(Protocol):
     """A guest kernel and the CPUs it runs on."""
 
-    arch: str  # key of engine.arches.ARCHES
+    arch: str  # key of kpfs.engine.arches.ARCHES
     nr_cpus: int
 
     # ---- symbols (control)
@@ -155,7 +155,7 @@ class Machine(Protocol):
         """Give back a block got from alloc_data()."""
 
     def runtime_symbols(self) -> dict[str, KAddr]:
-        """Symbols of the guest/runtime image, loaded on the first call."""
+        """Symbols of the engine/runtime image, loaded on the first call."""
 
     def runtime_config(self) -> RuntimeConfig: ...
 

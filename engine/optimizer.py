@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.aggr import (
+from kpfs.engine.aggr import (
     addr_of,
     alloc_aggr_kprobe,
     free_aggr_kprobe,
     init_aggr_kprobe,
     remove_optimized_kprobe,
 )
-from engine.kprobe import (
+from kpfs.engine.kprobe import (
     Kprobe,
     OptimizedKprobe,
     OptQueue,
@@ -41,8 +41,8 @@ from engine.kprobe import (
     optprobe_queued_unopt,
     set_optimized,
 )
-from engine.ktypes import KAddr, KTime
-from engine.state import KERN_INFO, State
+from kpfs.engine.ktypes import KAddr, KTime
+from kpfs.engine.state import KERN_INFO, State
 
 OPTIMIZE_DELAY = KTime(20_000_000)  # ns; 5 jiffies of a kernel with HZ=250
 

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from engine.aggr import (
+from kpfs.engine.aggr import (
     addr_of,
     aggr_kprobe_disabled,
     aggr_post_handler,
@@ -18,10 +18,10 @@ from engine.aggr import (
     kprobe_nmissed,
     prepare_optimized_kprobe,
 )
-from engine.arm import arm_kprobe, disarm_kprobe
-from engine.blacklist import within_kprobe_blacklist
-from engine.errors import KernelError
-from engine.kprobe import (
+from kpfs.engine.arm import arm_kprobe, disarm_kprobe
+from kpfs.engine.blacklist import within_kprobe_blacklist
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import (
     Kprobe,
     KprobeFlag,
     OptimizedKprobe,
@@ -31,16 +31,16 @@ from engine.kprobe import (
     kprobe_gone,
     kprobe_unused,
 )
-from engine.kprobe_ftrace import check_ftrace_location, disarm_kprobe_ftrace
-from engine.ktypes import MASK64, KAddr, Symbol
-from engine.optimizer import (
+from kpfs.engine.kprobe_ftrace import check_ftrace_location, disarm_kprobe_ftrace
+from kpfs.engine.ktypes import MASK64, KAddr, Symbol
+from kpfs.engine.optimizer import (
     kill_optimized_kprobe,
     kprobe_optimizer,
     optimize_kprobe,
     try_to_optimize_kprobe,
     unoptimize_kprobe,
 )
-from engine.state import ModuleState, State, get_kprobe, is_kprobe_insn_slot
+from kpfs.engine.state import ModuleState, State, get_kprobe, is_kprobe_insn_slot
 
 # ---- where a probe may be
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Return hooks: the records behind return probes.
 
-The hook itself is guest code (guest/runtime, struct kp_rethook): a function's return
+The hook itself is guest code (engine/runtime, struct kp_rethook): a function's return
 address is replaced by the trampoline, the real one waits in a node on the task's list.
 The architecture makes and frees them: rethook_alloc() and rethook_free() of Arch.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.ktypes import KAddr
+from kpfs.engine.ktypes import KAddr
 
 # Called in hit context as handler(node, regs), or guest code with the same arguments.
 # For an entry handler non-zero means: this call is not to be hooked.

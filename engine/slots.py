@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from engine.ktypes import KAddr
-from engine.machine import Machine
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.machine import Machine
 
 CHUNK_SIZE = 0x10000  # bytes got from the machine at a time
 

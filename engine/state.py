@@ -6,11 +6,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 
-from engine.arch.base import Arch
-from engine.kprobe import Kprobe, OptimizedKprobe, OptQueue
-from engine.ktypes import MASK64, BlacklistEntry, KAddr
-from engine.machine import Machine
-from engine.slots import KprobeInsnCache
+from kpfs.engine.arch.base import Arch
+from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, OptQueue
+from kpfs.engine.ktypes import MASK64, BlacklistEntry, KAddr
+from kpfs.engine.machine import Machine
+from kpfs.engine.slots import KprobeInsnCache
 
 KPROBE_HASH_BITS = 6
 KPROBE_TABLE_SIZE = 1 << KPROBE_HASH_BITS

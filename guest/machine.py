@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guest: our kernel in its machine, as the engine sees it (engine.machine.Machine)."""
+"""Guest: our kernel in its machine, as the engine sees it (Machine)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
-from engine.errors import KernelError
-from engine.ktypes import (
+from kpfs import abi
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import (
     MASK64,
     BlacklistEntry,
     KAddr,
@@ -20,31 +21,32 @@ from engine.ktypes import (
     Symbol,
     Task,
 )
-from engine.machine import (
+from kpfs.engine.machine import (
     BreakpointHandler,
     EntryHandler,
     FaultHandler,
     HypercallHandler,
     RuntimeConfig,
 )
-from guest import abi, elf, memory, modref
-from guest.backtrace import CTL_STACK_TRACE, Backtrace
-from guest.clock import Clock
-from guest.control import Control
-from guest.cpu import Cpu
-from guest.jump_labels import CTL_JUMP_LABEL, JumpLabels
-from guest.kallsyms import Kallsyms, SymbolTable
-from guest.klog import KernelLog, LogRecord
-from guest.libunicorn import EmulatorError
-from guest.modules import CTL_MODULE, Modules
-from guest.objects import LoadedObject, load_object
-from guest.percpu import ModulePerCpu
-from guest.sched import Sched
-from guest.sections import Tables
-from guest.syscalls import HostTask, Syscalls
-from guest.tasks import TaskTable, read_info
-from guest.trace_events import TraceEvents
-from guest.traps import Traps
+from kpfs.guest.emu import memory
+from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.traps import Traps
+from kpfs.guest.kernel.backtrace import CTL_STACK_TRACE, Backtrace
+from kpfs.guest.kernel.clock import Clock
+from kpfs.guest.kernel.control import Control
+from kpfs.guest.kernel.jump_labels import CTL_JUMP_LABEL, JumpLabels
+from kpfs.guest.kernel.klog import KernelLog, LogRecord
+from kpfs.guest.kernel.sched import Sched
+from kpfs.guest.kernel.syscalls import HostTask, Syscalls
+from kpfs.guest.kernel.tasks import TaskTable, read_info
+from kpfs.guest.kernel.trace_events import TraceEvents
+from kpfs.guest.loader import elf, modref
+from kpfs.guest.loader.kallsyms import Kallsyms, SymbolTable
+from kpfs.guest.loader.modules import CTL_MODULE, Modules
+from kpfs.guest.loader.objects import LoadedObject, load_object
+from kpfs.guest.loader.percpu import ModulePerCpu
+from kpfs.guest.loader.sections import Tables
 
 IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 KERNEL_IMAGE = "vmlinux"

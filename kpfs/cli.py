@@ -15,9 +15,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from kpfs import config, mounts
+from kpfs import config
 from kpfs.daemon import Settings, check_fuse, serve, served_by, start
-from kpfs.mounts import SetupError
+from kpfs.host import mounts
+from kpfs.host.mounts import SetupError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -196,7 +197,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
 
 
 def _explain_arguments(parser: ArgumentParser) -> None:
-    from kpfs import explain
+    from kpfs.explain import explain
 
     explain.add_arguments(parser)
 
@@ -305,7 +306,7 @@ def run(arguments: Namespace) -> int:
 
 def explain(arguments: Namespace) -> int:
     """``kpfs explain``."""
-    from kpfs import explain as module
+    from kpfs.explain import explain as module
 
     return int(module.main(arguments))
 

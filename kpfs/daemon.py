@@ -12,15 +12,15 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kpfs import mounts
 from kpfs.config import Config
-from kpfs.mounts import SetupError
+from kpfs.host import mounts
+from kpfs.host.mounts import SetupError
 
 if TYPE_CHECKING:
     import socket
 
     from kpfs.kernel import Kernel
-    from kpfs.mirror_write import Writers
+    from kpfs.mirror.write import Writers
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 FUSE_DEVICE = "/dev/fuse"
@@ -75,7 +75,7 @@ class Daemon:
     def stop(self) -> None:
         """End it at once: it has nothing to save.
 
-        It asks its own mount (kpfs.mirror_write): whoever waits for an answer there
+        It asks its own mount (kpfs.mirror.write): whoever waits for an answer there
         while its other threads die would wait for ever.  So the mount answers first.
         """
         if not self.reaped:
@@ -244,7 +244,8 @@ def serve(
         format=LOG_FORMAT,
         stream=sys.stderr,
     )
-    from kpfs import fuse_ops, tree
+    from kpfs.fs import tree
+    from kpfs.fs.fuse import ops as fuse_ops
     from kpfs.kernel import Kernel
 
     def answering() -> None:
@@ -283,7 +284,7 @@ def serve(
 
 
 def _mirror(kernel: Kernel, channel: int, writers: Writers) -> None:
-    from kpfs import mirror
+    from kpfs.mirror import supervisor as mirror
 
     mirror.serve(kernel, channel, source_name(os.getpid()), writers)
 

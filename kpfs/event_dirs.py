@@ -10,11 +10,11 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING
 
-from engine.ktypes import MASK64
+from kpfs.engine.ktypes import MASK64
 
 if TYPE_CHECKING:
-    from engine.ktypes import KAddr
-    from guest.machine import Guest
+    from kpfs.engine.ktypes import KAddr
+    from kpfs.guest.machine import Guest
 
 NAME_SIZE = 64  # of a group or an event, with its NUL
 MAX_ERRNO = 4095

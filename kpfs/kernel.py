@@ -14,19 +14,19 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine.errors import KernelError
-from guest import abi
-from guest.hostop import HostOp
-from guest.machine import Guest
-from guest.syscalls import BLOCKED, HostTask
+from kpfs import abi
 from kpfs.config import Config
-from kpfs.modules import ModuleSupport
+from kpfs.engine.errors import KernelError
+from kpfs.guest.kernel.hostop import HostOp
+from kpfs.guest.kernel.syscalls import BLOCKED, HostTask
+from kpfs.guest.machine import Guest
+from kpfs.module_support import ModuleSupport
 
 if TYPE_CHECKING:
-    from engine.state import State
-    from engine.trace.dynevent import TraceState
-    from engine.trace.trace_events_synth import TraceSynthOps
-    from engine.trace.trace_kprobe import TraceKprobeOps
+    from kpfs.engine.state import State
+    from kpfs.engine.trace.dynevent import TraceState
+    from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
+    from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
     from kpfs.event_dirs import EventDirs
 
 log = logging.getLogger(__name__)
@@ -143,8 +143,8 @@ class Kernel:
         return self._trace
 
     def _make_state(self) -> State:
-        from engine.arches import ARCHES
-        from engine.state import State
+        from kpfs.engine.arches import ARCHES
+        from kpfs.engine.state import State
 
         return State(
             *(self.guest, ARCHES[self.guest.arch](self.guest)),
@@ -153,7 +153,7 @@ class Kernel:
         )
 
     def _make_trace(self) -> TraceState:
-        from engine.trace.dynevent import TraceState
+        from kpfs.engine.trace.dynevent import TraceState
 
         # the architecture's, for it is its code that runs in the guest
         arch: Any = self.state.arch
@@ -162,12 +162,12 @@ class Kernel:
         return trace
 
     def _make_kprobe_events(self) -> TraceKprobeOps:
-        from engine.trace.trace_kprobe import TraceKprobeOps
+        from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
 
         return TraceKprobeOps(self.trace)
 
     def _make_synthetic_events(self) -> TraceSynthOps:
-        from engine.trace.trace_events_synth import TraceSynthOps
+        from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
 
         return TraceSynthOps(self.trace)
 

@@ -15,12 +15,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kpfs import mounts
 from kpfs.daemon import Daemon, Settings, check_fuse, start
-from kpfs.mounts import SetupError
+from kpfs.host import mounts
+from kpfs.host.mounts import SetupError
 
 if TYPE_CHECKING:
-    from kpfs.keeper import Filter
+    from kpfs.mirror.keeper import Filter
 
 DEBUGFS = "/sys/kernel/debug"
 TREE = f"{DEBUGFS}/kpfs"  # the whole tree; KPFS in the environment of the command
@@ -202,7 +202,7 @@ def _filter(daemon: Daemon) -> Filter | None:
     """What reports the command's system calls to the daemon, if it wants to know."""
     if daemon.channel is None:
         return None
-    from kpfs.keeper import Filter
+    from kpfs.mirror.keeper import Filter
 
     return Filter(daemon.channel, daemon.pid, daemon.mountpoint)
 

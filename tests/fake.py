@@ -14,25 +14,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from engine.arch.base import Core
-from engine.errors import KernelError, MemoryFault
-from engine.kprobe import (
-    Kprobe,
-    OptimizedKprobe,
-    kprobe_disabled,
-    kprobe_disarmed,
-)
-from engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
-from engine.machine import (
+from kpfs.engine.arch.base import Core
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_disabled, kprobe_disarmed
+from kpfs.engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
+from kpfs.engine.machine import (
     BreakpointHandler,
     EntryHandler,
     FaultHandler,
     HypercallHandler,
     RuntimeConfig,
 )
-from engine.rethook import Rethook
-from engine.slots import KprobeInsnCache
-from engine.state import State
+from kpfs.engine.rethook import Rethook
+from kpfs.engine.slots import KprobeInsnCache
+from kpfs.engine.state import State
 
 TEXT_BASE = 0xFFFFFFFF81000000
 MODULE_BASE = 0xFFFFFFFFC0000000
@@ -48,7 +43,7 @@ ENTRY_NOP = b"\x0f\x1f\x44\x00\x00"
 
 
 class FakeMachine:
-    """Implements engine.machine.Machine with bytearrays and a clock moved by hand."""
+    """Implements Machine with bytearrays and a clock moved by hand."""
 
     arch = "fake"
 
@@ -351,7 +346,7 @@ class FakeMachine:
 
 
 class FakeArch:
-    """Implements engine.arch.base.Arch; every wrong order of calls is an assertion."""
+    """Implements Arch; every wrong order of calls is an assertion."""
 
     name = "fake"
     max_optimized_length = 20

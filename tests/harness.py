@@ -159,7 +159,7 @@ def copy_checkout(target: Path) -> None:
     """What a user needs of the project, as in a fresh clone."""
     skip = shutil.ignore_patterns("__pycache__")
     for name in ("kpfs", "engine", "guest", "scripts"):
-        shutil.copytree(ROOT / name, target / name, ignore=skip)
+        shutil.copytree(ROOT / name, target / name, symlinks=True, ignore=skip)
     shutil.copy(ROOT / "pyproject.toml", target)
 
 

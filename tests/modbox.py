@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import KernelError
-from kpfs import tree
+from kpfs.engine.errors import KernelError
+from kpfs.fs import tree
+from kpfs.fs.vfs import Vfs
 from kpfs.kernel import Caller, Kernel
-from kpfs.vfs import Vfs
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "tests" / "modules"

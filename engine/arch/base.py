@@ -3,7 +3,7 @@
 
 Checklist for one more architecture: a folder engine/arch/NAME with a class that has
 every member below and is made as Class(machine), a row in engine/arches.py, a guest
-image with its guest/runtime assembly, the register names of fetch arguments.
+image with its engine/runtime assembly, the register names of fetch arguments.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from engine.kprobe import Kprobe, OptimizedKprobe
-from engine.ktypes import KAddr
-from engine.machine import Machine
-from engine.rethook import Rethook
-from engine.slots import KprobeInsnCache
+from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.machine import Machine
+from kpfs.engine.rethook import Rethook
+from kpfs.engine.slots import KprobeInsnCache
 
 
 class Core(Protocol):
-    """What the core gives its architecture; engine.state.State is it."""
+    """What the core gives its architecture; kpfs.engine.state.State is it."""
 
     machine: Machine
     # address -> the probe or the aggr_kprobe standing for several; the core alone

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from engine.ktypes import KAddr, Symbol
+from kpfs.engine.ktypes import KAddr, Symbol
 
 
 class Tables(Protocol):
-    """The part of engine.machine.Machine that a judge reads."""
+    """The part of kpfs.engine.machine.Machine that a judge reads."""
 
     def lookup_name(self, name: str) -> Sequence[Symbol]: ...
     def symbol_at(self, addr: int) -> Symbol | None: ...

@@ -13,34 +13,39 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from engine.errors import KernelError
-from engine.runtime import (
+from kpfs.engine.errors import KernelError
+from kpfs.engine.runtime.runtime import (
     ARRAY_FUNC_STACKTRACE,
     ARRAY_STACKTRACE,
     KpArray,
     Runtime,
 )
-from engine.trace import event_file
-from engine.trace.errlog import ErrorLog
-from engine.trace.event_file import (
+from kpfs.engine.trace.errlog import ErrorLog
+from kpfs.engine.trace.event import event_file
+from kpfs.engine.trace.event.event_file import (
     EventFile,
     enable_disable,
     parse_enable,
     set_clr_event,
     set_event_word,
 )
-from engine.trace.events import Events, TraceEvent
-from engine.trace.filter import Err as FilterErr
-from engine.trace.filter import EventFilter, FilterError, create_filter, error_text
-from engine.trace.function import Functions, FunctionTracer
-from engine.trace.kstr import BLANKS, trace_get_user
-from engine.trace.options import Options
-from engine.trace.pids import PidSet
-from engine.trace.ring import PAGE_SIZE
-from engine.trace.ring_buffer import RingBuffer
+from kpfs.engine.trace.event.filter import Err as FilterErr
+from kpfs.engine.trace.event.filter import (
+    EventFilter,
+    FilterError,
+    create_filter,
+    error_text,
+)
+from kpfs.engine.trace.event.trace_event import Events, TraceEvent
+from kpfs.engine.trace.func.function_tracer import Functions, FunctionTracer
+from kpfs.engine.trace.kstr import BLANKS, trace_get_user
+from kpfs.engine.trace.options import Options
+from kpfs.engine.trace.pids import PidSet
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
+from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 
 if TYPE_CHECKING:
-    from engine.state import State
+    from kpfs.engine.state import State
 
 EVENT_BUF_SIZE = 127
 TRACERS = ("function", "nop")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Dynamic events and the state that the files of tracefs show.
 
-For the files (kpfs/files/).  All of it is for control context, under the kernel lock;
+For the files (kpfs/fs/files).  All of it is for control context, under the kernel lock;
 all str are latin-1, one character per byte: encode and decode with "latin-1".
 
     ts = TraceState(st, runtime)   one per kernel; kpfs/kernel.py makes it
@@ -53,21 +53,21 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Protocol
 
-from engine.errors import KernelError
-from engine.runtime import Runtime
-from engine.trace.array import TraceArray
-from engine.trace.events import Events, TraceEvent
-from engine.trace.function import FunctionEvent, Functions
-from engine.trace.kstr import argv_split
-from engine.trace.marker import PrintEvent, RawDataEvent
-from engine.trace.profile import FunctionProfile
-from engine.trace.ring import TRACE_BUF_SIZE_DEFAULT
-from engine.trace.stack import StackEvent, StackTraces
-from engine.trace.static_events import add_static_events
-from engine.trace.trigger import Triggers
+from kpfs.engine.errors import KernelError
+from kpfs.engine.runtime.runtime import Runtime
+from kpfs.engine.trace.array import TraceArray
+from kpfs.engine.trace.event.marker import PrintEvent, RawDataEvent
+from kpfs.engine.trace.event.stack import StackEvent, StackTraces
+from kpfs.engine.trace.event.static_events import add_static_events
+from kpfs.engine.trace.event.trace_event import Events, TraceEvent
+from kpfs.engine.trace.event.trigger import Triggers
+from kpfs.engine.trace.func.function_tracer import FunctionEvent, Functions
+from kpfs.engine.trace.func.profile import FunctionProfile
+from kpfs.engine.trace.kstr import argv_split
+from kpfs.engine.trace.ring.cpu_ring import TRACE_BUF_SIZE_DEFAULT
 
 if TYPE_CHECKING:
-    from engine.state import State
+    from kpfs.engine.state import State
 
 WRITE_BUFSIZE = 4096
 # filter of a group, which never shows anything else

@@ -8,8 +8,8 @@ lengths and caret positions are the kernel's.
 import errno
 import re
 
-from engine.errors import KernelError
-from engine.ktypes import MASK64
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import MASK64
 
 ULONG_MAX = MASK64
 LONG_MAX = MASK64 >> 1

@@ -7,8 +7,8 @@ import errno
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from engine.errors import KernelError
-from engine.trace.kstr import BLANKS
+from kpfs.engine.errors import KernelError
+from kpfs.engine.trace.kstr import BLANKS
 
 OPTION_BUF_SIZE = 64
 

@@ -7,10 +7,10 @@ import errno
 import struct
 from collections.abc import Collection
 
-from engine.errors import KernelError
-from engine.ktypes import MASK64, KAddr
-from engine.runtime import Runtime
-from engine.trace.kstr import kstrtoul, trace_get_user
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import MASK64, KAddr
+from kpfs.engine.runtime.runtime import Runtime
+from kpfs.engine.trace.kstr import kstrtoul, trace_get_user
 
 PID_BITS = 30
 PID_BUF_SIZE = 127
@@ -18,7 +18,7 @@ _MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 def place(key: int) -> int:
-    """Where a key belongs: KP_HASH() of guest/runtime/runtime.h."""
+    """Where a key belongs: KP_HASH() of engine/runtime/runtime.h."""
     return (key * _MULTIPLIER & MASK64) >> 32
 
 

@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.errors import KernelError
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import walk
+from kpfs.fs.tree import build
+from kpfs.fs.vfs import Vfs
 from kpfs.kernel import Caller, Kernel
-from kpfs.node import walk
-from kpfs.tree import build
-from kpfs.vfs import Vfs
 
 TRACING = "/tracing"
 APPEND = os.O_WRONLY | os.O_APPEND

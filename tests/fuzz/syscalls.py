@@ -10,9 +10,9 @@ import struct
 import sys
 import time
 
-from engine.errors import KernelError
-from guest.machine import Guest
-from guest.syscalls import BLOCKED
+from kpfs.engine.errors import KernelError
+from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.guest.machine import Guest
 
 TASKS = range(5000, 5004)  # pids of host processes
 LOOK_EVERY = 200  # calls between looks at the guest's own state

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from engine.errors import KernelError
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import walk
+from kpfs.fs.tree import build
 from kpfs.kernel import Kernel
-from kpfs.node import walk
-from kpfs.tree import build
 from tests.fuzz.syscalls import Fuzzer
 
 pytestmark = pytest.mark.guest

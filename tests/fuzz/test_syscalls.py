@@ -3,7 +3,7 @@
 
 import pytest
 
-from guest.machine import Guest
+from kpfs.guest.machine import Guest
 from tests.fuzz.syscalls import BrokenError, Fuzzer
 
 pytestmark = pytest.mark.guest

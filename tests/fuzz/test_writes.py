@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import KernelError
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import walk
+from kpfs.fs.tree import TABLE, build
+from kpfs.fs.vfs import Vfs
 from kpfs.kernel import Caller, Kernel
-from kpfs.node import walk
-from kpfs.tree import TABLE, build
-from kpfs.vfs import Vfs
 from tests.fuzz.inputs import bent, noise
 
 pytestmark = pytest.mark.guest

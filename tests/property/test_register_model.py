@@ -20,18 +20,18 @@ from hypothesis.stateful import (
     rule,
 )
 
-from engine.arm import arm_all_kprobes, disarm_all_kprobes
-from engine.errors import KernelError
-from engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
-from engine.kretprobe import (
+from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
+from kpfs.engine.kretprobe import (
     Kretprobe,
     disable_kretprobe,
     enable_kretprobe,
     register_kretprobe,
     unregister_kretprobe,
 )
-from engine.optimizer import OPTIMIZE_DELAY, set_kprobes_optimization
-from engine.register import (
+from kpfs.engine.optimizer import OPTIMIZE_DELAY, set_kprobes_optimization
+from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
     kprobes_module_callback,
@@ -41,7 +41,7 @@ from engine.register import (
     unregister_kprobe,
     unregister_kprobes,
 )
-from engine.state import ModuleState, hash_ptr
+from kpfs.engine.state import ModuleState, hash_ptr
 from tests.fake import BAD, ENTRY_NOP, NOP, PUSH, FakeMachine, new_state
 
 FUNCTIONS = {

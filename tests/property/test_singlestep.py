@@ -18,17 +18,17 @@ from typing import NamedTuple
 
 import pytest
 
-from engine.arch.x86 import checks
-from engine.arch.x86.core import X86
-from engine.arch.x86.insn import Insn
-from engine.arch.x86.regs import CX, FLAGS, IP, NAMES, ORIG_AX, SP
-from engine.errors import KernelError
-from engine.kprobe import Kprobe
-from engine.register import register_kprobe, unregister_kprobes
-from engine.runtime import KpEvent
-from engine.state import State
-from engine.trace.ring_buffer import RingBuffer
-from guest.machine import Guest
+from kpfs.engine.arch.x86.checks import probe as checks
+from kpfs.engine.arch.x86.core import X86
+from kpfs.engine.arch.x86.insn import Insn
+from kpfs.engine.arch.x86.regs import CX, FLAGS, IP, NAMES, ORIG_AX, SP
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import register_kprobe, unregister_kprobes
+from kpfs.engine.runtime.runtime import KpEvent
+from kpfs.engine.state import State
+from kpfs.engine.trace.ring.ring_buffer import RingBuffer
+from kpfs.guest.machine import Guest
 
 pytestmark = pytest.mark.guest
 

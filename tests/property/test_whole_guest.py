@@ -8,15 +8,15 @@ import os
 
 import pytest
 
-from engine.arch.x86.core import X86
-from engine.errors import KernelError
-from engine.kprobe import Kprobe
-from engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobes
-from engine.register import register_kprobe, unregister_kprobes
-from engine.runtime import EVENT_RECORD, KpEvent
-from engine.state import State
-from engine.trace.ring_buffer import RingBuffer
-from guest.machine import Guest
+from kpfs.engine.arch.x86.core import X86
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobes
+from kpfs.engine.register import register_kprobe, unregister_kprobes
+from kpfs.engine.runtime.runtime import EVENT_RECORD, KpEvent
+from kpfs.engine.state import State
+from kpfs.engine.trace.ring.ring_buffer import RingBuffer
+from kpfs.guest.machine import Guest
 
 pytestmark = pytest.mark.guest
 

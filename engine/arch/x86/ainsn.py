@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from engine.arch.x86.checks import Emulation
-from engine.arch.x86.hit import Hit
-from engine.arch.x86.insn import Insn
-from engine.kprobe import Kprobe
-from engine.ktypes import KAddr
-from engine.runtime import KpHandler, KpSite
+from kpfs.engine.arch.x86.checks.probe import Emulation
+from kpfs.engine.arch.x86.hit import Hit
+from kpfs.engine.arch.x86.insn import Insn
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.runtime.runtime import KpHandler, KpSite
 
 
 class Ainsn:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The x86-64 side of kprobes: what engine.arch.base.Arch asks for."""
+"""The x86-64 side of kprobes: what kpfs.engine.arch.base.Arch asks for."""
 
 from __future__ import annotations
 
@@ -8,31 +8,35 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from engine.arch.base import Core
-from engine.arch.x86 import checks
-from engine.arch.x86.ainsn import Ainsn, is_guest
-from engine.arch.x86.checks import JMP32_INSN_SIZE, KPROBE_SLOT_SIZE, Emulation
-from engine.arch.x86.emulate import INT3, slot_code
-from engine.arch.x86.ftrace import FtraceSites
-from engine.arch.x86.hit import Hit, HitPath
-from engine.arch.x86.insn import MAX_INSN_SIZE, NOP5
-from engine.arch.x86.listing import text_listing
-from engine.arch.x86.opt import OptProbes
-from engine.arch.x86.regs import (
+from kpfs.engine.arch.base import Core
+from kpfs.engine.arch.x86.ainsn import Ainsn, is_guest
+from kpfs.engine.arch.x86.checks import probe as checks
+from kpfs.engine.arch.x86.checks.probe import (
+    JMP32_INSN_SIZE,
+    KPROBE_SLOT_SIZE,
+    Emulation,
+)
+from kpfs.engine.arch.x86.emulate import INT3, slot_code
+from kpfs.engine.arch.x86.ftrace import FtraceSites
+from kpfs.engine.arch.x86.hit import Hit, HitPath
+from kpfs.engine.arch.x86.insn import MAX_INSN_SIZE, NOP5
+from kpfs.engine.arch.x86.listing import text_listing
+from kpfs.engine.arch.x86.opt import OptProbes
+from kpfs.engine.arch.x86.regs import (
     ARGUMENTS,
     NAMES,
     LivePtRegs,
     regs_get_kernel_argument,
 )
-from engine.arch.x86.rethook import Rethooks
-from engine.arch.x86.stub import KRET, KRETS, PARTS_MAX, Stubs
-from engine.arch.x86.text_patching import TextPatcher, jmp
-from engine.errors import KernelError, MemoryFault
-from engine.kprobe import Kprobe, KprobeFlag, OptimizedKprobe
-from engine.ktypes import KAddr
-from engine.machine import Machine
-from engine.rethook import Rethook
-from engine.runtime import (
+from kpfs.engine.arch.x86.rethook import Rethooks
+from kpfs.engine.arch.x86.stub import KRET, KRETS, PARTS_MAX, Stubs
+from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.kprobe import Kprobe, KprobeFlag, OptimizedKprobe
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.machine import Machine
+from kpfs.engine.rethook import Rethook
+from kpfs.engine.runtime.runtime import (
     HANDLER_DISABLED,
     HC_ORPHAN,
     HC_PY_BREAK,
@@ -47,13 +51,13 @@ from engine.runtime import (
     KpSite,
     Runtime,
 )
-from engine.slots import KprobeInsnCache
+from kpfs.engine.slots import KprobeInsnCache
 
 _OFF = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
 
 
 class X86:
-    """Implements engine.arch.base.Arch.
+    """Implements kpfs.engine.arch.base.Arch.
 
     Context: control.
     """

@@ -9,9 +9,9 @@ with a post_handler, which wants to see the registers behind the instruction.
 
 from __future__ import annotations
 
-from engine.arch.x86.checks import Emulation
-from engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
-from engine.arch.x86.regs import (
+from kpfs.engine.arch.x86.checks.probe import Emulation
+from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
+from kpfs.engine.arch.x86.regs import (
     BY_NUMBER,
     CX,
     FLAGS,
@@ -25,9 +25,9 @@ from engine.arch.x86.regs import (
     X86_EFLAGS_ZF,
     PtRegs,
 )
-from engine.arch.x86.text_patching import jmp, push_imm32, rel32
-from engine.ktypes import MASK64
-from engine.machine import Machine
+from kpfs.engine.arch.x86.text_patching import jmp, push_imm32, rel32
+from kpfs.engine.ktypes import MASK64
+from kpfs.engine.machine import Machine
 
 INT3 = bytes((INT3_INSN_OPCODE,))
 RSP = 4  # its number in ModRM

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from engine.arch.x86.insn import NOP5
-from engine.arch.x86.text_patching import TextPatcher, call, jmp
-from engine.ktypes import KAddr
-from engine.machine import Machine
-from engine.runtime import Runtime
-from engine.slots import KprobeInsnCache
+from kpfs.engine.arch.x86.insn import NOP5
+from kpfs.engine.arch.x86.text_patching import TextPatcher, call, jmp
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.machine import Machine
+from kpfs.engine.runtime.runtime import Runtime
+from kpfs.engine.slots import KprobeInsnCache
 
 BOTH_SIZE = 16
 

@@ -18,17 +18,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engine.arch.x86.checks import Emulation
-from engine.arch.x86.emulate import emulate
-from engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
-from engine.arch.x86.regs import IP, PT_REGS_SIZE, SP, FramePtRegs, LivePtRegs
-from engine.arch.x86.trap import GuestHandlers
-from engine.errors import MemoryFault
-from engine.kprobe import Kprobe, PostHandler, PreHandler
-from engine.ktypes import MASK64, KAddr
-from engine.machine import Machine
-from engine.rethook import Rethook, RethookNode
-from engine.runtime import (
+from kpfs.engine.arch.x86.checks.probe import Emulation
+from kpfs.engine.arch.x86.emulate import emulate
+from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
+from kpfs.engine.arch.x86.regs import IP, PT_REGS_SIZE, SP, FramePtRegs, LivePtRegs
+from kpfs.engine.arch.x86.trap import GuestHandlers
+from kpfs.engine.errors import MemoryFault
+from kpfs.engine.kprobe import Kprobe, PostHandler, PreHandler
+from kpfs.engine.ktypes import MASK64, KAddr
+from kpfs.engine.machine import Machine
+from kpfs.engine.rethook import Rethook, RethookNode
+from kpfs.engine.runtime.runtime import (
     CPU_WORDS,
     CURRENT,
     HIT_SS,

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from engine.arch.x86.insn import (
+from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
     MAX_INSN_SIZE,
     Disassembler,
     decode,
     disassemble,
 )
-from engine.errors import MemoryFault
-from engine.kprobe import Kprobe, OptimizedKprobe
-from engine.ktypes import KAddr
-from engine.machine import Machine
+from kpfs.engine.errors import MemoryFault
+from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.machine import Machine
 
 JMP32_OPCODE = 0xE9
 CALL_OPCODE = 0xE8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Copies of the code in guest/runtime/lite.S and krets.S, each for one probed address.
+"""Copies of the code in engine/runtime/lite.S and krets.S, each for one probed address.
 
 A copy of lite.S is a whole site's stub: it handles the hit in guest code without
 building a struct pt_regs, if that is simple, and enters the runtime as a stub does, if
@@ -11,8 +11,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from engine.ktypes import KAddr
-from engine.machine import Machine
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.machine import Machine
 
 SITE, DATA, ADDR, CONT, REL, HANDLER = range(1, 7)  # what an operand is to be
 FIELD = Struct("<iI")  # an entry of kp_lite_fixups

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Jump optimisation on x86: detour buffers, and jumps for breakpoints.
 
-A detour buffer is a stub (see guest/runtime/entry.S, lite.S), the displaced
+A detour buffer is a stub (see engine/runtime/entry.S, lite.S), the displaced
 instructions moved there, and a jump back behind them.  The stub goes on at the
 displaced instructions.
 """
@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.arch.base import Core
-from engine.arch.x86.checks import JMP32_INSN_SIZE, relocate
-from engine.arch.x86.checks_opt import Obstacle, can_optimize
-from engine.arch.x86.emulate import INT3
-from engine.arch.x86.insn import MAX_INSN_SIZE
-from engine.arch.x86.text_patching import jmp
-from engine.errors import KernelError
-from engine.kprobe import Kprobe, OptimizedKprobe, kprobe_disarmed
-from engine.ktypes import KAddr
-from engine.slots import KprobeInsnCache
+from kpfs.engine.arch.base import Core
+from kpfs.engine.arch.x86.checks.optimize import Obstacle, can_optimize
+from kpfs.engine.arch.x86.checks.probe import JMP32_INSN_SIZE, relocate
+from kpfs.engine.arch.x86.emulate import INT3
+from kpfs.engine.arch.x86.insn import MAX_INSN_SIZE
+from kpfs.engine.arch.x86.text_patching import jmp
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_disarmed
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.slots import KprobeInsnCache
 
 if TYPE_CHECKING:
-    from engine.arch.x86.core import X86
+    from kpfs.engine.arch.x86.core import X86
 
 # the displaced instructions are at most the 4 bytes behind a breakpoint and one more
 DISPLACED_SIZE = JMP32_INSN_SIZE - 1 + MAX_INSN_SIZE + JMP32_INSN_SIZE

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from engine.ktypes import MASK64
-from engine.machine import Machine
+from kpfs.engine.ktypes import MASK64
+from kpfs.engine.machine import Machine
 
 # the words of struct pt_regs from low to high addresses
 NAMES = (

@@ -2,17 +2,17 @@
 """Return hooks on x86: struct kp_rethook in guest memory for each Rethook.
 
 The return address is replaced, and the trampoline run, by guest code: kp_kret_entry()
-and kp_ret_trampoline in guest/runtime.
+and kp_ret_trampoline in engine/runtime.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.arch.x86.hit import HitPath
-from engine.ktypes import KAddr
-from engine.rethook import Rethook
-from engine.runtime import KpHandler, KpRethook, KpSite, Runtime, node_size
+from kpfs.engine.arch.x86.hit import HitPath
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.rethook import Rethook
+from kpfs.engine.runtime.runtime import KpHandler, KpRethook, KpSite, Runtime, node_size
 
 FRAME, FUNC, RP = 3, 5, 6  # words of struct kp_rethook_node
 

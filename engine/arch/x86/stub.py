@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The code by which a site with guest handlers enters the runtime.
 
-A stub is that of guest/runtime/entry.S, or where the site has a single handler that is
+A stub is that of engine/runtime/entry.S, or where the site has a single handler that is
 an event's or a return probe's, a copy of a template of lite.S; a jprobe with no
 others but return probes leads to jprobe.S, and where return probes stand beside others
 a block is made of the pieces of krets.S.
@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.arch.x86.lite import LiteCode, Operands
-from engine.arch.x86.regs import KERNEL_DS
-from engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
-from engine.ktypes import KAddr
-from engine.machine import Machine
-from engine.runtime import KpHandler, Runtime
-from engine.slots import KprobeInsnCache
+from kpfs.engine.arch.x86.lite import LiteCode, Operands
+from kpfs.engine.arch.x86.regs import KERNEL_DS
+from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.machine import Machine
+from kpfs.engine.runtime.runtime import KpHandler, Runtime
+from kpfs.engine.slots import KprobeInsnCache
 
 if TYPE_CHECKING:
-    from engine.arch.x86.ainsn import Ainsn
+    from kpfs.engine.arch.x86.ainsn import Ainsn
 
 STUB_SIZE = 16  # of that of entry.S, at most
 PYTHON = "_python"  # entry of a site whose handlers are all Python

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from engine.machine import Machine
+from kpfs.engine.machine import Machine
 
 # with more addresses than this, dropping all translated code is cheaper
 DROP_ALL = 20

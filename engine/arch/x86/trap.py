@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.arch.x86.regs import CS, KERNEL_CS, KERNEL_DS, ORIG_AX, SS
-from engine.kprobe import Kprobe
-from engine.ktypes import MASK64, KAddr
-from engine.machine import Machine
-from engine.runtime import (
+from kpfs.engine.arch.x86.regs import CS, KERNEL_CS, KERNEL_DS, ORIG_AX, SS
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.ktypes import MASK64, KAddr
+from kpfs.engine.machine import Machine
+from kpfs.engine.runtime.runtime import (
     CPU_WORDS,
     CURRENT,
     DECLINED,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the guest kernel and the Python side agree on. guest/abi.py says the same in Python;
+ * What the guest kernel and the Python side agree on. kpfs/abi.py says the same in Python;
  * a test compiles this header and compares.
  */
 #ifndef _KPFS_ABI_H

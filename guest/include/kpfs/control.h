@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What guest code asks of Python while the guest stands still (HC_API): the kprobes API,
- * and the part of loading a module that is not the kernel's own. guest/control.py serves it.
+ * and the part of loading a module that is not the kernel's own. guest/kernel/control.py serves it.
  */
 #ifndef _KPFS_CONTROL_H
 #define _KPFS_CONTROL_H
@@ -21,7 +21,7 @@
 #define CTL_OOPS 0x32           /* (): the task dies; whether it was handling a probe */
 #define CTL_KPROBES_HANDLED 0x33 /* (): mask of the other CPUs that are handling a probe */
 
-/* engine/trace/synth_api.py: the API of trace events */
+/* engine/trace/synth/synth_api.py: the API of trace events */
 #define CTL_TRACE_GET_FILE 0x40 /* (const char *[]: instance, group, event): trace_event_file, -errno */
 #define CTL_TRACE_PUT_FILE 0x41 /* (file) */
 #define CTL_TRACE_SET_CLR 0x42  /* (struct kpfs_set_clr *) */
@@ -31,7 +31,7 @@
 /* kpfs/event_dirs.py */
 #define CTL_TRACE_DIR 0x48      /* (struct kpfs_trace_dir *): 1: something is to be done */
 
-/* guest/modules.py */
+/* guest/loader/modules.py */
 #define CTL_MODULE_LOAD 0x100  /* (user address, length): struct module *, or -errno */
 #define CTL_MODULE_STATE 0x101 /* (mod, enum module_state): its notifiers outside the guest */
 #define CTL_MODULE_FREE_INIT 0x102 /* (mod) */
@@ -39,7 +39,7 @@
 
 #define CTL_JUMP_LABEL 0x210 /* (struct jump_entry *, on): make its site a jump or a nop */
 
-/* guest/backtrace.py */
+/* guest/kernel/backtrace.py */
 #define CTL_STACK_TRACE 0x200 /* (struct kpfs_stack_trace *): addresses stored */
 
 #ifndef __ASSEMBLER__

@@ -75,7 +75,7 @@ struct kretprobe {
 };
 #define KRETPROBE_MAX_DATA_SIZE 4096
 
-/* The record that guest/runtime keeps of a hooked call. */
+/* The record that engine/runtime keeps of a hooked call. */
 struct kretprobe_instance {
 	struct kretprobe_instance *next;
 	void *rethook;

@@ -25,7 +25,7 @@ struct bug_entry;
 struct module_symbol { unsigned long addr, size; const char *name; };
 struct module_layout { unsigned long base, size, text_size; };
 
-/* guest/modules.py fills it in; the offsets are checked in src/kernel/module.c. */
+/* guest/loader/modules.py fills it in; the offsets are checked in src/kernel/module.c. */
 struct module {
 	enum module_state state;
 	struct list_head list;

@@ -4,7 +4,7 @@
 #define _LINUX_SYSCALLS_H
 #include <asm/ptrace.h>
 
-/* What guest/trace_events.py makes sys_enter_NAME of: "NAME(TYPE ARG, ...)". */
+/* What guest/kernel/trace_events.py makes sys_enter_NAME of: "NAME(TYPE ARG, ...)". */
 #define SYSCALL_METADATA(name, args) \
 	static const char __syscall_meta_##name[] __used __section("__syscalls_metadata") = \
 		#name "(" args ")"

@@ -3,7 +3,7 @@
  * System calls that a process of the host makes outside the mount, made here too by the
  * task that stands for it. The files are on the host: each path is made up for the time of
  * its use, below a root of its own, and an open file has no contents. Python says what the
- * host's call finds, so that ours ends as that will. kpfs/mirror.py is the caller.
+ * host's call finds, so that ours ends as that will. kpfs/mirror/supervisor.py is the caller.
  */
 #include <linux/err.h>
 #include <linux/fdtable.h>
@@ -20,7 +20,7 @@
 #define MIRROR_NR_EXIT_GROUP 231
 #define MIRROR_NR_EXECVEAT 322
 
-/* What Python asks. The same in kpfs/mirror_guest.py. */
+/* What Python asks. The same in kpfs/mirror/plan.py. */
 struct mirror_call {
 	unsigned long nr, args[6];
 	unsigned long count;  /* bytes that a read or write moves; where an lseek begins, or the file ends */

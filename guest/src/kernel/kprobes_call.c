@@ -3,7 +3,7 @@
  * Running the handlers of probes: of several probes linked by their lists, and of the
  * one at a function's entry.
  *
- * Nothing calls these. The engine and its own code in guest/runtime do this work; here
+ * Nothing calls these. The engine and its own code in engine/runtime do this work; here
  * are the functions that have it on Linux, which scripts look for in the blacklist and
  * find refused. They do what they say if they are called.
  */

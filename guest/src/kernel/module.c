@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Loadable modules. What has to do with the file (checks, places, relocations) and with
- * pages Python does (guest/modules.py); the rest of a module's life is here.
+ * pages Python does (guest/loader/modules.py); the rest of a module's life is here.
  */
 #include <kpfs/control.h>
 #include <linux/kernel.h>
@@ -12,7 +12,7 @@
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 
-#define AT(field, at) static_assert(offsetof(struct module, field) == (at), "see guest/modules.py")
+#define AT(field, at) static_assert(offsetof(struct module, field) == (at), "see guest/loader/modules.py")
 AT(name, 24);
 AT(init, 80);
 AT(exit, 88);

@@ -14,7 +14,7 @@
 #define BUFFERS 4 /* of a CPU: a record may be made while another is */
 #define ENOTSUPP 524
 
-/* Written by engine/trace/synth_event.py. */
+/* Written by engine/trace/synth/synth_event.py. */
 struct synth_field {
 	const char *name;
 	unsigned int size;

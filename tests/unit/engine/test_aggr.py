@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""engine.aggr: several probes on one address."""
+"""kpfs.engine.aggr: several probes on one address."""
 
 import pytest
 
-from engine.aggr import kprobe_nmissed
-from engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled
-from engine.register import (
+from kpfs.engine.aggr import kprobe_nmissed
+from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled
+from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
     register_kprobe,
     unregister_kprobe,
 )
-from engine.state import get_kprobe
+from kpfs.engine.state import get_kprobe
 from tests.fake import FakeMachine, new_state
 
 

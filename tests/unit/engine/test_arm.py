@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""engine.arm: the switch for all probes.  Numbers are those of conformance cases."""
+"""arm: the switch for all probes.  Numbers are those of conformance cases."""
 
 import sys
 
 import pytest
 
-from engine.arm import arm_all_kprobes, disarm_all_kprobes
-from engine.errors import KernelError
-from engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag, kprobe_disabled
-from engine.register import (
+from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag, kprobe_disabled
+from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
     register_kprobe,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""engine.blacklist: ranges, entry text, and parts split off a function."""
+"""kpfs.engine.blacklist: ranges, entry text, and parts split off a function."""
 
 import pytest
 
-from engine.blacklist import within_kprobe_blacklist
+from kpfs.engine.blacklist import within_kprobe_blacklist
 from tests.fake import FakeMachine, new_state
 
 

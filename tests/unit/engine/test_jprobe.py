@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""engine.jprobe: registering jprobes, and Python functions as their entries."""
+"""kpfs.engine.jprobe: registering jprobes, and Python functions as their entries."""
 
 import errno
 
 import pytest
 
-from engine.errors import KernelError
-from engine.jprobe import (
+from kpfs.engine.errors import KernelError
+from kpfs.engine.jprobe import (
     Jprobe,
     disable_jprobe,
     enable_jprobe,
@@ -15,8 +15,8 @@ from engine.jprobe import (
     unregister_jprobe,
     unregister_jprobes,
 )
-from engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_optimized
-from engine.register import register_kprobe, show_entries, unregister_kprobe
+from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_optimized
+from kpfs.engine.register import register_kprobe, show_entries, unregister_kprobe
 from tests.fake import ENTRY_NOP, PUSH, FakeMachine, new_state
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""engine.kretprobe: registering return probes."""
+"""kpfs.engine.kretprobe: registering return probes."""
 
 import errno
 
 import pytest
 
-from engine.errors import KernelError
-from engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_ftrace
-from engine.kretprobe import (
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_ftrace
+from kpfs.engine.kretprobe import (
     Kretprobe,
     disable_kretprobe,
     enable_kretprobe,
@@ -17,7 +17,7 @@ from engine.kretprobe import (
     unregister_kretprobe,
     unregister_kretprobes,
 )
-from engine.register import register_kprobe, show_entries
+from kpfs.engine.register import register_kprobe, show_entries
 from tests.fake import NOP, TRAP, FakeMachine, new_state
 
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""engine.optimizer: when the tag appears, and when the text changes.
+"""kpfs.engine.optimizer: when the tag appears, and when the text changes.
 
 Numbers are those of the conformance cases that a real kernel answered.
 """
 
 import pytest
 
-from engine.arm import arm_all_kprobes, disarm_all_kprobes
-from engine.kprobe import Kprobe, KprobeFlag, kprobe_ftrace
-from engine.optimizer import OPTIMIZE_DELAY, set_kprobes_optimization
-from engine.register import (
+from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
+from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_ftrace
+from kpfs.engine.optimizer import OPTIMIZE_DELAY, set_kprobes_optimization
+from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
     kprobes_module_callback,
@@ -17,7 +17,7 @@ from engine.register import (
     show_entries,
     unregister_kprobe,
 )
-from engine.state import ModuleState, get_kprobe
+from kpfs.engine.state import ModuleState, get_kprobe
 from tests.fake import ENTRY_NOP, PUSH, FakeMachine, new_state
 
 BREAKPOINT, JUMP, ORIGINAL = 0xCC, 0xE9, 0x50

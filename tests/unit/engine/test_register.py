@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""engine.register: what is accepted, what is refused with which errno, and why."""
+"""kpfs.engine.register: what is accepted, what is refused with which errno, and why."""
 
 import errno
 
 import pytest
 
-from engine.arm import arm_all_kprobes, disarm_all_kprobes
-from engine.errors import KernelError
-from engine.kprobe import (
+from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import (
     Kprobe,
     KprobeFlag,
     kprobe_disabled,
     kprobe_ftrace,
     kprobe_gone,
 )
-from engine.register import (
+from kpfs.engine.register import (
     check_kprobe_address_safe,
     disable_kprobe,
     enable_kprobe,
@@ -27,7 +27,7 @@ from engine.register import (
     unregister_kprobe,
     unregister_kprobes,
 )
-from engine.state import ModuleState, get_kprobe
+from kpfs.engine.state import ModuleState, get_kprobe
 from tests.fake import BAD, ENTRY_NOP, NOP, TRAP, FakeMachine, new_state
 
 

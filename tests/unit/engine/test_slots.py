@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""engine.slots: slots are distinct, near, and used again only when nobody is inside."""
+"""slots: slots are distinct, near, and used again only when nobody is inside."""
 
 from itertools import pairwise
 
-from engine.slots import CHUNK_SIZE, KprobeInsnCache
+from kpfs.engine.slots import CHUNK_SIZE, KprobeInsnCache
 from tests.fake import FakeMachine
 
 

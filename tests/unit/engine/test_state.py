@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""engine.state: the table, and the order in which kprobes/list shows it."""
+"""kpfs.engine.state: the table, and the order in which kprobes/list shows it."""
 
 import random
 
-from engine.kprobe import Kprobe
-from engine.register import (
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
     register_kprobe,
     show_entries,
     unregister_kprobe,
 )
-from engine.state import get_kprobe, hash_ptr, is_kprobe_insn_slot
+from kpfs.engine.state import get_kprobe, hash_ptr, is_kprobe_insn_slot
 from tests.fake import ENTRY_NOP, NOP, FakeMachine, new_state
 
 

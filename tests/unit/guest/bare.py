@@ -3,8 +3,8 @@
 
 import struct
 
-from guest.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
-from guest.memory import KERNEL_DATA, KERNEL_TEXT, Memory
+from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
 
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 PHDR = struct.Struct("<IIQQQQQQ")

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from guest.machine import IMAGE_DIR, KERNEL_IMAGE, Guest
+from kpfs.guest.machine import IMAGE_DIR, KERNEL_IMAGE, Guest
 
 
 def boot(**options):

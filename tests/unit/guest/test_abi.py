@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.abi and the struct layouts in Python say what kpfs/abi.h says."""
+"""kpfs.abi and the struct layouts in Python say what kpfs/abi.h says."""
 
 import os
 import shutil
@@ -7,7 +7,9 @@ import subprocess
 
 import pytest
 
-from guest import abi, hostop, klog, machine, syscalls, tasks
+from kpfs import abi
+from kpfs.guest import machine
+from kpfs.guest.kernel import hostop, klog, syscalls, tasks
 
 INCLUDE = os.path.join(os.path.dirname(machine.__file__), "include")
 SIZES = {

@@ -10,8 +10,8 @@ import struct
 
 import pytest
 
-from engine.kprobe import Kprobe
-from engine.register import register_kprobe
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import register_kprobe
 
 pytestmark = pytest.mark.guest
 

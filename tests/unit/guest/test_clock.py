@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.clock: live and virtual time, functions to be run later."""
+"""kpfs.guest.kernel.clock: live and virtual time, functions to be run later."""
 
 import pytest
 
-from guest.clock import QUIET_STEP, Clock
-from guest.memory import Memory
+from kpfs.guest.emu.memory import Memory
+from kpfs.guest.kernel.clock import QUIET_STEP, Clock
 
 WORD = 0x8000
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.cpu: traps, hypercalls, registers, contexts, on hand-assembled code."""
+"""cpu: traps, hypercalls, registers, contexts, on hand-assembled code."""
 
 import pytest
 
-from guest import cpu as cpu_module
-from guest.cpu import (
+from kpfs.guest.emu import cpu as cpu_module
+from kpfs.guest.emu.cpu import (
     MAX_DROPS,
     REG_FLAGS,
     REG_IP,
@@ -13,7 +13,7 @@ from guest.cpu import (
     REG_SS,
     EmulatorError,
 )
-from guest.memory import KERNEL_DATA
+from kpfs.guest.emu.memory import KERNEL_DATA
 from tests import heap
 from tests.unit.guest.bare import BareCpu
 

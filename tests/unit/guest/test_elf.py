@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.elf: reading and linking hand-made files."""
+"""kpfs.guest.loader.elf: reading and linking hand-made files."""
 
 import struct
 
 import pytest
 
-from engine.errors import KernelError
-from guest import elf
+from kpfs.engine.errors import KernelError
+from kpfs.guest.loader import elf
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
 
 GLOBAL_FUNC, WEAK, LOCAL = 0x12, 0x20, 0x00

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.arch.x86.checks import MachineText, decode_at
-from engine.arch.x86.checks_opt import Region, can_optimize
-from engine.arch.x86.insn import decode
-from guest import abi
+from kpfs import abi
+from kpfs.engine.arch.x86.checks.optimize import Region, can_optimize
+from kpfs.engine.arch.x86.checks.probe import MachineText, decode_at
+from kpfs.engine.arch.x86.insn import decode
 
 ROOT = Path(__file__).resolve().parents[3]
 NOP5 = bytes.fromhex("0f1f440000")
@@ -64,8 +64,8 @@ def test_a_changed_source_is_noticed(tmp_path):
     stamp = tmp_path / "guest" / "image" / "DIGEST"
     for path in (script, source, stamp):
         path.parent.mkdir(parents=True)
-    for name in ("include", "modules", "runtime"):
-        (tmp_path / "guest" / name).mkdir()
+    for name in ("guest/include", "guest/modules", "engine/runtime"):
+        (tmp_path / name).mkdir(parents=True)
     (tmp_path / "scripts" / "build-module").write_text("", encoding="ascii")
     script.write_bytes((ROOT / "scripts" / "build-guest").read_bytes())
     script.chmod(0o755)

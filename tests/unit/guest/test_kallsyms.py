@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.kallsyms: order, aliases, sizes, modules."""
+"""kpfs.guest.loader.kallsyms: order, aliases, sizes, modules."""
 
 import pytest
 
-from guest.elf import ElfFile
-from guest.kallsyms import Kallsyms
+from kpfs.guest.loader.elf import ElfFile
+from kpfs.guest.loader.kallsyms import Kallsyms
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
 
 BASE = 0x4000

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.klog: the printk ring, wrapping and dropping the oldest."""
+"""kpfs.guest.kernel.klog: the printk ring, wrapping and dropping the oldest."""
 
 import struct
 
 import pytest
 
-from guest.klog import KernelLog
-from guest.memory import KERNEL_DATA, Memory
+from kpfs.guest.emu.memory import KERNEL_DATA, Memory
+from kpfs.guest.kernel.klog import KernelLog
 
 
 @pytest.fixture

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.machine: the booted guest as the engine sees it."""
+"""kpfs.guest.machine: the booted guest as the engine sees it."""
 
 import errno
 import struct
 
 import pytest
 
-from engine.errors import KernelError, MemoryFault
-from guest import abi
-from guest.machine import Guest
-from guest.syscalls import BLOCKED
+from kpfs import abi
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.guest.machine import Guest
 from tests.unit.guest.conftest import boot
 
 pytestmark = pytest.mark.guest

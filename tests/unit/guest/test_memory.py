@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.memory: translation, the image, the page allocator."""
+"""kpfs.guest.emu.memory: translation, the image, the page allocator."""
 
 import pytest
 
-from engine.errors import KernelError, MemoryFault
-from guest import abi
-from guest.memory import (
+from kpfs import abi
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.guest.emu.memory import (
     AREA_END,
     AREA_SIZE,
     KERNEL_DATA,

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.objects: placing, linking and giving back relocatable objects."""
+"""kpfs.guest.loader.objects: placing, linking and giving back relocatable objects."""
 
 import struct
 
 import pytest
 
-from engine.errors import KernelError, MemoryFault
-from guest import elf
-from guest.memory import Memory
-from guest.objects import load_object, unload_object
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.guest.emu.memory import Memory
+from kpfs.guest.loader import elf
+from kpfs.guest.loader.objects import load_object, unload_object
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
 
 FUNC = 0x12

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.sched and guest.traps on hand-assembled code: turns, interrupts, dead ends."""
+"""sched and traps on hand-assembled code: turns, interrupts, dead ends."""
 
 import struct
 
 import pytest
 
-from guest import abi
-from guest.clock import Clock
-from guest.cpu import REG_IP, REG_SP
-from guest.libunicorn import EmulatorError
-from guest.memory import KERNEL_DATA
-from guest.sched import CREDIT, LOOK_TURNS, Sched
-from guest.traps import GuestPanicError, Traps
+from kpfs import abi
+from kpfs.guest.emu.cpu import REG_IP, REG_SP
+from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.memory import KERNEL_DATA
+from kpfs.guest.emu.traps import GuestPanicError, Traps
+from kpfs.guest.kernel.clock import Clock
+from kpfs.guest.kernel.sched import CREDIT, LOOK_TURNS, Sched
 from tests.unit.guest.bare import BareCpu
 
 BX = 5
@@ -159,7 +159,7 @@ def test_a_halt_is_the_end(machine):
 
 
 def test_a_lockup_is_told_to_the_guest(machine, monkeypatch):
-    monkeypatch.setattr("guest.sched.LOCKUP_TURNS", 50)
+    monkeypatch.setattr("kpfs.guest.kernel.sched.LOCKUP_TURNS", 50)
     machine.entries["asm_exc_nmi"] = machine.put(0x800, IDLE)
     sched = machine.start(YIELD + AGAIN)
     sched.run_until_idle()
@@ -168,7 +168,7 @@ def test_a_lockup_is_told_to_the_guest(machine, monkeypatch):
 
 
 def test_a_lockup_without_anybody_to_tell_is_the_end(machine, monkeypatch):
-    monkeypatch.setattr("guest.sched.LOCKUP_TURNS", 50)
+    monkeypatch.setattr("kpfs.guest.kernel.sched.LOCKUP_TURNS", 50)
     sched = machine.start(API + AGAIN)
     sched.on_control = lambda _cpu: None
     with pytest.raises(GuestPanicError, match="soft lockup: CPU 0"):

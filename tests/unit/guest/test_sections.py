@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.sections: the tables of hand-made images."""
+"""kpfs.guest.loader.sections: the tables of hand-made images."""
 
 import struct
 
 import pytest
 
-from engine.ktypes import KAddr, Symbol
-from guest.elf import ElfFile
-from guest.sections import Tables
+from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.guest.loader.elf import ElfFile
+from kpfs.guest.loader.sections import Tables
 from tests.unit.guest.bare import ALLOC, PROGBITS, make_elf
 
 TEXT = 0x4000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest.syscalls: calls, host operations, tasks of host processes."""
+"""kpfs.guest.kernel.syscalls: calls, host operations, tasks of host processes."""
 
 import errno
 import os
@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from engine.errors import KernelError
-from guest import abi
-from guest.hostop import WAIT
-from guest.syscalls import BLOCKED
+from kpfs import abi
+from kpfs.engine.errors import KernelError
+from kpfs.guest.kernel.hostop import WAIT
+from kpfs.guest.kernel.syscalls import BLOCKED
 
 pytestmark = pytest.mark.guest
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from guest.watchdog import Watchdog
+from kpfs.guest.emu.watchdog import Watchdog
 from tests.unit.guest.bare import BareCpu
 
 pytestmark = pytest.mark.guest
@@ -21,7 +21,7 @@ MASKED = "faebfe"  # cli; jmp .
 def task(guest, monkeypatch):
     dog = guest._cpu.watchdog
     dog.limit, dog.rewind_at = LIMIT, 0
-    monkeypatch.setattr("guest.watchdog.REWIND", LIMIT / 20)
+    monkeypatch.setattr("kpfs.guest.emu.watchdog.REWIND", LIMIT / 20)
     return guest.host_task(1234, 1000, comm="looper", parent=1)
 
 
@@ -95,7 +95,7 @@ def test_short_runs_are_left_alone(guest, task):
 
 def test_without_timers(monkeypatch):
     """A C library that has none: then there is no watchdog."""
-    monkeypatch.setattr("guest.watchdog._library", lambda: None)
+    monkeypatch.setattr("kpfs.guest.emu.watchdog._library", lambda: None)
     dog = Watchdog(0, 0)
     dog.wind()
     assert not dog.expired()

@@ -4,9 +4,9 @@
 import threading
 from types import SimpleNamespace
 
-from engine.errors import KernelError
-from engine.state import State
 from kpfs.config import Config
+from kpfs.engine.errors import KernelError
+from kpfs.engine.state import State
 from kpfs.kernel import Caller
 from tests.fake import FakeArch, FakeMachine
 
@@ -21,7 +21,7 @@ class FakeTask:
 
 
 class FakeKernel:
-    """Implements what kpfs.vfs and the files ask of kpfs.kernel.Kernel."""
+    """Implements what kpfs.fs.vfs and the files ask of kpfs.kernel.Kernel."""
 
     def __init__(self):
         self.lock = threading.RLock()

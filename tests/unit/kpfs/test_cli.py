@@ -6,9 +6,10 @@ import os
 
 import pytest
 
-from kpfs import cli, daemon, mounts
+from kpfs import cli, daemon
 from kpfs.daemon import Settings
-from kpfs.mounts import MountEntry, SetupError
+from kpfs.host import mounts
+from kpfs.host.mounts import MountEntry, SetupError
 from tests.harness import ROOT
 
 

@@ -5,14 +5,14 @@ import errno
 
 import pytest
 
-from engine.errors import KernelError
-from engine.kprobe import kprobe_ftrace, kprobe_optimized
-from engine.register import Kprobe, kprobe_optimizer, register_kprobe
 from kpfs import config
-from kpfs.files.readme import Readme
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
+from kpfs.engine.register import Kprobe, kprobe_optimizer, register_kprobe
+from kpfs.fs.files.readme import Readme
+from kpfs.fs.node import walk
+from kpfs.fs.tree import TABLE, build
 from kpfs.kernel import Kernel
-from kpfs.node import walk
-from kpfs.tree import TABLE, build
 from tests.unit.kpfs.fakes import FakeKernel
 
 

@@ -3,9 +3,9 @@
 
 import pytest
 
-from kpfs import tree
+from kpfs.fs import tree
+from kpfs.fs.node import walk
 from kpfs.kernel import Kernel
-from kpfs.node import walk
 
 pytestmark = pytest.mark.guest
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import MemoryFault
-from kpfs import explain
-from kpfs.image import DumpedImage, needed_functions, read_functions
-from kpfs.mounts import SetupError
-from kpfs.supplement import OracleError, ask_oracle
+from kpfs.engine.errors import MemoryFault
+from kpfs.explain import explain
+from kpfs.explain.image import DumpedImage, needed_functions, read_functions
+from kpfs.explain.supplement import OracleError, ask_oracle
+from kpfs.host.mounts import SetupError
 
 SAMPLE = Path(__file__).parents[2] / "data" / "optim"
 PROJECT = Path(__file__).parents[3]

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.errors import KernelError
-from engine.trace.event_file import parse_enable
-from engine.trace.events import Events, TraceEvent
-from kpfs.files.events import AvailableEvents, EventsDir, GroupEnable, SetEvent
-from kpfs.node import walk
+from kpfs.engine.errors import KernelError
+from kpfs.engine.trace.event.event_file import parse_enable
+from kpfs.engine.trace.event.trace_event import Events, TraceEvent
+from kpfs.fs.files.events import AvailableEvents, EventsDir, GroupEnable, SetEvent
+from kpfs.fs.node import walk
 from tests.unit.kpfs.fakes import FakeKernel
 
 

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from engine.errors import KernelError
-from kpfs.node import walk
-from kpfs.tree import build
-from kpfs.vfs import Vfs
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import walk
+from kpfs.fs.tree import build
+from kpfs.fs.vfs import Vfs
 from tests.unit.kpfs.fakes import ME
 
 pytestmark = pytest.mark.guest

@@ -5,12 +5,12 @@ import errno
 
 import pytest
 
-from engine.errors import KernelError
-from engine.kprobe import Kprobe, KprobeFlag
-from engine.ktypes import KAddr, Symbol
-from engine.register import disable_kprobe, register_kprobe, unregister_kprobe
-from kpfs.files.kprobes import Blacklist, Enabled, List, tags
-from kpfs.files.sysctl import KprobesOptimization
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe, KprobeFlag
+from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.engine.register import disable_kprobe, register_kprobe, unregister_kprobe
+from kpfs.fs.files.kprobes import Blacklist, Enabled, List, tags
+from kpfs.fs.files.sysctl import KprobesOptimization
 from tests.unit.kpfs.fakes import FakeKernel
 
 

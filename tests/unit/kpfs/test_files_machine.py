@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.errors import KernelError
-from engine.kprobe import Kprobe
-from engine.register import register_kprobe
-from kpfs.files.machine import Stats, Syscall, TextDir
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import register_kprobe
+from kpfs.fs.files.machine import Stats, Syscall, TextDir
 from tests.unit.kpfs.fakes import ME, FakeKernel
 
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.errors import KernelError
-from guest.klog import LogRecord
-from kpfs.files.proc import Kallsyms, Kmsg
+from kpfs.engine.errors import KernelError
+from kpfs.fs.files.proc import Kallsyms, Kmsg
+from kpfs.guest.kernel.klog import LogRecord
 from tests.unit.kpfs.fakes import FakeKernel
 
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.errors import KernelError
-from kpfs.files import buffers, dynevents, tracers, tracing
-from kpfs.seqfile import MAX_WRITE
+from kpfs.engine.errors import KernelError
+from kpfs.fs.files import buffers, dynevents, tracers, tracing
+from kpfs.fs.seqfile import MAX_WRITE
 from tests.unit.kpfs.fakes import FakeKernel
 
 TRUNCATE = os.O_WRONLY | os.O_TRUNC

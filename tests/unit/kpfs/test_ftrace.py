@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from engine.errors import KernelError
+from kpfs.engine.errors import KernelError
+from kpfs.fs.tree import build
+from kpfs.fs.vfs import Vfs
 from kpfs.kernel import Caller
-from kpfs.tree import build
-from kpfs.vfs import Vfs
 
 pytestmark = pytest.mark.guest
 ME = Caller(4711, 0, 0)

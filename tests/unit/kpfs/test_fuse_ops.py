@@ -14,12 +14,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.errors import KernelError
-from kpfs import fuse_ops
-from kpfs.fuse_ops import GETATTR, LOOKUP, LOOKUP_SIZE, Operations, answer
-from kpfs.node import File, Handle
-from kpfs.tree import build
-from kpfs.vfs import EMPTY_WRITE
+from kpfs.engine.errors import KernelError
+from kpfs.fs.fuse import ops as fuse_ops
+from kpfs.fs.fuse.ops import GETATTR, LOOKUP, LOOKUP_SIZE, Operations, answer
+from kpfs.fs.node import File, Handle
+from kpfs.fs.tree import build
+from kpfs.fs.vfs import EMPTY_WRITE
 from tests.unit.kpfs.fakes import FakeKernel
 
 SETATTR = 4

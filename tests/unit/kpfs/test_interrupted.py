@@ -5,11 +5,11 @@ import ctypes
 
 import pytest
 
-from engine.arch.x86.checks_opt import Obstacle, can_optimize
-from engine.kprobe import Kprobe
-from engine.optimizer import kprobe_optimizer
-from engine.register import register_kprobe
-from guest.cpu import REG_IP
+from kpfs.engine.arch.x86.checks.optimize import Obstacle, can_optimize
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.optimizer import kprobe_optimizer
+from kpfs.engine.register import register_kprobe
+from kpfs.guest.emu.cpu import REG_IP
 from kpfs.kernel import Kernel
 
 pytestmark = pytest.mark.guest

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from kpfs import keeper, seccomp
-from kpfs.keeper import COMMITTED, GAVE_UP, SLOT, STATE_SIZE, Watch
+from kpfs.mirror import keeper, seccomp
+from kpfs.mirror.keeper import COMMITTED, GAVE_UP, SLOT, STATE_SIZE, Watch
 from tests.unit.kpfs.test_seccomp import SYS_GETPPID, filtered
 
 CALLS = 20

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from engine.errors import KernelError
-from engine.kprobe import Kprobe
-from engine.register import register_kprobe
 from kpfs.config import Config
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import register_kprobe
+from kpfs.fs.tree import TABLE, build
+from kpfs.fs.vfs import Vfs
 from kpfs.kernel import Caller, Kernel
-from kpfs.tree import TABLE, build
-from kpfs.vfs import Vfs
 
 pytestmark = pytest.mark.guest
 

@@ -5,8 +5,8 @@ import errno
 
 import pytest
 
-from engine.errors import KernelError
-from kpfs.kstrto import (
+from kpfs.engine.errors import KernelError
+from kpfs.fs.kstrto import (
     kstrtobool,
     kstrtoint,
     kstrtol,

@@ -12,11 +12,12 @@ import time
 
 import pytest
 
-from kpfs import mirror, mirror_calls
-from kpfs.keeper import SLOTS, STATE_SIZE
-from kpfs.mirror import Replayer, Supervisor
-from kpfs.mirror_host import Host
-from kpfs.seccomp import Notification
+from kpfs.mirror import calls as mirror_calls
+from kpfs.mirror import supervisor as mirror
+from kpfs.mirror.host import Host
+from kpfs.mirror.keeper import SLOTS, STATE_SIZE
+from kpfs.mirror.seccomp import Notification
+from kpfs.mirror.supervisor import Replayer, Supervisor
 from tests.unit.kpfs.test_seccomp import SYS_GETPPID, filtered
 
 AT_FDCWD = 0xFFFFFF9C

@@ -9,10 +9,10 @@ import threading
 
 import pytest
 
-from kpfs import mirror_calls
-from kpfs.mirror_calls import NotMirrored, plan_call
-from kpfs.mirror_host import AT_FDCWD, Host, HostFile, Tree
-from kpfs.seccomp import Notification
+from kpfs.mirror import calls as mirror_calls
+from kpfs.mirror.calls import NotMirrored, plan_call
+from kpfs.mirror.host import AT_FDCWD, Host, HostFile, Tree
+from kpfs.mirror.seccomp import Notification
 
 PAGE = mmap.PAGESIZE
 
@@ -211,7 +211,7 @@ def test_any_arguments_make_a_plan(host, nr):
 
 
 def test_the_memory_of_few_processes_is_held_open(host, edge, monkeypatch):
-    monkeypatch.setattr("kpfs.mirror_host.MEMORY_MAX", 2)
+    monkeypatch.setattr("kpfs.mirror.host.MEMORY_MAX", 2)
     at = put(edge - 8, b"is here\0")
     children = []
     for _ in range(4):

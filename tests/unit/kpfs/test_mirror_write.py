@@ -9,17 +9,17 @@ import threading
 
 import pytest
 
-from engine.errors import KernelError
-from engine.kprobe import Kprobe
-from engine.register import register_kprobe
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import register_kprobe
+from kpfs.fs.node import Dir, File
+from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
+from kpfs.fs.tree import build
+from kpfs.fs.vfs import EMPTY_WRITE, LLONG_MAX, Vfs, WriteCall
 from kpfs.kernel import Caller
-from kpfs.mirror_host import Host, Tree
-from kpfs.mirror_write import SEGMENTS_MAX, TreeWriter
-from kpfs.node import Dir, File
-from kpfs.seccomp import Notification
-from kpfs.seqfile import WHOLE_MAX, SeqFile, ValueFile
-from kpfs.tree import build
-from kpfs.vfs import EMPTY_WRITE, LLONG_MAX, Vfs, WriteCall
+from kpfs.mirror.host import Host, Tree
+from kpfs.mirror.seccomp import Notification
+from kpfs.mirror.write import SEGMENTS_MAX, TreeWriter
 from tests.unit.kpfs.fakes import FakeKernel
 
 ME = Caller(os.getpid(), 0, 0)

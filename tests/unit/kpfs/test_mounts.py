@@ -3,8 +3,8 @@
 
 import os
 
-from kpfs.files.mounts import Mounts
-from kpfs.mounts import as_linux_shows
+from kpfs.fs.files.mount_table import Mounts
+from kpfs.host.mounts import as_linux_shows
 
 FLAGS = "rw,nosuid,nodev,relatime"
 FUSE = f"fuse.kpfs {FLAGS},user_id=0,group_id=0,default_permissions 0 0"

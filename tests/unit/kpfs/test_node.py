@@ -7,9 +7,9 @@ import stat
 
 import pytest
 
-from engine.errors import KernelError
-from kpfs.node import Dir, DynDir, File, Node, ProcSysDir, encode, walk
-from kpfs.seqfile import (
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import Dir, DynDir, File, Node, ProcSysDir, encode, walk
+from kpfs.fs.seqfile import (
     MAX_WRITE,
     WHOLE_MAX,
     SeqFile,

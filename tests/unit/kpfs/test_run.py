@@ -79,9 +79,11 @@ def test_identity_maps_every_id():
 
 def in_namespaces(code):
     """Run Python code where it may mount, in a process of its own."""
-    program = f"from kpfs import mounts, run\nrun.enter_namespaces()\n{code}"
+    head = (
+        "from kpfs import run\nfrom kpfs.host import mounts\nrun.enter_namespaces()\n"
+    )
     return subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-c", head + code], cwd=ROOT, capture_output=True, text=True
     )
 
 

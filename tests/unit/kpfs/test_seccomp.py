@@ -9,8 +9,8 @@ import struct
 
 import pytest
 
-from engine.errors import KernelError
-from kpfs import seccomp
+from kpfs.engine.errors import KernelError
+from kpfs.mirror import seccomp
 
 X86_64, I386 = seccomp.AUDIT_ARCH_X86_64, 0x40000003
 SYS_GETPPID = 110

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.errors import KernelError
-from guest import abi
+from kpfs import abi
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import Dir, File, Handle
+from kpfs.fs.seqfile import ValueFile
+from kpfs.fs.vfs import AT_FDCWD, Vfs
 from kpfs.kernel import Caller
-from kpfs.node import Dir, File, Handle
-from kpfs.seqfile import ValueFile
-from kpfs.vfs import AT_FDCWD, Vfs
 from tests.unit.kpfs.fakes import ME, FakeKernel
 
 PATH = "/kprobes/enabled"

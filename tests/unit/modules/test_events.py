@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from engine.errors import KernelError
-from engine.guest_api import FLAGS
+from kpfs.engine.errors import KernelError
+from kpfs.engine.guest_api import FLAGS
 from tests.modbox import HEAD, LICENSE, NOIPA, Box, build, module
 
 DUMMY = (

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from engine.errors import KernelError
+from kpfs.engine.errors import KernelError
 from tests.modbox import NOIPA, build, module, refused
 
 PLAIN = (

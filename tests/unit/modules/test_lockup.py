@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from engine.errors import KernelError
+from kpfs.engine.errors import KernelError
 from tests.modbox import NOIPA, module
 
 FRAME = "static void __exit end(void) { %s }\nmodule_exit(end);\nmodule_init(go);\n"
@@ -15,7 +15,7 @@ LOOP = 'for (;;) __asm__ __volatile__("" ::: "memory");'
 @pytest.fixture
 def impatient(box, monkeypatch):
     """The watchdog waits for half a second only."""
-    monkeypatch.setattr("guest.watchdog.REWIND", 0.02)
+    monkeypatch.setattr("kpfs.guest.emu.watchdog.REWIND", 0.02)
     dog = box.kernel.guest._cpu.watchdog
     dog.limit, dog.rewind_at = 0.5, 0
     return box

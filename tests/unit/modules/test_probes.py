@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from engine.errors import KernelError
-from engine.jprobe import Jprobe, register_jprobe, unregister_jprobe
-from engine.kprobe import Kprobe
+from kpfs.engine.errors import KernelError
+from kpfs.engine.jprobe import Jprobe, register_jprobe, unregister_jprobe
+from kpfs.engine.kprobe import Kprobe
 from tests.modbox import NOIPA, module
 
 EXIT = "module_init(go);\nstatic void __exit end(void) { %s }\nmodule_exit(end);\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import KernelError
+from kpfs.engine.errors import KernelError
 from tests.modbox import Box, build, module
 from tests.unit.modules.test_events import refused
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.ktypes import KAddr, Symbol, Task
-from engine.machine import RuntimeConfig
-from guest import abi, elf
-from guest.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
-from guest.memory import KERNEL_DATA, KERNEL_TEXT, Memory
+from kpfs import abi
+from kpfs.engine.ktypes import KAddr, Symbol, Task
+from kpfs.engine.machine import RuntimeConfig
+from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
+from kpfs.guest.loader import elf
 
 RUNTIME = Path(__file__).parents[4] / "guest/image/runtime.o"
 FUNC_SIZE = 256  # distance of the functions
@@ -25,7 +26,7 @@ ANYWHERE = -1
 
 
 class BareMachine:
-    """Implements engine.machine.Machine as far as the hit path goes."""
+    """Implements kpfs.engine.machine.Machine as far as the hit path goes."""
 
     arch = "x86"
     nr_cpus = 2

@@ -3,10 +3,10 @@
 
 import pytest
 
-from engine.arch.x86.core import X86
-from engine.kprobe import Kprobe
-from engine.register import register_kprobe
-from engine.state import State
+from kpfs.engine.arch.x86.core import X86
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import register_kprobe
+from kpfs.engine.state import State
 from tests.unit.engine.arch.bare import BareMachine
 
 

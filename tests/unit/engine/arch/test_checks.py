@@ -5,7 +5,8 @@ import errno
 
 import pytest
 
-from engine.arch.x86.checks import (
+from kpfs.engine.arch.x86.checks.optimize import Obstacle, Region, Why, can_optimize
+from kpfs.engine.arch.x86.checks.probe import (
     Emulation,
     MachineText,
     arch_adjust_kprobe_addr,
@@ -15,10 +16,9 @@ from engine.arch.x86.checks import (
     prepare_kprobe,
     relocate,
 )
-from engine.arch.x86.checks_opt import Obstacle, Region, Why, can_optimize
-from engine.arch.x86.insn import decode
-from engine.errors import KernelError, MemoryFault
-from engine.ktypes import KAddr, Symbol
+from kpfs.engine.arch.x86.insn import decode
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.ktypes import KAddr, Symbol
 
 F = 0xFFFF_FFFF_8100_0100  # the function under test
 THUNKS = 0xFFFF_FFFF_8180_0000

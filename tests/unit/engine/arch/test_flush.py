@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from engine.kprobe import Kprobe
-from engine.kretprobe import Kretprobe, register_kretprobe
-from engine.runtime import KpRethook
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
+from kpfs.engine.runtime.runtime import KpRethook
 
 pytestmark = pytest.mark.guest
 

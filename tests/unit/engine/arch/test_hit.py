@@ -5,11 +5,15 @@ import random
 
 import pytest
 
-from engine.arch.x86.regs import SP, regs_get_kernel_argument, regs_set_return_value
-from engine.kprobe import Kprobe, KprobeFlag
-from engine.kretprobe import Kretprobe, register_kretprobe
-from engine.register import disable_kprobe, enable_kprobe, unregister_kprobe
-from engine.runtime import KpEvent
+from kpfs.engine.arch.x86.regs import (
+    SP,
+    regs_get_kernel_argument,
+    regs_set_return_value,
+)
+from kpfs.engine.kprobe import Kprobe, KprobeFlag
+from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
+from kpfs.engine.register import disable_kprobe, enable_kprobe, unregister_kprobe
+from kpfs.engine.runtime.runtime import KpEvent
 from tests.unit.engine.arch.bare import NOP5
 
 pytestmark = pytest.mark.guest

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.arch.x86.insn import (
+from kpfs.engine.arch.x86.insn import (
     Disassembler,
     decode,
     decode_all,
     disassemble,
     is_direct_branch,
 )
-from kpfs.image import read_functions
+from kpfs.explain.image import read_functions
 
 SAMPLE = Path(__file__).parents[3] / "data" / "optim"
 ADDR = 0xFFFF_FFFF_8100_0000
@@ -154,7 +154,7 @@ def test_listing():
 
 def test_capstone_is_loaded_for_listings_only():
     script = (
-        "import sys; from engine.arch.x86.insn import decode; decode(b'\\x90', 0);"
+        "import sys; from kpfs.engine.arch.x86.insn import decode; decode(b'\\x90', 0);"
         "sys.exit('capstone' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -3,12 +3,12 @@
 
 import pytest
 
-from engine.arch.x86.regs import FLAGS, IP, ORIG_AX, SP
-from engine.kprobe import kprobe_optimized
-from engine.kretprobe import Kretprobe, register_kretprobe
-from engine.register import disable_kprobe, unregister_kprobe
-from engine.runtime import EVENT_RECORD, KpEvent
-from engine.trace.ring_buffer import RingBuffer
+from kpfs.engine.arch.x86.regs import FLAGS, IP, ORIG_AX, SP
+from kpfs.engine.kprobe import kprobe_optimized
+from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
+from kpfs.engine.register import disable_kprobe, unregister_kprobe
+from kpfs.engine.runtime.runtime import EVENT_RECORD, KpEvent
+from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.unit.engine.arch.bare import NOP5
 
 pytestmark = pytest.mark.guest
@@ -185,7 +185,7 @@ def test_hit_inside_a_handler_is_missed(box):
 
 def test_return_probe_on_a_function_without_nop(box):
     b = box({"f": BODY})
-    from engine.kprobe import Kprobe
+    from kpfs.engine.kprobe import Kprobe
 
     rp = Kretprobe(
         kp=Kprobe(symbol_name="f"), handler=lambda node, regs: b.seen.append(regs.ax)

@@ -5,10 +5,10 @@ import struct
 
 import pytest
 
-from engine.arch.x86.regs import FLAGS, IP, SP
-from engine.runtime import EVENT_RECORD, KpEvent
-from engine.trace.ring_buffer import RingBuffer
-from guest import abi
+from kpfs import abi
+from kpfs.engine.arch.x86.regs import FLAGS, IP, SP
+from kpfs.engine.runtime.runtime import EVENT_RECORD, KpEvent
+from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.unit.engine.arch.bare import IF, NOP5
 
 pytestmark = pytest.mark.guest
@@ -176,7 +176,7 @@ def test_missed_in_a_handler(box):
 def test_disabled_event_of_two(box):
     b = box({"f": F})
     e = Events(b, FTRACE)
-    from engine.register import disable_kprobe
+    from kpfs.engine.register import disable_kprobe
 
     other = b.runtime.make(KpEvent)
     other.flags, other.size, other.type = EVENT_RECORD, 16, 7

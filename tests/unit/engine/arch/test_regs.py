@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from engine.arch.x86.regs import (
+from kpfs.engine.arch.x86.regs import (
     INDEX,
     NAMES,
     FramePtRegs,

@@ -5,9 +5,10 @@ import struct
 
 import pytest
 
-from engine.arch.x86.regs import FLAGS, SP
-from engine.kprobe import Kprobe
-from engine.kretprobe import (
+from kpfs import abi
+from kpfs.engine.arch.x86.regs import FLAGS, SP
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.kretprobe import (
     Kretprobe,
     disable_kretprobe,
     enable_kretprobe,
@@ -15,9 +16,8 @@ from engine.kretprobe import (
     register_kretprobe,
     unregister_kretprobe,
 )
-from engine.runtime import EVENT_RECORD, EVENT_RETURN, KpEvent
-from engine.trace.ring_buffer import RingBuffer
-from guest import abi
+from kpfs.engine.runtime.runtime import EVENT_RECORD, EVENT_RETURN, KpEvent
+from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.unit.engine.arch.bare import NOP5
 
 pytestmark = pytest.mark.guest

@@ -5,8 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.arch.x86.text_patching import DROP_ALL, TextPatcher, call, jmp, push_imm32
-from engine.errors import MemoryFault
+from kpfs.engine.arch.x86.text_patching import (
+    DROP_ALL,
+    TextPatcher,
+    call,
+    jmp,
+    push_imm32,
+)
+from kpfs.engine.errors import MemoryFault
 
 BASE = 0xFFFFFFFF81000000
 SIZE = 3 * 4096

@@ -6,12 +6,12 @@ from __future__ import annotations
 import errno
 import struct
 
-from engine.errors import KernelError
-from engine.ktypes import KAddr
-from engine.runtime import Runtime
-from engine.state import State
-from engine.trace.dynevent import TraceState
-from engine.trace.trace_kprobe import TraceKprobeOps
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.runtime.runtime import Runtime
+from kpfs.engine.state import State
+from kpfs.engine.trace.dynevent import TraceState
+from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
 from tests.fake import PAGE, FakeArch, FakeMachine
 
 REGISTERS = (

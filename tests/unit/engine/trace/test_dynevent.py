@@ -5,8 +5,8 @@ import errno
 
 import pytest
 
-from engine.errors import KernelError
-from engine.kprobe import kprobe_disabled
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import kprobe_disabled
 
 
 def test_lines_comments_and_blanks(trace):

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from engine.trace.fetch import Op, encode, prog_size
-from engine.trace.output import trace_text
+from kpfs.engine.trace.probe.fetch import Op, encode, prog_size
+from kpfs.engine.trace.text.output import trace_text
 
 FUNC = "__x64_sys_getppid"
 DI, SI, AX, SP = 112, 104, 80, 152

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from engine.errors import KernelError
-from engine.trace.output import trace_text
+from kpfs.engine.errors import KernelError
+from kpfs.engine.trace.text.output import trace_text
 from tests.unit.engine.trace.catalogue import FILTERS
 from tests.unit.engine.trace.fakes import Trace
 

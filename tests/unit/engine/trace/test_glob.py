@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.trace.glob import glob
+from kpfs.engine.trace.func.glob import glob
 
 
 @pytest.mark.parametrize(

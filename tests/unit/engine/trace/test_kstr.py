@@ -3,7 +3,7 @@
 
 import pytest
 
-from engine.trace.kstr import is_digit
+from kpfs.engine.trace.kstr import is_digit
 
 
 @pytest.mark.parametrize("number", range(256))

@@ -3,8 +3,8 @@
 
 import pytest
 
-from engine.trace.events import TraceEvent
-from engine.trace.kstr import argv_split, is_good_name, is_good_system_name
+from kpfs.engine.trace.event.trace_event import TraceEvent
+from kpfs.engine.trace.kstr import argv_split, is_good_name, is_good_system_name
 from tests.unit.engine.trace.catalogue import CATALOGUE
 from tests.unit.engine.trace.fakes import Trace
 

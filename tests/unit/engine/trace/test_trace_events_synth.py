@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from engine.errors import KernelError
-from engine.trace.output import trace_text
-from engine.trace.synth_field import field_size, gfp_text
-from engine.trace.trace_events_synth import TraceSynthOps
+from kpfs.engine.errors import KernelError
+from kpfs.engine.trace.synth.synth_field import field_size, gfp_text
+from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
+from kpfs.engine.trace.text.output import trace_text
 from tests.unit.engine.trace.fakes import Trace, Writer
 
 MODULE = 0xFFFFFFFFC0001000

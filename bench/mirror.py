@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What it costs a command under ``kpfs run`` that its system calls are mirrored."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.row import Row
+from tests.harness import Kpfs
+
+CYCLES = 500
+CALLS_PER_CYCLE = 3
+FORKS = 50
+OPEN_READ_CLOSE = f"""
+import os, time
+def cycles(n):
+    for _ in range(n):
+        fd = os.open("/etc/passwd", os.O_RDONLY)
+        os.read(fd, 1)
+        os.close(fd)
+cycles(20)
+begin = time.perf_counter()
+cycles({CYCLES})
+print(time.perf_counter() - begin)
+"""
+FORK_AND_WAIT = f"""
+import os, time
+begin = time.perf_counter()
+for _ in range({FORKS}):
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    os.waitpid(pid, 0)
+print(time.perf_counter() - begin)
+"""
+
+
+def mirroring(repeats: int) -> Iterator[Row]:
+    """Microseconds that mirroring adds to a call, and to a fork with its exit."""
+    with tempfile.TemporaryDirectory() as scratch:
+        kpfs = Kpfs(Path(scratch))
+
+        def seconds(program: str, *options: str) -> float:
+            words = ("--quiet-guest", *options, "--", sys.executable, "-Sc", program)
+            return float(kpfs("run", *words).stdout)
+
+        def added(program: str) -> float:
+            """Median of what it takes more, of runs in turn."""
+            return statistics.median(
+                seconds(program) - seconds(program, "--no-mirror")
+                for _ in range(repeats)
+            )
+
+        call = added(OPEN_READ_CLOSE) / CYCLES / CALLS_PER_CYCLE
+        yield Row("mirrored_call", call * 1e6, "us", note="open, read, close")
+        fork = added(FORK_AND_WAIT) / FORKS
+        yield Row("mirrored_fork_and_exit", fork * 1e6, "us")
+        kpfs.finish()
+
+
+GROUPS = {"mirror": mirroring}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether the instructions at a probe can be replaced by a jump.
+
+Terms of the documentation: the *detoured code region* (DCR) are the whole instructions
+from the probe on that the 5 bytes of the jump touch; into the *jump target prohibition
+region* (JTPR), the bytes behind the first one, nothing may jump.  As jumps are sought
+by decoding, the whole function must decode, and must not jump where decoding cannot
+see: through a register, through a retpoline, or out of an exception fix-up.
+
+    can_optimize(text, addr) -> Region          what the jump would replace
+                              | Obstacle        why it cannot: kind, words, culprit
+
+Kernel: arch/x86/kernel/kprobes/opt.c.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from kpfs.engine.arch.x86.checks.probe import (
+    JMP32_INSN_SIZE,
+    Function,
+    Text,
+    can_boost,
+    check_copy,
+)
+from kpfs.engine.arch.x86.insn import Insn, decode
+from kpfs.engine.errors import KernelError, MemoryFault
+
+
+class Why(enum.Enum):
+    """Why a probe stays a breakpoint."""
+
+    NO_SYMBOL = "no function around the address"
+    ENTRY_TEXT = "kernel entry code"
+    NO_ROOM = "fewer than 5 bytes to the end of the function"
+    EXCEPTION = "the function has an instruction with a fix-up"
+    UNDECODABLE = "the function has bytes that do not decode"
+    INDIRECT_JUMP = "the function has an indirect jump"
+    THUNK_JUMP = "the function jumps to a retpoline"
+    JUMP_INTO = "a jump goes into the region"
+    NOT_RELOCATABLE = "an instruction of the region cannot run elsewhere"
+    NOT_BOOSTABLE = "an instruction of the region needs a single step"
+    RESERVED = "the region overlaps text that others patch"
+    UNKNOWN = "bytes of the region are not known"
+
+
+class Region(NamedTuple):
+    """The instructions that a jump at the probe replaces."""
+
+    insns: tuple[Insn, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes covered, 5 or more.  Kernel: optinsn.size."""
+        return sum(insn.length for insn in self.insns)
+
+
+class Obstacle(NamedTuple):
+    """Why there can be no jump."""
+
+    why: Why
+    addr: int  # of the instruction to blame; 0: none in particular
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.why.value}: {self.detail}" if self.detail else self.why.value
+
+
+def can_optimize(text: Text, addr: int) -> Region | Obstacle:
+    """The region that a jump at addr would replace, or what forbids it.
+
+    Context: control.  Kernel: can_optimize(), copy_optimized_instructions().
+    """
+    try:
+        fn = text.function(addr)
+    except MemoryFault:
+        return Obstacle(Why.UNKNOWN, 0)
+    if fn is None:
+        return Obstacle(Why.NO_SYMBOL, 0)
+    first, end = text.entry_text()
+    if first <= addr < end:
+        return Obstacle(Why.ENTRY_TEXT, 0)
+    left = fn.start + fn.size - addr
+    if left < JMP32_INSN_SIZE:
+        return Obstacle(Why.NO_ROOM, 0, f"{left} left")
+    return scan_function(text, fn, addr) or covered_region(text, fn, addr)
+
+
+def scan_function(text: Text, fn: Function, addr: int) -> Obstacle | None:
+    """The first instruction of the whole function that forbids a jump at addr.
+
+    Kernel: the loop of can_optimize().
+    """
+    found = []
+    if text.tables.has_exception_entry(fn.start, fn.start + fn.size):
+        for insn in fn.insns:
+            if text.tables.has_exception_entry(insn.addr, insn.addr + 1):
+                found.append(Obstacle(Why.EXCEPTION, insn.addr))
+                break
+    if fn.bad is not None:
+        found.append(Obstacle(Why.UNDECODABLE, fn.bad))
+    if fn.indirect is not None:
+        found.append(Obstacle(Why.INDIRECT_JUMP, fn.indirect.addr))
+    first, last = text.indirect_thunks()
+    if last:
+        found += _jumps(fn, first, last, Why.THUNK_JUMP)
+    found += _jumps(fn, addr + 1, addr + JMP32_INSN_SIZE, Why.JUMP_INTO)
+    return min(found, key=lambda obstacle: obstacle.addr, default=None)
+
+
+def _jumps(fn: Function, first: int, last: int, why: Why) -> list[Obstacle]:
+    hit = fn.branch_into(first, last)
+    return [Obstacle(why, hit[1], f"jump to {hit[0]:#x}")] if hit else []
+
+
+def covered_region(text: Text, fn: Function, addr: int) -> Region | Obstacle:
+    """The whole instructions under a jump at addr, if each can run elsewhere.
+
+    Kernel: copy_optimized_instructions().
+    """
+    insns: list[Insn] = []
+    at = addr
+    while at < addr + JMP32_INSN_SIZE:
+        insn = decode(fn.code, at, at - fn.start)
+        if insn is None:
+            return Obstacle(Why.UNDECODABLE, at)
+        try:
+            check_copy(insn)
+        except KernelError as err:
+            return Obstacle(Why.NOT_RELOCATABLE, at, err.why)
+        if not can_boost(text, insn):
+            return Obstacle(Why.NOT_BOOSTABLE, at)
+        insns.append(insn)
+        at = insn.next_addr
+    site = text.tables.ftrace_location(addr, at - 1)
+    if site is not None:
+        return Obstacle(Why.RESERVED, site, "ftrace site")
+    if text.tables.text_reserved(addr, at - 1):
+        return Obstacle(Why.RESERVED, 0, "jump label or static call")
+    return Region(tuple(insns))

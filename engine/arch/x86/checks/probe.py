@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What x86 says about a probe point, from bytes and tables alone.
+
+The same functions judge the live guest and a dump of a real kernel; both come as a
+Text.  Nothing here knows of registered probes: Text.code() gives the bytes as they are
+without any.  Whether an address may be patched at all (blacklist, reserved text) is
+the core's to say: kpfs.engine.register.check_kprobe_address_safe().  A refusal is a
+KernelError with the kernel's errno and the reason.
+
+    text = MachineText(machine, original)       original(addr, size) -> unprobed bytes
+    fn = text.function(addr)                    Function: insns, boundaries; cached
+    can_probe(text, addr) -> bool               is an instruction boundary
+    insn = prepare_kprobe(text, addr)           raises EILSEQ, EINVAL, EOPNOTSUPP
+    emulation(insn) -> Emulation                how its effect is got; may EOPNOTSUPP
+    can_boost(text, insn) -> bool               the copy may end in a jump back
+    relocate(insn, to) -> bytes                 the copy's bytes for address to
+    checks_opt.can_optimize(text, addr) -> Region | Obstacle
+
+Kernel: arch/x86/kernel/kprobes/core.c.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+from bisect import bisect_left
+from collections.abc import Callable
+
+from kpfs.engine.arch.judge import Tables
+from kpfs.engine.arch.x86.insn import (
+    INT3_INSN_OPCODE,
+    MAX_INSN_SIZE,
+    NOP5,
+    Insn,
+    decode,
+    decode_all,
+    is_direct_branch,
+)
+from kpfs.engine.errors import KernelError, MemoryFault
+
+JMP32_INSN_SIZE = 5
+ENDBR64 = b"\xf3\x0f\x1e\xfa"
+# the slot holds 16 bytes: the copy and the jump or int3 behind it
+KPROBE_SLOT_SIZE = 16
+
+
+class Function:
+    """A function decoded from its symbol to the next one, padding included."""
+
+    __slots__ = (
+        "bad", "branches", "code", "index", "indirect", "insns", "size", "start",
+    )  # fmt: skip
+
+    def __init__(self, code: bytes, start: int, size: int) -> None:
+        """code may go on behind the function: its last instruction may, too."""
+        self.start = start
+        self.size = size
+        self.code = code
+        self.insns = list(decode_all(code, start, size))
+        self.index = {insn.addr: i for i, insn in enumerate(self.insns)}
+        end = self.insns[-1].next_addr if self.insns else start
+        # address of the first bytes that are no instruction
+        self.bad: int | None = end if end < start + size else None
+        self.indirect = next((i for i in self.insns if is_indirect_jump(i)), None)
+        # (where to, where from) of the jumps that jump optimisation looks at, sorted
+        self.branches = sorted(
+            (insn.target, insn.addr) for insn in self.insns if looks_like_jump(insn)
+        )
+
+    @property
+    def boundaries(self) -> dict[int, int]:
+        """The addresses at which an instruction starts, each with its index."""
+        return self.index
+
+    def branch_into(self, first: int, last: int) -> tuple[int, int] | None:
+        """A jump to [first, last] (both inclusive) as (where to, where from)."""
+        i = bisect_left(self.branches, (first, 0))
+        if i < len(self.branches) and self.branches[i][0] <= last:
+            return self.branches[i]
+        return None
+
+
+class Text:
+    """Kernel text as the checks see it: tables, and the bytes without probes."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._functions: dict[int, Function] = {}
+
+    def code(self, addr: int, size: int) -> bytes:
+        """Up to size bytes as they are without probes; fewer where memory ends.
+
+        Raises MemoryFault if there are none.  An ftrace site reads as its nop.
+        """
+        raise NotImplementedError
+
+    def symbol_range(self, first: str, last: str) -> tuple[int, int]:
+        """Addresses of a pair of marker symbols; (0, 0) if there are none."""
+        start = self.tables.lookup_name(first)
+        end = self.tables.lookup_name(last)
+        return (start[0].addr, end[0].addr) if start and end else (0, 0)
+
+    def entry_text(self) -> tuple[int, int]:
+        """[start, end) of the code that runs on entry to the kernel."""
+        return self.symbol_range("__entry_text_start", "__entry_text_end")
+
+    def indirect_thunks(self) -> tuple[int, int]:
+        """[first, last] of the retpoline thunks, (0, 0) if there are none."""
+        return self.symbol_range("__indirect_thunk_start", "__indirect_thunk_end")
+
+    def function(self, addr: int) -> Function | None:
+        """The decoded function around addr, None if no symbol covers it.
+
+        Decoded again only when its bytes have changed.
+        Raises MemoryFault if its bytes are not there.
+        """
+        sym = self.tables.symbol_at(addr)
+        if sym is None or not sym.size:
+            return None
+        code = self.code(sym.addr, sym.size + MAX_INSN_SIZE - 1)
+        fn = self._functions.get(sym.addr)
+        if fn is None or fn.size != sym.size or fn.code != code:
+            fn = self._functions[sym.addr] = Function(code, sym.addr, sym.size)
+        return fn
+
+
+class MachineText(Text):
+    """The text of a Machine; original undoes what probes have changed in it."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        original: Callable[[int, int], bytes] | None = None,
+    ) -> None:
+        super().__init__(tables)
+        self._original = original or tables.read
+
+    def code(self, addr: int, size: int) -> bytes:
+        """Text with ftrace sites as nops."""
+        try:
+            code = self._original(addr, size)
+        except MemoryFault:
+            size -= MAX_INSN_SIZE - 1
+            if size <= 0:
+                raise
+            code = self._original(addr, size)
+        site = self.tables.ftrace_location(addr, addr + len(code) - 1)
+        if site is None:
+            return code
+        patched = bytearray(code)
+        while site is not None:
+            patched[site - addr : site - addr + len(NOP5)] = NOP5
+            site = self.tables.ftrace_location(site + 1, addr + len(code) - 1)
+        return bytes(patched[: len(code)])
+
+
+# ---- jumps as the kernel's checks see them
+
+
+def looks_like_jump(insn: Insn) -> bool:
+    """jmp, jcc, loop or jrcxz by the kernel's test, which looks at the opcode alone.
+
+    So a VEX instruction counts when its opcode byte is that of a jump (vpshufd is
+    70), with its immediate taken for a distance; and a call does not.
+    Kernel: insn_jump_into_range().
+    """
+    if insn.vex:
+        op = insn.opcode[0]
+        return op & 0xF0 == 0x70 or 0xE0 <= op <= 0xE3 or op in (0xE9, 0xEB)
+    return is_direct_branch(insn) and insn.opcode[0] != 0xE8
+
+
+def is_indirect_jump(insn: Insn) -> bool:
+    """jmp through register or memory, or far.  Kernel: __insn_is_indirect_jump()."""
+    op = insn.opcode[0]
+    return (op == 0xFF and insn.reg & 6 == 4) or op == 0xEA
+
+
+# ---- the address
+
+
+def arch_adjust_kprobe_addr(text: Text, addr: int, offset: int) -> tuple[int, bool]:
+    """(address to probe for function+offset, whether that is its entry).
+
+    A probe on a landing pad is moved behind it.
+    Kernel: arch_adjust_kprobe_addr().
+    """
+    try:
+        landing = text.code(addr, 4) == ENDBR64
+    except MemoryFault as fault:
+        raise KernelError(errno.EINVAL, str(fault)) from None
+    if landing and offset in (0, 4):
+        return addr + 4, True
+    return addr + offset, not landing and offset == 0
+
+
+# ---- the instruction
+
+
+def can_probe(text: Text, addr: int) -> bool:
+    """Whether an instruction starts at addr, decoding from the symbol before it.
+
+    Kernel: can_probe().
+    """
+    return _function_at_boundary(text, addr) is not None
+
+
+def _function_at_boundary(text: Text, addr: int) -> Function | None:
+    try:
+        fn = text.function(addr)
+    except MemoryFault:
+        return None
+    return fn if fn and (addr in fn.index or addr == fn.bad) else None
+
+
+def prepare_kprobe(text: Text, addr: int) -> Insn:
+    """The instruction at addr if it can be copied and stepped or emulated.
+
+    Raises EILSEQ: not an instruction boundary; EINVAL: cannot be copied; EOPNOTSUPP:
+    would need an emulation that does not exist.
+    Kernel: arch_prepare_kprobe(), arch_copy_kprobe().
+    """
+    fn = _function_at_boundary(text, addr)
+    if fn is None:
+        raise KernelError(errno.EILSEQ, "not the start of an instruction")
+    if addr == fn.bad:
+        raise KernelError(errno.EINVAL, "bytes that are no instruction")
+    insn = fn.insns[fn.index[addr]]
+    check_copy(insn)
+    emulation(insn)
+    return insn
+
+
+def check_copy(insn: Insn) -> None:
+    """Raise EINVAL for an instruction that must not be copied.
+
+    Kernel: __copy_instruction().
+    """
+    op = insn.opcode[0]
+    if insn.emulate_prefix:
+        raise KernelError(errno.EINVAL, "instruction for the hypervisor to emulate")
+    if op == INT3_INSN_OPCODE:
+        raise KernelError(errno.EINVAL, "int3")
+    if op == 0x1F or (op == 0x8E and insn.reg == 2):
+        raise KernelError(errno.EINVAL, "load of ss, which holds back interrupts")
+
+
+def relocate(insn: Insn, to: int) -> bytes:
+    """The instruction's bytes when it runs at ``to`` instead of its own address.
+
+    Only a RIP-relative operand is adjusted; EINVAL if it is out of reach from there.
+    Kernel: __copy_instruction().
+    """
+    if not insn.rip_relative:
+        return insn.raw
+    disp = insn.disp + insn.addr - to
+    if not -0x8000_0000 <= disp < 0x8000_0000:
+        raise KernelError(errno.EINVAL, f"operand out of reach from {to:#x}")
+    at = insn.disp_off
+    new = disp.to_bytes(4, "little", signed=True)
+    return insn.raw[:at] + new + insn.raw[at + 4 :]
+
+
+def _two_byte_boostable() -> frozenset[int]:
+    groups = (
+        (0x00, "2 3 6 8 9"), (0x10, "f"), (0x20, "0 1 2 3"), (0x30, "1"),
+        (0x40, "0 1 2 3 4 5 6 7 8 9 a b c d e f"),
+        (0x60, "0 1 2 3 4 5 6 7 8 9 a b e f"), (0x70, "4 5 6 7 e f"),
+        (0x90, "0 1 2 3 4 5 6 7 8 9 a b c d e f"), (0xA0, "0 1 3 4 5 8 9 b c d f"),
+        (0xB0, "0 1 2 3 4 5 6 7 b c d e f"), (0xC0, "0 1 8 9 a b c d e f"),
+        (0xD0, "1 2 3 5 8 9 b c d f"), (0xE0, "1 2 5 8 9 b c d f"),
+        (0xF0, "1 2 3 5 8 9 a c d e"),
+    )  # fmt: skip
+    return frozenset(row | int(c, 16) for row, cols in groups for c in cols.split())
+
+
+def _one_byte_not_boostable() -> frozenset[int]:
+    """jumps, calls, groups with odd members, traps, the FPU, prefixes."""
+    spans = (
+        (0x62, 0x62), (0x70, 0x7F), (0x9A, 0x9A), (0xC0, 0xC1), (0xCC, 0xCE),
+        (0xD0, 0xD3), (0xD6, 0xD6), (0xD8, 0xDF), (0xE0, 0xE3), (0xE8, 0xE9),
+        (0xEB, 0xEB), (0xF0, 0xF4), (0xF6, 0xF7), (0xFE, 0xFE),
+    )  # fmt: skip
+    return frozenset(op for first, last in spans for op in range(first, last + 1))
+
+
+_TWO_BYTE_BOOSTABLE = _two_byte_boostable()
+_ONE_BYTE_NOT_BOOSTABLE = _one_byte_not_boostable()
+
+
+def can_boost(text: Text, insn: Insn) -> bool:
+    """Whether a copy of the instruction runs straight on, without a trap after it.
+
+    Kernel: can_boost().
+    """
+    if text.tables.has_exception_entry(insn.addr, insn.addr + 1):
+        return False
+    if len(insn.opcode) == 2:
+        return insn.opcode[1] in _TWO_BYTE_BOOSTABLE
+    if len(insn.opcode) == 3:
+        return False
+    if 0x2E in insn.prefixes or 0x67 in insn.prefixes:
+        return False
+    if insn.opcode[0] == 0xFF:
+        return insn.reg == 4
+    return insn.opcode[0] not in _ONE_BYTE_NOT_BOOSTABLE
+
+
+def boost_fits(insn: Insn) -> bool:
+    """Whether a slot holds the copy and a jump behind it."""
+    return insn.length <= KPROBE_SLOT_SIZE - JMP32_INSN_SIZE
+
+
+# ---- emulation
+
+
+class Emulation(enum.Enum):
+    """Which of the kernel's emulations stands for an instruction.
+
+    Kernel: kprobe_emulate_*().
+    """
+
+    NONE = "single step"
+    IFMODIFIERS = "cli, sti, pushf, popf"
+    RET = "ret"
+    CALL = "call"
+    JMP = "jmp"
+    JCC = "jcc"
+    LOOP = "loop, jrcxz"
+    CALL_INDIRECT = "call *reg"
+    JMP_INDIRECT = "jmp *reg"
+
+
+_EMULATION = {
+    **dict.fromkeys((0x9C, 0x9D, 0xFA, 0xFB), Emulation.IFMODIFIERS),
+    **dict.fromkeys((0xC2, 0xC3, 0xCA, 0xCB), Emulation.RET),
+    **dict.fromkeys((0xE9, 0xEB), Emulation.JMP),
+    **dict.fromkeys(range(0x70, 0x80), Emulation.JCC),
+    **dict.fromkeys(range(0xE0, 0xE4), Emulation.LOOP),
+    0xE8: Emulation.CALL,
+}
+_NOT_EMULATED = {
+    0x9A: "far call",
+    0xEA: "far jump",
+    0xCC: "int3",
+    0xCF: "iret",
+}
+
+
+def emulation(insn: Insn) -> Emulation:
+    """How the instruction's effect is got at a hit; EOPNOTSUPP if there is no way.
+
+    The operands are in the Insn: imm is the distance of a jump, opcode[-1] & 15 the
+    condition, modrm & 7 | (rex & 1) << 3 the register of an indirect one.  Unlike the
+    kernel, a VEX instruction is never taken for the jump whose opcode byte it shares.
+    Kernel: prepare_emulation().
+    """
+    op = insn.opcode[0]
+    if insn.vex:
+        return Emulation.NONE
+    if op in _NOT_EMULATED:
+        raise KernelError(errno.EOPNOTSUPP, f"{_NOT_EMULATED[op]} cannot be emulated")
+    if op == 0x0F:
+        if insn.opcode[1] & 0xF0 == 0x80:
+            return Emulation.JCC
+        if insn.opcode[1] == 0x01 and insn.modrm & 0xF8 == 0xC0:
+            raise KernelError(errno.EOPNOTSUPP, "virtualisation instruction")
+        return Emulation.NONE
+    if op == 0xFF:
+        return _indirect_emulation(insn)
+    return _EMULATION.get(op, Emulation.NONE)
+
+
+def _indirect_emulation(insn: Insn) -> Emulation:
+    if not 2 <= insn.reg <= 5:
+        return Emulation.NONE
+    if insn.reg & 1:
+        raise KernelError(errno.EOPNOTSUPP, "far call or jump")
+    if insn.addr_bytes != 8:
+        raise KernelError(errno.EOPNOTSUPP, "indirect branch with 32-bit address")
+    if insn.modrm >> 6 != 3:
+        raise KernelError(errno.EOPNOTSUPP, "call or jump through memory")
+    return Emulation.CALL_INDIRECT if insn.reg == 2 else Emulation.JMP_INDIRECT
+
+
+def decode_at(text: Text, addr: int) -> Insn | None:
+    """The instruction at addr, whatever function it is in; None if there is none."""
+    try:
+        return decode(text.code(addr, MAX_INSN_SIZE), addr)
+    except MemoryFault:
+        return None

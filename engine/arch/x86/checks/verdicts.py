@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""x86's verdicts as kpfs.engine.arch.judge wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kpfs.engine.arch.judge import Jump, Tables
+from kpfs.engine.arch.x86.checks.optimize import Region, can_optimize
+from kpfs.engine.arch.x86.checks.probe import (
+    JMP32_INSN_SIZE,
+    MachineText,
+    arch_adjust_kprobe_addr,
+    decode_at,
+    prepare_kprobe,
+)
+from kpfs.engine.arch.x86.insn import (
+    NOP5,
+    Disassembler,
+    Insn,
+    Line,
+    decode_all,
+    disassemble,
+    is_direct_branch,
+)
+from kpfs.engine.ktypes import KAddr
+
+FUNCTION_ALIGN = 16
+_UD2 = b"\x0f\x0b"
+_PADDING = (b"\xcc", b"\x90", b"\x0f\x1f")  # int3 and nops
+_JUMP_LABEL_SHORT = (b"\x66\x90", b"\xeb")  # the 2-byte nop and the jump in its place
+# ret, iret, jmp, and call, which may be of a function that does not return
+_MAY_END_FUNCTION = frozenset(b"\xc2\xc3\xca\xcb\xcf\xe8\xe9\xea\xeb")
+
+
+class X86Judge:
+    """Context: control."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.text = MachineText(tables)
+        self._kprobes_text = self.text.symbol_range(
+            "__kprobes_text_start", "__kprobes_text_end"
+        )
+        self._dis: Disassembler | None = None
+
+    def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
+        """MemoryFault stands for a dump that lacks addr: in the kernel it is there."""
+        self.text.code(addr, 1)
+        at, on_entry = arch_adjust_kprobe_addr(self.text, addr, offset)
+        return KAddr(at), on_entry
+
+    def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
+        """In the section of __kprobes functions."""
+        start, end = self._kprobes_text
+        return start <= addr < end
+
+    def check_instruction(self, addr: int) -> None:
+        self.text.code(addr, 1)
+        prepare_kprobe(self.text, addr)
+
+    def check_jump(self, addr: int) -> Jump:
+        verdict = can_optimize(self.text, addr)
+        if isinstance(verdict, Region):
+            return Jump(verdict.size)
+        return Jump(self._covered(addr), str(verdict), verdict.addr)
+
+    def _covered(self, addr: int) -> int:
+        """Bytes of the whole instructions under a jump that there cannot be."""
+        size = 0
+        while size < JMP32_INSN_SIZE:
+            insn = decode_at(self.text, addr + size)
+            if insn is None:
+                return max(size, 1)
+            size += insn.length
+        return size
+
+    def listing(
+        self, addr: int, size: int, name: Callable[[int], str]
+    ) -> Sequence[Line]:
+        """Cut as the function of addr is, from its start on."""
+        self._dis = self._dis or Disassembler()
+        fn = self.text.function(addr)
+        start = addr
+        if fn is not None and addr not in fn.index:
+            start = max((at for at in fn.index if at < addr), default=addr)
+        end = start
+        while end < addr + size:
+            insn = decode_at(self.text, end)
+            end += insn.length if insn else 1
+        return disassemble(self.text.code(start, end - start), start, self._dis, name)
+
+    def entry_sites(self, code: bytes, addr: int) -> list[int]:
+        """The nop at the entry, and those of functions without a symbol.
+
+        A weak function that lost to another has no symbol but still its site: a nop on
+        a function's alignment that the code around neither runs into nor jumps to.
+        """
+        if NOP5 not in code:
+            return []
+        insns = list(decode_all(code, addr, len(code)))
+        jumped_to = {insn.target for insn in insns if is_direct_branch(insn)}
+        sites = []
+        runs_in = False
+        for insn in insns:
+            at = insn.addr
+            entry = at % FUNCTION_ALIGN == 0 and not runs_in and at not in jumped_to
+            if insn.raw == NOP5 and (entry or at == addr):
+                sites.append(at)
+            runs_in = _runs_on(insn, runs_in)
+        return sites
+
+    def bug_sites(self, code: bytes, addr: int) -> list[int]:
+        """Every ud2: those in functions that can be probed come from BUG and WARN."""
+        if _UD2 not in code:
+            return []
+        insns = decode_all(code, addr, len(code))
+        return [insn.addr for insn in insns if insn.opcode == _UD2]
+
+    def jump_label_size(self, code: bytes) -> int:
+        return 2 if code.startswith(_JUMP_LABEL_SHORT) else 5
+
+
+def _runs_on(insn: Insn, runs_in: bool) -> bool:
+    """Whether control reaches the instruction behind insn, which runs_in reaches."""
+    if insn.opcode[0] in _MAY_END_FUNCTION or insn.opcode == _UD2:
+        return False
+    return runs_in if insn.opcode in _PADDING else True

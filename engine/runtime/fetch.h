@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Programs for the arguments and the filter of an event: engine/trace/probe/fetch.py, filter.py. */
+#ifndef _KP_FETCH_H
+#define _KP_FETCH_H
+#include "runtime.h"
+
+#define HC_SYMBOL 0x30 /* mail: address, buffer, size; mail_ret: length without the NUL */
+
+/* Followed by nr_args times struct kp_arg. */
+struct kp_prog {
+	u32 nr_args;
+	u32 size;    /* bytes of the arguments' fixed part */
+	u32 start;   /* of which the first lies there in the record */
+	u32 dynamic; /* some argument is a string */
+};
+
+enum {
+	OP_END, OP_REG, OP_STACK, OP_IMM, OP_COMM, OP_DEREF, OP_UDEREF, OP_ST_RAW, OP_ST_MEM,
+	OP_ST_UMEM, OP_ST_STRING, OP_ST_USTRING, OP_ST_SYMSTR, OP_MOD_BF, OP_LP_ARRAY,
+};
+struct kp_insn {
+	u8 op;
+	u8 size;
+	u16 count;
+	u8 lshift;
+	u8 rshift;
+	u16 pad;
+	u64 value;
+};
+struct kp_arg {
+	u32 offset; /* in the record */
+	u16 nr_insns;
+	u16 dynamic;
+	struct kp_insn insns[];
+};
+
+/* A filter: predicates; each says where to go on with either answer. */
+#define FILTER_ACCEPT 0xffff
+#define FILTER_REJECT 0xfffe
+enum {
+	PRED_EQ, PRED_NE, PRED_LT, PRED_LE, PRED_GT, PRED_GE, PRED_BAND,
+	PRED_FULL, PRED_FRONT, PRED_MIDDLE, PRED_END, PRED_GLOB, /* of strings */
+};
+#define PRED_SIGNED 1 /* kp_pred.flags: a number */
+#define PRED_NOT 2    /* a string that must not fit */
+enum {
+	FROM_RECORD, /* size bytes at offset */
+	FROM_DYNAMIC, /* a string where the word at offset says */
+	FROM_CPU, FROM_COMM,
+	FROM_KERNEL, FROM_USER, /* a string that the word at offset points to */
+};
+struct kp_pred {
+	u8 op;
+	u8 from;
+	u8 flags;
+	u8 pad;
+	u16 yes;     /* number of a predicate, or FILTER_* */
+	u16 no;
+	u32 offset;
+	u16 size;    /* of the field; of a number 1, 2, 4, 8 */
+	u16 length;  /* of the string at value, without its NUL */
+	u64 value;
+};
+
+/* Where a stack trace begins. */
+struct kp_start {
+	u64 ip, sp, bp;
+};
+
+int kp_filter_match(const struct kp_pred *preds, const u8 *record);
+#define KP_HERE(start) \
+	asm volatile("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2" \
+		     : "=r"((start).ip), "=r"((start).sp), "=r"((start).bp))
+void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start, const struct kp_start *here);
+void kprobe_trace_func(struct kp_event *e, struct pt_regs *regs);
+void kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs);
+#endif

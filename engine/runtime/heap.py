@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Guest data memory for the engine's records, in blocks."""
+
+from __future__ import annotations
+
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.machine import Machine
+
+CHUNK_SIZE = 0x10000  # bytes got from the machine at a time
+
+
+class Heap:
+    """Guest data memory in blocks of a power of two; freed blocks are used again.
+
+    Context: control.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._free: dict[int, list[KAddr]] = {}
+        self._chunks: list[tuple[int, int, memoryview, memoryview]] = []
+        self._fill = (0, 0)  # unused rest of the newest chunk
+        # block -> the chunk it lies in
+        self._chunk_of: dict[int, tuple[int, int, memoryview, memoryview]] = {}
+
+    def alloc(self, size: int) -> KAddr:
+        """A zeroed block of at least size bytes, aligned to 64."""
+        size = self._class(size)
+        free = self._free.get(size)
+        if free:
+            addr = free.pop()
+            self.view(addr, size)[:] = bytes(size)
+            return addr
+        start, end = self._fill
+        if start + size > end:
+            room = max(CHUNK_SIZE, size)
+            start = self.machine.alloc_data(room)
+            end = start + room
+            view = self.machine.view(start, room)
+            self._chunks.append((start, end, view, view.cast("B").cast("Q")))
+        self._fill = (start + size, end)
+        self._chunk_of[start] = self._chunks[-1]
+        return KAddr(start)
+
+    def free(self, addr: KAddr, size: int) -> None:
+        """size: as it was given to alloc()."""
+        self._free.setdefault(self._class(size), []).append(addr)
+
+    def view(self, addr: KAddr, size: int) -> memoryview:
+        """The bytes of a block."""
+        start, _, view, _ = self._chunk_of[addr]
+        return view[addr - start : addr - start + size]
+
+    def words(self, addr: KAddr) -> tuple[memoryview, int]:
+        """(64-bit words of the chunk around a block, index of the block's first)."""
+        start, _, _, words = self._chunk_of[addr]
+        return words, (addr - start) // 8
+
+    @staticmethod
+    def _class(size: int) -> int:
+        return max(64, 1 << (size - 1).bit_length())

@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Event filters: the expression language, and its programs for guest code.
+
+A program is what fetch.h calls struct kp_pred: predicates in the order of
+the text, each with the number of the next one (or ACCEPT, REJECT) for either answer.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, NoReturn
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import MASK64
+from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
+from kpfs.engine.trace.kstr import is_digit, is_space, kstrtol, kstrtoul
+
+MAX_FILTER_STR_VAL = 256
+MAX_NUMBER = 24
+ACCEPT, REJECT = 0xFFFF, 0xFFFE
+
+_PRED = struct.Struct("<4B2HI2HQ")
+_SIGNED, _NOT = 1, 2  # flags
+_NAME = re.compile(r"[A-Za-z0-9_\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
+_NUMBER = re.compile(r"-?[A-Za-z0-9\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
+
+
+class Err(enum.Enum):
+    """Kernel: ERRORS in trace_events_filter.c."""
+
+    INVALID_OP = "Invalid operator"
+    TOO_MANY_OPEN = "Too many '('"
+    TOO_MANY_CLOSE = "Too few '('"
+    MISSING_QUOTE = "Missing matching quote"
+    OPERAND_TOO_LONG = "Operand too long"
+    EXPECT_STRING = "Expecting string field"
+    EXPECT_DIGIT = "Expecting numeric field"
+    ILLEGAL_FIELD_OP = "Illegal operation for field type"
+    FIELD_NOT_FOUND = "Field not found"
+    ILLEGAL_INTVAL = "Illegal integer value"
+    BAD_SUBSYS_FILTER = "Couldn't find or set field in one of a subsystem's events"
+    TOO_MANY_PREDS = "Too many terms in predicate expression"
+    INVALID_FILTER = "Meaningless filter expression"
+    INVALID_VALUE = "Invalid value (did you forget quotes)?"
+    ERRNO = "Error"
+    NO_FILTER = "No filter found"
+
+
+class FilterError(KernelError):
+    """What is wrong, and where in the text; no code: the kernel says nothing of it."""
+
+    def __init__(self, number: int, code: Err | None, pos: int) -> None:
+        super().__init__(number, code.value if code else "bad filter")
+        self.code = code
+        self.pos = pos
+
+
+class PredOp(enum.IntEnum):
+    EQ = 0
+    NE = 1
+    LT = 2
+    LE = 3
+    GT = 4
+    GE = 5
+    BAND = 6
+    # of strings, by what is compared; kernel: enum regex_type
+    FULL = 7
+    FRONT = 8
+    MIDDLE = 9
+    END = 10
+    GLOB = 11
+
+
+# in this order, for "<=" must be tried before "<"
+_OPS = {
+    "~": PredOp.GLOB,
+    "!=": PredOp.NE,
+    "==": PredOp.EQ,
+    "<=": PredOp.LE,
+    "<": PredOp.LT,
+    ">=": PredOp.GE,
+    ">": PredOp.GT,
+    "&": PredOp.BAND,
+}
+
+
+class Source(enum.IntEnum):
+    """Where a predicate's left side is found."""
+
+    RECORD = 0
+    DYNAMIC = 1
+    CPU = 2
+    COMM = 3
+    KERNEL = 4  # a string that the field points to
+    USER = 5
+
+
+@dataclass
+class Pred:
+    """One comparison.  Kernel: struct filter_pred."""
+
+    op: PredOp
+    source: Source
+    field: Field
+    value: int = 0
+    string: str = ""
+    negate: bool = False  # of a string
+    yes: int = 0
+    no: int = 0
+
+
+class FieldInfo(NamedTuple):
+    """A field as filters see it."""
+
+    field: Field
+    source: Source
+    is_string: bool
+
+
+_GENERIC = {
+    **{n: (Field("int", n, 0, 4, True), Source.CPU) for n in ("CPU", "cpu")},
+    "common_cpu": (Field("int", "common_cpu", 0, 4, True), Source.CPU),
+    **{n: (Field("char *", n, 0, 0, False), Source.COMM) for n in ("COMM", "comm")},
+}
+
+
+def find_field(fields: Iterable[Field], name: str) -> FieldInfo | None:
+    """Kernel: trace_find_event_field(), filter_assign_type()"""
+    for known in fields:
+        label, array, _ = known.name.partition("[")
+        if label == name:
+            is_string = "char" in known.type and ("[" in known.type or bool(array))
+            if known.type in ("char *", "const char *"):
+                return FieldInfo(known, Source.KERNEL, True)
+            dynamic = is_string and known.type.startswith("__data_loc")
+            source = Source.DYNAMIC if dynamic else Source.RECORD
+            return FieldInfo(known, source, is_string)
+    if name in _GENERIC:
+        generic, source = _GENERIC[name]
+        return FieldInfo(generic, source, source is Source.COMM)
+    for known in COMMON_FIELDS:
+        if known.name == name:
+            return FieldInfo(known, Source.RECORD, False)
+    return None
+
+
+# ---- structure
+
+
+@dataclass
+class _Node:
+    """A predicate, or parentheses: alternatives of terms that must all hold."""
+
+    start: int  # number of its first predicate
+    negate: bool = False
+    pred: Pred | None = None
+    terms: list[list[_Node]] = field(default_factory=lambda: [[]])
+
+
+def _fail(number: int, code: Err | None, pos: int) -> NoReturn:
+    raise FilterError(number, code, pos)
+
+
+def check_structure(text: str) -> None:
+    """Parentheses and quotes match, and something is there; EPERM, ENOENT, ESRCH.
+
+    Kernel: calc_stack()
+    """
+    depth, quote, quote_at, has_pred = 1, "", 0, False
+    for i, char in enumerate(text):
+        if is_space(char):
+            continue
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote, quote_at, has_pred = char, i, True
+        elif char == "(":
+            depth += 1
+        elif char == ")":
+            if depth == 1:
+                _fail(errno.EPERM, Err.TOO_MANY_CLOSE, i)
+            depth -= 1
+        elif char not in "&|" or text[i + 1 : i + 2] != char:
+            has_pred = True
+    if quote:
+        _fail(errno.ESRCH, Err.MISSING_QUOTE, quote_at)
+    if depth != 1:
+        _fail(errno.ENOENT, Err.TOO_MANY_OPEN, _bad_open(text, depth))
+    if not has_pred:
+        _fail(errno.EINVAL, None, 0)
+
+
+def _bad_open(text: str, depth: int) -> int:
+    """Place of the parenthesis that is not closed."""
+    level, quote = depth, ""
+    for i in range(len(text) - 1, 0, -1):
+        char = text[i]
+        if quote:
+            quote = "" if char == quote else quote
+        elif char == "(":
+            if level == depth:
+                return i
+            level -= 1
+        elif char == ")":
+            level += 1
+        elif char in "'\"":
+            quote = char
+    return 0
+
+
+class _Parser:
+    """One pass over the text.  Kernel: predicate_parse()"""
+
+    def __init__(self, text: str, fields: Sequence[Field]) -> None:
+        self._text = text
+        self._fields = fields
+        self._stack = [_Node(0)]
+        self.preds: list[Pred] = []
+
+    def parse(self) -> _Node:
+        text, pos, negate = self._text, 0, False
+        while pos < len(text):
+            char = text[pos]
+            if is_space(char):
+                pos += 1
+            elif char == "(":
+                self._stack.append(self._add(negate))
+                negate = False
+                pos += 1
+            elif char == "!" and text[pos + 1 : pos + 2] not in ("=", "~"):
+                negate = not negate
+                pos += 1
+            else:
+                pred, pos = parse_pred(text, pos, self._fields)
+                self._add(negate, pred)
+                self.preds.append(pred)
+                negate = False
+                pos = self._operators(pos)
+                if pos < 0:
+                    return self._stack[0]
+        code = Err.INVALID_FILTER if self.preds else Err.NO_FILTER
+        _fail(errno.EINVAL, code, len(text))
+
+    def _add(self, negate: bool, pred: Pred | None = None) -> _Node:
+        node = _Node(len(self.preds), negate, pred)
+        self._stack[-1].terms[-1].append(node)
+        return node
+
+    def _operators(self, pos: int) -> int:
+        """Step over what may follow a predicate; -1: the end of the text."""
+        text = self._text
+        while True:
+            char = text[pos : pos + 1]
+            if not char:
+                return -1
+            if is_space(char):
+                pos += 1
+            elif char == ")":
+                self._stack.pop()
+                pos += 1
+            elif char in "&|" and text[pos + 1 : pos + 2] == char:
+                if char == "|":
+                    self._stack[-1].terms.append([])
+                return pos + 2
+            else:
+                _fail(errno.EPERM, Err.TOO_MANY_PREDS, pos)
+
+
+# ---- predicates
+
+
+def parse_pred(text: str, start: int, fields: Sequence[Field]) -> tuple[Pred, int]:
+    """(predicate at start, place after it); EINVAL, EPERM.  Kernel: parse_pred()"""
+    match = _NAME.match(text, start)
+    assert match
+    if not match.group():
+        _fail(errno.EPERM, None, 0)
+    pos = match.end()
+    info = find_field(fields, match.group())
+    # as in Linux, places here are one too high
+    if info is None:
+        _fail(errno.EINVAL, Err.FIELD_NOT_FOUND, pos + 1)
+    if text.startswith(".ustring", pos):
+        pos += len(".ustring")
+        if info.source is Source.KERNEL:
+            info = info._replace(source=Source.USER)
+    pos = _skip(text, pos)
+    symbol = next((s for s in _OPS if text.startswith(s, pos)), None)
+    if symbol is None:
+        _fail(errno.EINVAL, Err.INVALID_OP, pos + 1)
+    op = _OPS[symbol]
+    pos = _skip(text, pos + len(symbol))
+    char = text[pos : pos + 1]
+    if char and char in "'\"":
+        return _string_pred(text, pos, info, op)
+    if char and char in "-0123456789":
+        return _number_pred(text, pos, info, op)
+    _fail(errno.EINVAL, Err.INVALID_VALUE, pos + 1)
+
+
+def _skip(text: str, pos: int) -> int:
+    while pos < len(text) and is_space(text[pos]):
+        pos += 1
+    return pos
+
+
+def _string_pred(text: str, pos: int, info: FieldInfo, op: PredOp) -> tuple[Pred, int]:
+    if op not in (PredOp.NE, PredOp.GLOB, PredOp.EQ):
+        _fail(errno.EINVAL, Err.ILLEGAL_FIELD_OP, pos + 1)
+    if not info.is_string:
+        _fail(errno.EINVAL, Err.EXPECT_DIGIT, pos + 1)
+    end = text.find(text[pos], pos + 1)
+    if end < 0:
+        _fail(errno.EINVAL, Err.MISSING_QUOTE, len(text) + 1)
+    if end - pos - 1 >= MAX_FILTER_STR_VAL:
+        _fail(errno.EINVAL, Err.OPERAND_TOO_LONG, end + 1)
+    string = text[pos + 1 : end]
+    pred = Pred(PredOp.FULL, info.source, info.field, string=string)
+    if op is PredOp.GLOB:
+        _parse_glob(pred)
+    else:
+        pred.negate = op is PredOp.NE
+    return pred, end + 1
+
+
+def _parse_glob(pred: Pred) -> None:
+    """How to match, and with what.  Kernel: filter_parse_regex()"""
+    text = pred.string
+    if text.startswith("!"):
+        pred.negate = True
+        text = text[1:]
+    pred.string = text
+    if is_digit(text[:1]):
+        return
+    inner = text[1:-1] if text[:1] == "*" else text[:-1]
+    if any(char in text for char in "?[\\") or "*" in inner:
+        pred.op = PredOp.GLOB
+    elif text[:1] == "*":
+        pred.op = PredOp.MIDDLE if text[1:].endswith("*") else PredOp.END
+        pred.string = text[1:].removesuffix("*")
+    elif text.endswith("*"):
+        pred.op = PredOp.FRONT
+        pred.string = text[:-1]
+
+
+def _number_pred(text: str, pos: int, info: FieldInfo, op: PredOp) -> tuple[Pred, int]:
+    if info.is_string:
+        _fail(errno.EINVAL, Err.EXPECT_STRING, pos + 1)
+    if op is PredOp.GLOB:
+        _fail(errno.EINVAL, Err.ILLEGAL_FIELD_OP, pos + 1)
+    match = _NUMBER.match(text, pos)
+    assert match
+    digits, end = match.group(), match.end()
+    if len(digits) >= MAX_NUMBER:
+        _fail(errno.EINVAL, Err.OPERAND_TOO_LONG, end + 1)
+    signed = info.field.signed
+    try:
+        value = kstrtol(digits) if signed else kstrtoul(digits)
+    except KernelError:
+        _fail(errno.EINVAL, Err.ILLEGAL_INTVAL, pos + 1)
+    bits = 8 * info.field.size
+    if bits in (8, 16, 32):
+        value &= (1 << bits) - 1
+        if signed and value >> (bits - 1):
+            value -= 1 << bits
+    return Pred(op, info.source, info.field, value & MASK64), end
+
+
+# ---- programs
+
+
+def _link(root: _Node) -> None:
+    """Tell each predicate where to go on.  Nodes may be nested without limit."""
+    todo = [(root, ACCEPT, REJECT)]
+    while todo:
+        node, yes, no = todo.pop()
+        if node.negate:
+            yes, no = no, yes
+        if node.pred:
+            _go_on(node.pred, yes, no)
+            continue
+        for group, after in zip(node.terms, [*node.terms[1:], None], strict=True):
+            otherwise = after[0].start if after else no
+            for term, following in zip(group, [*group[1:], None], strict=True):
+                then = following.start if following else yes
+                todo.append((term, then, otherwise))
+
+
+def _go_on(pred: Pred, yes: int, no: int) -> None:
+    never = pred.source is Source.RECORD and pred.field.size not in (1, 2, 4, 8)
+    if never and pred.op <= PredOp.BAND:
+        yes = no
+    if pred.source is Source.CPU and pred.op is PredOp.BAND:
+        yes = no
+    pred.yes, pred.no = yes, no
+
+
+class EventFilter:
+    """A filter as it was written; one with an error in it filters nothing."""
+
+    def __init__(self, text: str, preds: Sequence[Pred] = ()) -> None:
+        """text: what the file shows."""
+        self.text = text
+        self.preds = preds
+
+    def size(self) -> int:
+        """Bytes that encode() will give."""
+        strings = sum(len(p.string) + 1 for p in self.preds if p.op > PredOp.BAND)
+        return len(self.preds) * _PRED.size + strings
+
+    def encode(self, addr: int) -> bytes:
+        """The program, which will lie at addr."""
+        out, strings = b"", b""
+        addr += len(self.preds) * _PRED.size
+        for p in self.preds:
+            value = p.value
+            if p.op > PredOp.BAND:
+                value = addr + len(strings)
+                strings += p.string.encode("latin-1") + b"\0"
+            out += _PRED.pack(
+                p.op,
+                p.source,
+                p.negate * _NOT | p.field.signed * _SIGNED,
+                0,
+                p.yes,
+                p.no,
+                p.field.offset,
+                p.field.size,
+                len(p.string),
+                value,
+            )
+        return out + strings
+
+
+def create_filter(text: str, fields: Sequence[Field]) -> EventFilter:
+    """The filter that text means for records of these fields; FilterError.
+
+    Kernel: process_preds()
+    """
+    check_structure(text)
+    parser = _Parser(text, fields)
+    _link(parser.parse())
+    return EventFilter(text, parser.preds)
+
+
+def error_text(text: str, error: FilterError) -> str:
+    """What the file shows of a filter that is wrong.  Kernel: append_filter_err()"""
+    if error.code is None:
+        return f"{text}\nError: (0)\n"
+    pos = min(error.pos, len(text))
+    pos += pos > 0
+    return f"{text}\n{'^':>{pos}}\nparse_error: {error.code.value}\n"

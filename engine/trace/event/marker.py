@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What users write into the trace."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.machine import Machine
+from kpfs.engine.trace.event.fields import Field
+from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
+from kpfs.engine.trace.text.symbols import string_at
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.array import TraceArray
+
+TRACE_PRINT = 5
+MARKER_FUNCTION = "tracing_mark_write"
+TRACE_RAW_DATA = 16
+TRACE_BUF_SIZE = 1024
+RAW_DATA_MAX_SIZE = 3072
+FAULTED_SIZE = 9  # of "<faulted>", which Linux keeps room for
+TAG_SIZE = 4
+_HEAD = struct.Struct("<HBBi")
+_IP = struct.Struct("<Q")
+
+
+class PrintEvent(TraceEvent):
+    """Kernel: TRACE_PRINT, trace_print_event."""
+
+    ignore_enable = True
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__("ftrace", "print")
+        self.id = TRACE_PRINT
+        found = machine.lookup_name(MARKER_FUNCTION)
+        self.ip = found[0].addr if found else 0
+
+    def fields(self) -> Sequence[Field]:
+        return (
+            Field("unsigned long", "ip", 8, 8, False),
+            Field("char", "buf[]", 16, 0, True),
+        )
+
+    def print_fmt(self) -> str:
+        return '"%ps: %s", (void *)REC->ip, REC->buf'
+
+    def printer(self, symbol: SymbolText) -> Printer:
+        """Kernel: trace_print_print()"""
+
+        def show(pages: memoryview, record: int) -> str:
+            (ip,) = struct.unpack_from("<Q", pages, record + 8)
+            return f"{symbol(ip, False)}: {string_at(pages, record + 16)}"
+
+        return show
+
+
+def write_marker(array: TraceArray, data: bytes) -> int:
+    """A write to trace_marker, as a record; the bytes taken.
+
+    EINVAL: the option markers is off; EBADF: there was no room.
+    Context: control.  Kernel: tracing_mark_write()
+    """
+    if not array.options["markers"]:
+        raise KernelError(errno.EINVAL, "markers are switched off")
+    event = array.events.find("ftrace", "print")
+    assert isinstance(event, PrintEvent)
+    text = data[:TRACE_BUF_SIZE]
+    taken = len(text)
+    if not text.endswith(b"\n"):
+        text += b"\n"
+    room = max(taken, FAULTED_SIZE) + 2
+    _write(array, TRACE_PRINT, _IP.pack(event.ip) + text.ljust(room, b"\0"))
+    return taken
+
+
+class RawDataEvent(TraceEvent):
+    """Kernel: TRACE_RAW_DATA, trace_raw_data_event."""
+
+    ignore_enable = True
+
+    def __init__(self) -> None:
+        super().__init__("ftrace", "raw_data")
+        self.id = TRACE_RAW_DATA
+
+    def fields(self) -> Sequence[Field]:
+        return (
+            Field("unsigned int", "id", 8, 4, False),
+            Field("char", "buf[]", 12, 0, True),
+        )
+
+    def print_fmt(self) -> str:
+        return '"id:%04x %08x", REC->id, (int)REC->buf[0]'
+
+    def printer(self, symbol: SymbolText) -> Printer:
+        """Kernel: trace_raw_data()"""
+
+        def show(record: memoryview, start: int) -> str:
+            (tag,) = struct.unpack_from("<I", record, start + 8)
+            return f"# {tag:x} buf: {bytes(record[start + 12 :]).hex(' ')}\n"
+
+        return show
+
+
+def write_raw_marker(array: TraceArray, data: bytes) -> int:
+    """A write to trace_marker_raw, as a record; the bytes taken.
+
+    EINVAL: the option markers is off, or too long, or no tag; EBADF: there was no room.
+    Context: control.  Kernel: tracing_mark_raw_write()
+    """
+    if not array.options["markers"]:
+        raise KernelError(errno.EINVAL, "markers are switched off")
+    if not TAG_SIZE <= len(data) <= RAW_DATA_MAX_SIZE:
+        raise KernelError(errno.EINVAL, f"{len(data)} bytes")
+    data = data[:TRACE_BUF_SIZE]
+    room = TAG_SIZE + max(len(data), FAULTED_SIZE + TAG_SIZE)
+    _write(array, TRACE_RAW_DATA, data.ljust(room, b"\0"))
+    return len(data)
+
+
+def _write(array: TraceArray, kind: int, data: bytes) -> None:
+    """A record of the current task; EBADF."""
+    machine = array.st.machine
+    cpu, task = machine.cpu(), machine.current()
+    if not array.ring.write(cpu, _HEAD.pack(kind, 0, 0, task.pid) + data):
+        raise KernelError(errno.EBADF, "no place in the ring")
+    array.runtime.save_cmdline(task.pid, task.comm)

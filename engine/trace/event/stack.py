@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Stack traces in the trace: found by the machine, written by who has a record."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from kpfs.engine.runtime.runtime import HC_STACK, KP_STACK_MAX, MAIL0, MAIL_RET, Runtime
+from kpfs.engine.trace.event.fields import Field
+from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
+
+TRACE_STACK = 4
+
+
+class StackTraces:
+    """Serves guest code that wants to add one to its record."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Context: control."""
+        self._machine = machine = runtime.machine
+        self._cpus = runtime.cpus
+        room = machine.alloc_data(8 * KP_STACK_MAX * machine.nr_cpus)
+        self._words = machine.view(room, 8 * KP_STACK_MAX * machine.nr_cpus)
+        for number, cpu in enumerate(self._cpus):
+            cpu.stack = room + 8 * KP_STACK_MAX * number
+        machine.on_hypercall(HC_STACK, self._hit)
+
+    def _hit(self, cpu: int) -> None:
+        """Context: hit."""
+        mail = self._cpus[cpu]
+        base = mail.base + MAIL0
+        ip, sp, bp, skip = mail.words[base : base + 4]
+        found = self._machine.stack_trace(ip, sp, bp, KP_STACK_MAX)[skip:]
+        at = 8 * KP_STACK_MAX * cpu
+        struct.pack_into(f"<{len(found)}Q", self._words, at, *found)
+        mail.words[mail.base + MAIL_RET] = len(found)
+
+
+class StackEvent(TraceEvent):
+    """Kernel: TRACE_STACK, trace_stack_event."""
+
+    ignore_enable = True
+
+    def __init__(self) -> None:
+        super().__init__("ftrace", "kernel_stack")
+        self.id = TRACE_STACK
+
+    def fields(self) -> Sequence[Field]:
+        return (
+            Field("int", "size", 8, 4, True),
+            Field("unsigned long", "caller[8]", 16, 64, False),
+        )
+
+    def print_fmt(self) -> str:
+        rows = ['"' + "\\t=> %ps\\n" * n + '"' for n in (3, 3, 2)]
+        values = ", ".join(f"(void *)REC->caller[{i}]" for i in range(8))
+        return f"{' '.join(rows)}, {values}"
+
+    def printer(self, symbol: SymbolText) -> Printer:
+        """Kernel: trace_stack_print()"""
+
+        def show(pages: memoryview, record: int) -> str:
+            (count,) = struct.unpack_from("<i", pages, record + 8)
+            callers = struct.unpack_from(f"<{count}Q", pages, record + 16)
+            lines = "".join(f" => {symbol(addr, False)}\n" for addr in callers)
+            return f"<stack trace>\n{lines}"
+
+        return show

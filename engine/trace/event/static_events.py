@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Events of the kernel's own trace points."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+
+from kpfs.engine.ktypes import StaticEvent
+from kpfs.engine.machine import Machine
+from kpfs.engine.runtime.runtime import EVENT_SYSCALL, KpEvent, Runtime
+from kpfs.engine.trace.event.fields import Field
+from kpfs.engine.trace.event.trace_event import Events, Printer, SymbolText, TraceEvent
+
+COMMIT = "kp_trace_event"
+_ENTER, _EXIT = "sys_enter_", "sys_exit_"
+_ARG = struct.Struct("<Q")
+
+Values = Mapping[str, "int | str"]
+
+
+class KernelEvent(TraceEvent):
+    """Kernel: a struct trace_event_call of DEFINE_EVENT or SYSCALL_METADATA."""
+
+    def __init__(self, machine: Machine, runtime: Runtime, what: StaticEvent) -> None:
+        super().__init__(what.group, what.name)
+        self._machine = machine
+        self._runtime = runtime
+        self._what = what
+        self._guest: KpEvent | None = None
+        self._armed = False
+
+    def guest_events(self) -> Sequence[KpEvent]:
+        return [self._guest] if self._guest else []
+
+    def guest_flags(self) -> int:
+        return EVENT_SYSCALL if self.group == "syscalls" else 0
+
+    def reg(self, enable: bool) -> None:
+        """Context: control.  Kernel: trace_event_reg(), syscall_enter_register()"""
+        if self.tracing == self._armed:
+            return
+        self._armed = enable
+        if self._guest is None:
+            self._guest = self._runtime.make(KpEvent)
+            self._guest.type = self.id
+        event = self._guest.addr if enable else 0
+        commit = self._runtime.symbols[COMMIT]
+        self._machine.enable_static_event(self.group, self.name, event, commit)
+
+    def fields(self) -> Sequence[Field]:
+        return self._what.fields
+
+    def print_fmt(self) -> str:
+        return self._what.print_fmt
+
+    def printer(self, symbol: SymbolText) -> Printer:
+        if self.group == "syscalls":
+            return self._syscall_printer()
+        name, read = self.name, _reader(self._what.fields)
+        text = TEXTS.get(name, _any_fields)
+        return lambda pages, record: f"{name}: {text(read(pages, record))}\n"
+
+    def _syscall_printer(self) -> Printer:
+        """Kernel: print_syscall_enter(), print_syscall_exit()"""
+        if self.name.startswith(_EXIT):
+            name = "sys_" + self.name[len(_EXIT) :]
+
+            def show_exit(pages: memoryview, record: int) -> str:
+                (ret,) = _ARG.unpack_from(pages, record + 16)
+                return f"{name} -> {ret:#x}\n"
+
+            return show_exit
+        name = "sys_" + self.name[len(_ENTER) :]
+        names = [field.name for field in self._what.fields[1:]]
+        unpack = struct.Struct(f"<{len(names)}Q").unpack_from
+
+        def show_enter(pages: memoryview, record: int) -> str:
+            values = unpack(pages, record + 16)
+            pairs = [f"{n}: {v:x}" for n, v in zip(names, values, strict=True)]
+            return f"{name}({', '.join(pairs)})\n"
+
+        return show_enter
+
+
+def _reader(fields: Sequence[Field]) -> Callable[[memoryview, int], Values]:
+    """A function for the values of a record's fields."""
+    formats = {1: "b", 2: "h", 4: "i", 8: "q"}
+    plan: list[tuple[str, int, struct.Struct | None, int]] = []
+    for field in fields:
+        name, bracket, _ = field.name.partition("[")
+        if bracket and field.size > 8 and "char" not in field.type:
+            for i in range(field.size // 8):
+                word = f"{name}[{i}]", field.offset + 8 * i, _ARG, 8
+                plan.append(word)
+        elif bracket:
+            plan.append((name, field.offset, None, field.size))
+        else:
+            code = formats[field.size]
+            one = struct.Struct("<" + (code if field.signed else code.upper()))
+            plan.append((name, field.offset, one, field.size))
+
+    def read(pages: memoryview, record: int) -> Values:
+        values: dict[str, int | str] = {}
+        for name, offset, one, size in plan:
+            at = record + offset
+            if one is None:
+                text = bytes(pages[at : at + size]).partition(b"\0")[0]
+                values[name] = text.decode("latin-1")
+            else:
+                values[name] = one.unpack_from(pages, at)[0]
+        return values
+
+    return read
+
+
+# ---- what Linux's print formats come to
+
+_STATES = "SDTtXZPI"
+_STATE_MAX = 1 << len(_STATES)
+
+
+def _task_state(state: int) -> str:
+    names = [name for i, name in enumerate(_STATES) if state >> i & 1]
+    return ("|".join(names) or "R") + ("+" if state & _STATE_MAX else "")
+
+
+def _sched_switch(v: Values) -> str:
+    state = v["prev_state"]
+    assert isinstance(state, int)
+    return (
+        f"prev_comm={v['prev_comm']} prev_pid={v['prev_pid']} "
+        f"prev_prio={v['prev_prio']} prev_state={_task_state(state)} ==> "
+        f"next_comm={v['next_comm']} next_pid={v['next_pid']} "
+        f"next_prio={v['next_prio']}"
+    )
+
+
+def _wakeup(v: Values) -> str:
+    return (
+        f"comm={v['comm']} pid={v['pid']} prio={v['prio']} "
+        f"target_cpu={v['target_cpu']:03d}"
+    )
+
+
+def _fork(v: Values) -> str:
+    return (
+        f"comm={v['parent_comm']} pid={v['parent_pid']} "
+        f"child_comm={v['child_comm']} child_pid={v['child_pid']}"
+    )
+
+
+def _exit(v: Values) -> str:
+    return f"comm={v['comm']} pid={v['pid']} prio={v['prio']}"
+
+
+def _sys_enter(v: Values) -> str:
+    values = ", ".join(f"{v[f'args[{i}]']:x}" for i in range(6))
+    return f"NR {v['id']} ({values})"
+
+
+def _sys_exit(v: Values) -> str:
+    return f"NR {v['id']} = {v['ret']}"
+
+
+def _any_fields(v: Values) -> str:
+    """Of an event whose format is not known here."""
+    return " ".join(f"{name}={value}" for name, value in v.items())
+
+
+TEXTS: Mapping[str, Callable[[Values], str]] = {
+    "sched_switch": _sched_switch,
+    "sched_waking": _wakeup,
+    "sched_wakeup": _wakeup,
+    "sched_wakeup_new": _wakeup,
+    "sched_process_fork": _fork,
+    "sched_process_exit": _exit,
+    "sys_enter": _sys_enter,
+    "sys_exit": _sys_exit,
+}
+
+
+def add_static_events(events: Events, machine: Machine, runtime: Runtime) -> None:
+    """Put the kernel's own events into the registry.  Context: control.
+
+    Kernel: event_trace_enable()
+    """
+    for what in machine.static_events():
+        events.add(KernelEvent(machine, runtime, what))

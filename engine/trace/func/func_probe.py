@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands at functions: what set_ftrace_filter takes behind a colon.
+
+A function with a command calls the tracer's code, which asks here what to do.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.trace.event.event_file import EventFile, enable_disable
+from kpfs.engine.trace.func.glob import glob
+from kpfs.engine.trace.kstr import ULONG_MAX, kstrtoul
+from kpfs.engine.trace.pids import GuestSet
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.array import TraceArray
+    from kpfs.engine.trace.func.function_tracer import Functions
+
+UNLIMITED = -1
+
+
+class Kind(NamedTuple):
+    """What functions are hooked for.  Kernel: struct ftrace_probe_ops"""
+
+    command: str
+    counted: bool
+    target: EventFile | None = None
+
+    def text(self) -> str:
+        if self.target is None:
+            return self.command
+        event = self.target.event
+        return f"{self.command}:{event.group}:{event.name}"
+
+
+class FunctionProbes:
+    """Those of one trace array."""
+
+    def __init__(self, array: TraceArray) -> None:
+        self._array = array
+        # newest kind first: function -> how often it is still to be done
+        self._kinds: dict[Kind, dict[KAddr, int]] = {}
+        self._hash: GuestSet | None = None
+
+    def functions(self) -> set[KAddr]:
+        return {ip for counts in self._kinds.values() for ip in counts}
+
+    def text(self, functions: Functions) -> str:
+        """Behind the lines of set_ftrace_filter.  Kernel: t_probe_show()"""
+        lines = []
+        for kind, counts in self._kinds.items():
+            for function in functions.all():
+                if function.addr not in counts:
+                    continue
+                left = counts[function.addr]
+                plain = not kind.counted or (kind.target and left == UNLIMITED)
+                count = "unlimited" if plain else f"count={left}"
+                lines.append(f"{function.name}:{kind.text()}:{count}\n")
+        return "".join(lines)
+
+    # ---- from set_ftrace_filter
+
+    def store(
+        self, functions: Functions, pattern: str, command: str, rest: str | None
+    ) -> None:
+        """Do what ``pattern:command[:rest]`` says; EINVAL, ENODEV, ERANGE, ENOENT.
+
+        Context: control.  Kernel: ftrace_trace_probe_callback(), event_enable_func()
+        """
+        target = None
+        if command in ("enable_event", "disable_event"):
+            target, rest = self._target(rest)
+        kind = Kind(command, rest is not None, target)
+        if pattern.startswith("!"):
+            self._unregister(functions, kind, pattern[1:])
+            return
+        number = (rest or "").partition(":")[0]
+        value = kstrtoul(number) if number else ULONG_MAX
+        count = value - (1 << 64) if value >> 63 else value  # a long
+        self._register(functions, kind, pattern, count)
+
+    def _target(self, rest: str | None) -> tuple[EventFile, str | None]:
+        group, colon, rest = (rest or "").partition(":")
+        name, more, count = rest.partition(":")
+        event = self._array.events.find(group, name) if colon else None
+        if event is None or event.ignore_enable:
+            raise KernelError(errno.EINVAL, f"no event {group}:{name}")
+        return self._array.file(event), count if more else None
+
+    def _register(
+        self, functions: Functions, kind: Kind, pattern: str, count: int
+    ) -> None:
+        """Kernel: register_ftrace_function_probe()"""
+        old = self._kinds.get(kind, {})
+        new = functions.match(pattern) - old.keys()
+        if not new:
+            raise KernelError(errno.EINVAL, f"no further function {pattern!r}")
+        if kind.command == "snapshot":
+            self._array.ring.alloc_spare()
+        if kind.target is not None:
+            enable_disable(kind.target, True, soft=True)
+            kind.target.event.refcnt += 1
+        added = old | dict.fromkeys(new, count)
+        if kind in self._kinds:
+            self._kinds[kind] = added
+        else:
+            self._kinds = {kind: added, **self._kinds}
+        functions.update()
+
+    def _unregister(self, functions: Functions, kind: Kind, pattern: str) -> None:
+        """Kernel: unregister_ftrace_function_probe_func()"""
+        counts = self._kinds.get(kind)
+        if counts is None:
+            raise KernelError(errno.ENODEV, f"no {kind.text()}")
+        fits: Callable[[str], bool] = (
+            glob(pattern) if pattern not in ("", "*") else lambda _name: True
+        )
+        gone = {f.addr for f in functions.all() if f.addr in counts and fits(f.name)}
+        if not gone:
+            raise KernelError(errno.EINVAL, f"no function {pattern!r}")
+        self._drop(kind, gone)
+        functions.update()
+
+    def _drop(self, kind: Kind, gone: Collection[KAddr]) -> None:
+        counts = self._kinds[kind]
+        for ip in gone:
+            del counts[ip]
+        if not counts:
+            del self._kinds[kind]
+            if kind.target is not None:
+                enable_disable(kind.target, False, soft=True)
+                kind.target.event.refcnt -= 1
+
+    def forget(self, gone: Collection[KAddr]) -> None:
+        """Those of functions or of an array that are gone.
+
+        Kernel: clear_ftrace_function_probes()
+        """
+        for kind, counts in list(self._kinds.items()):
+            self._drop(kind, [ip for ip in counts if ip in gone])
+
+    def tell(self, following: int) -> int:
+        """Tell guest code, arrays behind this one first; the first array to ask for."""
+        old, self._hash = self._hash, None
+        functions = self.functions()
+        guest = self._array.guest
+        if functions:
+            self._hash = GuestSet(self._array.runtime, functions)
+        guest.fn_probes = self._hash.addr if self._hash else 0
+        guest.fn_probe_next = following
+        if old is not None:
+            old.free()
+        return guest.addr if functions else following
+
+    # ---- at a call: all in hit context
+
+    def run(self, ip: KAddr) -> bool:
+        """A function with commands is called; whether to write a stack trace."""
+        stack = False
+        for kind, counts in self._kinds.items():
+            left = counts.get(ip)
+            if left is None or (kind.counted and not left):
+                continue
+            if left < 0 and kind.counted and kind.target is None:
+                if kind.command != "stacktrace":
+                    continue
+            if not self._act(kind):
+                continue
+            stack |= kind.command == "stacktrace"
+            if kind.counted and (kind.target is None or left != UNLIMITED):
+                counts[ip] = left - 1
+        return stack
+
+    def _act(self, kind: Kind) -> bool:
+        """Do it; whether it counts."""
+        ring = self._array.ring
+        if kind.target is not None:
+            enable = kind.command == "enable_event"
+            if kind.target.soft_disabled != enable:
+                return False
+            kind.target.flip(enable)
+        elif kind.command == "snapshot":
+            ring.swap()
+        elif kind.command == "stacktrace":
+            return ring.on
+        else:
+            on = kind.command == "traceon"
+            if ring.on == on:
+                return False
+            ring.on = on
+        return True
+
+
+COMMANDS = (
+    *("traceon", "traceoff", "stacktrace", "snapshot"),
+    *("enable_event", "disable_event"),
+)

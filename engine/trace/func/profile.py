@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The function profiler: how often functions are called, on each CPU.
+
+All of it is for control context.  Guest code counts: engine/runtime/trace.c.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.runtime.runtime import Runtime
+from kpfs.engine.trace.pids import place
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.func.function_tracer import FunctionTracer
+
+HEADER = """\
+  Function                               Hit
+  --------                               ---
+"""
+_ENTRY = struct.Struct("<2Q")
+
+
+class HitTable:
+    """A count for each of some functions: struct kp_fn_table."""
+
+    def __init__(self, runtime: Runtime, hits: Mapping[KAddr, int]) -> None:
+        self._runtime = runtime
+        places = max(8, 1 << (2 * len(hits)).bit_length())
+        self._size = 8 + _ENTRY.size * places
+        self.addr: KAddr = runtime.heap.alloc(self._size)
+        self._view = runtime.heap.view(self.addr, self._size)
+        table: list[tuple[int, int]] = [(0, 0)] * places
+        for addr, count in hits.items():
+            i = place(addr) & (places - 1)
+            while table[i][0]:
+                i = (i + 1) & (places - 1)
+            table[i] = addr, count
+        struct.pack_into("<Q", self._view, 0, places - 1)
+        self._view[8:] = b"".join(_ENTRY.pack(*entry) for entry in table)
+
+    def hits(self) -> Counter[KAddr]:
+        """The functions and their counts."""
+        entries = _ENTRY.iter_unpack(self._view[8:])
+        return Counter({KAddr(addr): count for addr, count in entries if addr})
+
+    def free(self) -> None:
+        """Give it back when no guest code can be counting in it."""
+        runtime, addr, size = self._runtime, self.addr, self._size
+        runtime.after_quiescence(lambda: runtime.heap.free(addr, size))
+
+
+class FunctionProfile:
+    """Counts the functions that the first trace array's filters choose.
+
+    Kernel: ftrace_profile_stats
+    """
+
+    def __init__(self, runtime: Runtime, tracer: FunctionTracer) -> None:
+        self._runtime = runtime
+        self._tracer = tracer
+        self.enabled = False
+        self._tables: list[HitTable] = []  # of each CPU while it is enabled
+        self._counted: Collection[KAddr] = ()
+        self._hits: list[Counter[KAddr]] = [
+            Counter() for _ in range(runtime.machine.nr_cpus)
+        ]
+
+    def enable(self, on: bool) -> None:
+        """Count from 0, or stop and keep the counts.
+
+        Kernel: ftrace_profile_write()
+        """
+        if on == self.enabled:
+            return
+        if on:
+            self._hits = [Counter() for _ in self._hits]
+        self.enabled = on
+        self._tracer.functions.update()
+
+    def chosen(self) -> Collection[KAddr]:
+        """The functions that are to be counted."""
+        if not self.enabled:
+            return ()
+        tracer = self._tracer
+        chosen = tracer.chosen()
+        if chosen is None:
+            chosen = {f.addr for f in tracer.functions.all()} - tracer.notrace
+        return chosen
+
+    def tell(self, chosen: Collection[KAddr]) -> None:
+        """Have guest code count these from now on."""
+        if chosen == self._counted and bool(self._tables) == self.enabled:
+            return
+        old = self._tables
+        if old:
+            self._hits = self._read()
+        self._counted = chosen
+        self._tables = []
+        if self.enabled:
+            self._tables = [
+                HitTable(self._runtime, {addr: hits[addr] for addr in chosen})
+                for hits in self._hits
+            ]
+        machine, words = self._runtime.machine, self._runtime.symbols["kp_fn_hits"]
+        for cpu in range(machine.nr_cpus):
+            addr = self._tables[cpu].addr if self._tables else 0
+            machine.write_u64(words + 8 * cpu, addr)
+        for table in old:
+            table.free()
+
+    def _read(self) -> list[Counter[KAddr]]:
+        """All counts, with those of functions that are counted no more."""
+        return [
+            hits | table.hits()
+            for hits, table in zip(self._hits, self._tables, strict=True)
+        ]
+
+    def text(self, cpu: int) -> str:
+        """trace_stat/functionN: most calls first.  Kernel: function_stat_show()"""
+        hits = (self._read() if self._tables else self._hits)[cpu]
+        lines = [HEADER]
+        for addr, count in hits.most_common():
+            symbol = self._runtime.machine.symbol_at(addr)
+            if count and symbol is not None:
+                lines.append(f"  {symbol.name:<30.30}  {count:>10}\n")
+        return "".join(lines)

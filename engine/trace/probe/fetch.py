@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fetch types, fetch instructions and their encoding for the interpreter in the guest.
+
+A program (engine/runtime/fetch.h: struct kp_prog) is what one probe's arguments compile
+to, 8-byte aligned, little endian:
+
+    u32 nr_args, u32 size       size: bytes of the arguments' fixed part
+    u32 start, u32 dynamic      start: offset of the first argument in the record;
+                                dynamic: some argument is a string
+    then for each argument
+        u32 offset, u16 nr_insns, u16 dynamic       offset from the record's start
+        nr_insns instructions of 16 bytes:
+            u8 op, u8 size, u16 count, u8 lshift, u8 rshift, u16 0, u64 value
+    then the bytes of immediate strings, each ended by a NUL.
+
+    op           value    meaning
+    REG          offset   val = the register there in struct pt_regs
+    STACK        words    val = the word so many above the stack pointer, 0 outside
+                          the stack
+    IMM          number   val = it (the address of a string of this program too)
+    COMM         -        val = address of the current task's comm
+    DEREF        offset   val = word at val + offset, in kernel or user memory
+    UDEREF       offset   the same, user memory only
+    ST_RAW       -        store the low size bytes of val
+    ST_MEM       offset   store size bytes found at val + offset
+    ST_UMEM      offset   the same, user memory only
+    ST_STRING    offset   store the string at val + offset in the dynamic part
+    ST_USTRING   offset   the same, user memory only
+    ST_SYMSTR    offset   store the name of the symbol at val + offset there
+    MOD_BF       -        size-byte field <<= lshift, >>= rshift
+    LP_ARRAY     -        back to the store until count elements are done
+    END          -
+
+The order of an argument is: one load (REG to COMM), DEREFs, one store, MOD_BF,
+LP_ARRAY, END.  A fault ends the argument and leaves its field as it is; for a string
+the length becomes 0, which prints as (fault).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kpfs.engine.ktypes import MASK64
+
+FETCH_INSN_MAX = 16
+MAX_TRACE_ARGS = 128
+MAX_PROBE_EVENT_SIZE = 3072
+MAX_STRING_SIZE = 4096
+
+# Value in a record to its text: (pages, offset of the value, offset of the record)
+SymbolFunc = Callable[[int], str]
+
+
+class Op(enum.IntEnum):
+    """Kernel: enum fetch_op."""
+
+    END = 0
+    REG = 1
+    STACK = 2
+    IMM = 3
+    COMM = 4
+    DEREF = 5
+    UDEREF = 6
+    ST_RAW = 7
+    ST_MEM = 8
+    ST_UMEM = 9
+    ST_STRING = 10
+    ST_USTRING = 11
+    ST_SYMSTR = 12
+    MOD_BF = 13
+    LP_ARRAY = 14
+    # encoded as others are
+    DATA = 15  # IMM, the address of data
+    STACKP = 16  # REG, the stack pointer
+    SYMBOL = 17  # not at all: data is the symbol whose address the next one (IMM) gets
+
+
+@dataclass(slots=True)
+class Insn:
+    """Kernel: struct fetch_insn."""
+
+    op: Op
+    value: int = 0
+    size: int = 0
+    count: int = 0
+    lshift: int = 0
+    rshift: int = 0
+    data: str = ""
+
+
+class FetchType(NamedTuple):
+    """Kernel: struct fetch_type."""
+
+    name: str
+    size: int
+    is_signed: bool
+    fmt: str  # in print fmt
+    fmttype: str  # in the list of fields
+    is_string: bool = False
+
+
+def _integer(name: str, size: int, fmttype: str) -> FetchType:
+    signed = name[0] == "s"
+    wide = "L" if size == 8 else ""
+    letter = {"u": "u", "s": "d", "x": "x"}[name[0]]
+    prefix = "0x" if letter == "x" else ""
+    return FetchType(name, size, signed, f"{prefix}%{wide}{letter}", fmttype)
+
+
+def _string(name: str) -> FetchType:
+    return FetchType(name, 4, True, '\\"%s\\"', "__data_loc char[]", True)
+
+
+FETCH_TYPES: dict[str, FetchType] = {
+    t.name: t
+    for t in (
+        *map(_string, ("string", "ustring", "symstr")),
+        *(_integer(f"u{8 * n}", n, f"u{8 * n}") for n in (1, 2, 4, 8)),
+        *(_integer(f"s{8 * n}", n, f"s{8 * n}") for n in (1, 2, 4, 8)),
+        *(_integer(f"x{8 * n}", n, f"u{8 * n}") for n in (1, 2, 4, 8)),
+        FetchType("symbol", 8, False, "%pS", "u64"),
+    )
+}
+DEFAULT_FETCH_TYPE = "x64"
+
+
+@dataclass(eq=False)
+class ProbeArg:
+    """One argument of a probe.  Kernel: struct probe_arg."""
+
+    name: str
+    comm: str = ""  # the expression as typed
+    type: FetchType = FETCH_TYPES[DEFAULT_FETCH_TYPE]
+    count: int = 0  # elements of an array, 0: no array
+    offset: int = 0  # within the arguments
+    code: list[Insn] = field(default_factory=list)
+
+    @property
+    def dynamic(self) -> bool:
+        return self.type.is_string
+
+    @property
+    def size(self) -> int:
+        return self.type.size * (self.count or 1)
+
+    @property
+    def fmttype(self) -> str:
+        return self.type.fmttype + (f"[{self.count}]" if self.count else "")
+
+
+def print_fmt(head: str, head_args: str, args: Sequence[ProbeArg]) -> str:
+    """The print fmt line.  Kernel: __set_print_fmt()."""
+    fmt, values = head, head_args
+    for arg in args:
+        one = arg.type.fmt
+        text = "{" + ",".join([one] * arg.count) + "}" if arg.count else one
+        fmt += f" {arg.name}={text}"
+        indices = [f"[{i}]" for i in range(arg.count)] or [""]
+        form = ", __get_str({})" if arg.type.is_string else ", REC->{}"
+        values += "".join(form.format(arg.name + i) for i in indices)
+    return f'"{fmt}"{values}'
+
+
+# ---- encoding
+
+_PROG = struct.Struct("<IIII")
+_ARG = struct.Struct("<IHH")
+_INSN = struct.Struct("<BBHBBHQ")
+INSN_SIZE = _INSN.size
+
+
+def prog_size(args: Sequence[ProbeArg]) -> int:
+    """Bytes that encode() will give for these arguments."""
+    insns = [i for arg in args for i in arg.code if i.op is not Op.SYMBOL]
+    data = sum(len(i.data) + 1 for i in insns if i.op is Op.DATA)
+    return _PROG.size + len(args) * _ARG.size + len(insns) * INSN_SIZE + data
+
+
+def encode(args: Sequence[ProbeArg], start: int, addr: int) -> bytes:
+    """The program for arguments that begin at offset start of the record.
+
+    addr is where the program will lie in guest memory.
+    """
+    size = sum(arg.size for arg in args)
+    dynamic = any(arg.dynamic for arg in args)
+    out = [_PROG.pack(len(args), size, start, dynamic)]
+    strings = addr + prog_size(args)
+    strings -= sum(len(i.data) + 1 for a in args for i in a.code if i.op is Op.DATA)
+    tail = []
+    for arg in args:
+        insns = [i for i in arg.code if i.op is not Op.SYMBOL]
+        out.append(_ARG.pack(start + arg.offset, len(insns), arg.dynamic))
+        for insn in insns:
+            op, value = insn.op, insn.value
+            if op is Op.DATA:
+                text = insn.data.encode("latin-1") + b"\0"
+                op, value = Op.IMM, strings
+                strings += len(text)
+                tail.append(text)
+            elif op is Op.STACKP:
+                op = Op.REG
+            out.append(
+                _INSN.pack(
+                    op,
+                    insn.size,
+                    insn.count,
+                    insn.lshift,
+                    insn.rshift,
+                    0,
+                    value & MASK64,
+                )
+            )
+    return b"".join(out + tail)
+
+
+# ---- printing
+
+_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_LOC = struct.Struct("<I")
+
+
+def print_string(pages: memoryview, offset: int, record: int) -> str:
+    """Kernel: PRINT_TYPE_FUNC_NAME(string)."""
+    (loc,) = _LOC.unpack_from(pages, offset)
+    length, start = loc >> 16, record + (loc & 0xFFFF)
+    if not length:
+        return "(fault)"
+    page_end = (start // 4096 + 1) * 4096
+    text = bytes(pages[start:page_end]).partition(b"\0")[0]
+    return f'"{text.decode("latin-1")}"'
+
+
+def print_args(
+    args: Sequence[ProbeArg], start: int, symbol: SymbolFunc, mark: str = ""
+) -> Callable[[memoryview, int], str]:
+    """A function for the text of all arguments; symbol(addr) gives text for %pS.
+
+    mark stands before each name and each value.
+    Kernel: print_probe_args()
+    """
+    codes, text = "<", ""
+    strings: list[int] = []  # which values are places of strings
+    symbols: list[int] = []
+    places: list[int] = []  # of the values in the record
+    for arg in args:
+        kind = arg.type
+        form = "%s"
+        code = _FORMATS[kind.size]
+        if kind.name == "symbol":
+            symbols += range(len(places), len(places) + (arg.count or 1))
+        elif kind.is_string:
+            strings += range(len(places), len(places) + (arg.count or 1))
+        else:
+            code = code.lower() if kind.is_signed else code
+            form = "%#x" if kind.name[0] == "x" else "%d"
+        form = mark + form + mark
+        first = start + arg.offset
+        places += [first + kind.size * i for i in range(arg.count or 1)]
+        codes += code * (arg.count or 1)
+        forms = "{" + ",".join([form] * arg.count) + "}" if arg.count else form
+        text += f"{mark} {arg.name}={mark}{forms}"
+    unpack = struct.Struct(codes).unpack_from
+
+    def show_numbers(pages: memoryview, record: int) -> str:
+        return text % unpack(pages, record + start)
+
+    def show(pages: memoryview, record: int) -> str:
+        values = list(unpack(pages, record + start))
+        for i in symbols:
+            values[i] = symbol(values[i])
+        for i in strings:
+            values[i] = print_string(pages, record + places[i], record)
+        return text % tuple(values)
+
+    return show if strings or symbols else show_numbers

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A kprobe event: what files and records know, its probes, and its guest side."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import kprobe_gone
+from kpfs.engine.kretprobe import Kretprobe, disable_kretprobe, enable_kretprobe
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.register import disable_kprobe, enable_kprobe
+from kpfs.engine.runtime.runtime import EVENT_RETURN, KpEvent, Runtime
+from kpfs.engine.state import State
+from kpfs.engine.trace.dynevent import DynEvent, DynEventOps
+from kpfs.engine.trace.event.event_file import sync
+from kpfs.engine.trace.event.fields import Field
+from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
+from kpfs.engine.trace.probe.fetch import (
+    ProbeArg,
+    encode,
+    print_args,
+    print_fmt,
+    prog_size,
+)
+from kpfs.engine.trace.probe.parse import Place
+from kpfs.engine.trace.text.symbols import sprint_symbol
+
+_IP = struct.Struct("<Q")
+_FUNC_RET_IP = struct.Struct("<QQ")
+
+
+@dataclass(eq=False)
+class TraceKprobe(DynEvent):
+    """One probe of a kprobe event.  Kernel: struct trace_kprobe."""
+
+    ops: DynEventOps
+    group: str
+    name: str
+    place: Place
+    rp: Kretprobe  # of which a plain probe uses kp alone
+    args: list[ProbeArg]
+    event: KprobeEvent
+    guest: KpEvent
+    prog: KAddr | None = None
+    registered: bool = False
+
+    @property
+    def is_return(self) -> bool:
+        return self.place.is_return
+
+    @property
+    def start(self) -> int:
+        """Offset of the first argument in a record."""
+        return 24 if self.is_return else 16
+
+
+class GuestEvents:
+    """What guest code knows of the probes: struct kp_event and programs.
+
+    Context: control.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def alloc(self) -> KpEvent:
+        return self._runtime.make(KpEvent)
+
+    def free(self, tk: TraceKprobe) -> None:
+        runtime, guest, prog = self._runtime, tk.guest, tk.prog
+
+        def done() -> None:
+            runtime.free(guest)
+            if prog:
+                runtime.heap.free(prog, prog_size(tk.args))
+
+        runtime.after_quiescence(done)
+
+    def write(self, tk: TraceKprobe) -> None:
+        """Tell all of a probe that is about to be registered; nhit goes on counting."""
+        heap = self._runtime.heap
+        if tk.args:
+            size = prog_size(tk.args)
+            tk.prog = tk.prog or heap.alloc(size)
+            heap.view(tk.prog, size)[:] = encode(tk.args, tk.start, tk.prog)
+        tk.guest.type = tk.event.id
+        tk.guest.size = tk.start + sum(arg.size for arg in tk.args)
+        tk.guest.prog = tk.prog or 0
+        sync(tk.event)
+
+
+class KprobeEvent(TraceEvent):
+    """What the probes of one name have in common.  Kernel: struct trace_probe_event."""
+
+    def __init__(
+        self,
+        group: str,
+        name: str,
+        st: State,
+    ) -> None:
+        super().__init__(group, name)
+        self.probes: list[TraceKprobe] = []
+        self._st = st
+        self._armed = False
+
+    def guest_events(self) -> Sequence[KpEvent]:
+        return [tk.guest for tk in self.probes]
+
+    def guest_flags(self) -> int:
+        return EVENT_RETURN if self.probes[0].is_return else 0
+
+    def fields(self) -> Sequence[Field]:
+        """Kernel: kprobe_event_define_fields(), kretprobe_event_define_fields()"""
+        tk = self.probes[0]
+        names = ["__probe_func", "__probe_ret_ip"] if tk.is_return else ["__probe_ip"]
+        fields = [
+            Field("unsigned long", name, 8 + 8 * i, 8, False)
+            for i, name in enumerate(names)
+        ]
+        return fields + [
+            Field(a.fmttype, a.name, tk.start + a.offset, a.size, a.type.is_signed)
+            for a in tk.args
+        ]
+
+    def print_fmt(self) -> str:
+        """Kernel: traceprobe_set_print_fmt()"""
+        tk = self.probes[0]
+        if tk.is_return:
+            fmt, values = "(%lx <- %lx)", ", REC->__probe_func, REC->__probe_ret_ip"
+        else:
+            fmt, values = "(%lx)", ", REC->__probe_ip"
+        return print_fmt(fmt, values, tk.args)
+
+    def reg(self, enable: bool) -> None:
+        """Context: control.
+
+        Kernel: enable_trace_kprobe(), disable_trace_kprobe()
+        """
+        if self.tracing == self._armed:
+            return  # another trace array has it on
+        self._armed = enable
+        if not enable:
+            self._disable_probes()
+            return
+        try:
+            for tk in self.probes:
+                self._enable_probe(tk)
+        except KernelError:
+            self._disable_probes()
+            self._armed = False
+            raise
+
+    def _enable_probe(self, tk: TraceKprobe) -> None:
+        if not tk.registered or kprobe_gone(tk.rp.kp):
+            return
+        if tk.is_return:
+            enable_kretprobe(self._st, tk.rp)
+        else:
+            enable_kprobe(self._st, tk.rp.kp)
+
+    def _disable_probes(self) -> None:
+        for tk in self.probes:
+            if not tk.registered:
+                continue
+            with suppress(KernelError):
+                if tk.is_return:
+                    disable_kretprobe(self._st, tk.rp)
+                else:
+                    disable_kprobe(self._st, tk.rp.kp)
+
+    def printer(self, symbol: SymbolText, mark: str = "") -> Printer:
+        """Context: control.
+
+        Kernel: print_kprobe_event(), print_kretprobe_event()
+        """
+        first = self.probes[0]
+        name = self.name
+        places: dict[tuple[int, ...], str] = {}
+        unpack = (_FUNC_RET_IP if first.is_return else _IP).unpack_from
+
+        def place(key: tuple[int, ...]) -> str:
+            if first.is_return:
+                func, ret_ip = key
+                text = f"{name}: ({symbol(ret_ip, True)} <- {symbol(func, False)})"
+            else:
+                text = f"{name}: ({symbol(key[0], True)})"
+            places[key] = text
+            return text
+
+        def bare(pages: memoryview, record: int) -> str:
+            key = unpack(pages, record + 8)
+            return (places.get(key) or place(key)) + "\n"
+
+        if not first.args:
+            return bare
+        show_args = print_args(
+            first.args, first.start, partial(sprint_symbol, self._st.machine), mark
+        )
+
+        def full(pages: memoryview, record: int) -> str:
+            key = unpack(pages, record + 8)
+            return f"{places.get(key) or place(key)}{show_args(pages, record)}{mark}\n"
+
+        return full
+
+    def pieces(self, symbol: SymbolText) -> Printer:
+        return self.printer(symbol, "\0")

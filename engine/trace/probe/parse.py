@@ -1,0 +1,476 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The grammar of probe definitions: place, names and fetch arguments.
+
+Every check stands in the order in which the kernel makes it, for that decides which
+error the user gets to see.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import MASK64
+from kpfs.engine.trace.errlog import Err, TraceProbeLog
+from kpfs.engine.trace.kstr import (
+    UINT_MAX,
+    is_good_name,
+    is_good_system_name,
+    kstrtol,
+    kstrtouint,
+    kstrtoul,
+    simple_strtoul,
+)
+from kpfs.engine.trace.probe.fetch import (
+    DEFAULT_FETCH_TYPE,
+    FETCH_INSN_MAX,
+    FETCH_TYPES,
+    MAX_PROBE_EVENT_SIZE,
+    FetchType,
+    Insn,
+    Op,
+    ProbeArg,
+)
+
+MAX_EVENT_NAME_LEN = 64
+MAX_ARGSTR_LEN = 63
+MAX_ARRAY_LEN = 64
+MAX_ARG_NAME_LEN = 32
+KRETPROBE_MAXACTIVE_MAX = 4096
+PARAM_MAX_STACK = 16384 // 8
+KPROBE_EVENT_SYSTEM = "kprobes"
+
+RESERVED_FIELD_NAMES = frozenset(
+    (
+        "common_type",
+        "common_flags",
+        "common_preempt_count",
+        "common_pid",
+        "common_tgid",
+        "__probe_ip",
+        "__probe_ret_ip",
+        "__probe_func",
+    )
+)
+_ADDRESS_OPS = (Op.REG, Op.STACK, Op.DEREF)  # what a symstr may be made of
+_STRING_OPS = (Op.DEREF, Op.UDEREF, Op.IMM, Op.COMM, Op.DATA)
+_NO_DEREF = (Op.IMM, Op.COMM, Op.DATA)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a probe is to be, before anything is looked up."""
+
+    symbol: str | None
+    offset: int
+    addr: int
+    is_return: bool
+
+
+@dataclass(frozen=True)
+class ArgContext:
+    """What arguments may refer to.  Kernel: TPARG_FL_*."""
+
+    is_return: bool  # by symbol: $retval
+    on_func_entry: bool  # $argN, unless is_return
+    registers: Mapping[str, int]  # name to offset in struct pt_regs
+    arguments: Sequence[int]  # offsets of the registers that carry arguments
+    return_value: int
+    stack_pointer: int
+
+
+# ---- head and place
+
+
+def parse_maxactive(log: TraceProbeLog, head: str, is_return: bool) -> int:
+    """The number after the r, 0 if none; EINVAL.  Kernel: __trace_kprobe_create()."""
+    if not head[1:2].isascii() or not head[1:2].isdigit():
+        return 0
+    if not is_return:
+        log.fail(Err.MAXACT_NO_KPROBE, 1)
+    number = head[1:].partition(":")[0]
+    if len(number) > MAX_EVENT_NAME_LEN - 1:
+        log.fail(Err.BAD_MAXACT, 1)
+    try:
+        maxactive = kstrtouint(number)
+    except KernelError:
+        maxactive = 0
+    if not maxactive:
+        log.fail(Err.BAD_MAXACT, 1)
+    if maxactive > UINT_MAX >> 1:
+        return 0  # negative as the kernel's int: the default
+    if maxactive > KRETPROBE_MAXACTIVE_MAX:
+        log.fail(Err.MAXACT_TOO_BIG, 1)
+    return maxactive
+
+
+def split_symbol_offset(symbol: str) -> tuple[str, int]:
+    """(name, offset); EINVAL, ERANGE.  Kernel: traceprobe_split_symbol_offset()."""
+    for i, char in enumerate(symbol):
+        if char in "+-":
+            return symbol[:i], kstrtol(symbol[i:])
+    return symbol, 0
+
+
+def parse_place(log: TraceProbeLog, word: str, is_return: bool) -> Place | None:
+    """Address or symbol[+offset][%return]; None if it is a uprobe's; EINVAL.
+
+    Kernel: __trace_kprobe_create()
+    """
+    try:
+        return Place(None, 0, kstrtoul(word), is_return)
+    except KernelError:
+        log.index = 1
+    if "/" in word and ":" in word:
+        return None
+    symbol, percent, suffix = word.partition("%")
+    if percent:
+        if suffix != "return":
+            log.fail(Err.BAD_ADDR_SUFFIX, len(symbol))
+        is_return = True
+    try:
+        symbol, offset = split_symbol_offset(symbol)
+    except KernelError:
+        offset = -1
+    if not 0 <= offset <= UINT_MAX:
+        log.fail(Err.BAD_PROBE_ADDR, 0)
+    return Place(symbol, offset, 0, is_return)
+
+
+def parse_event_name(log: TraceProbeLog, text: str, offset: int) -> tuple[str, str]:
+    """(group, name) of what follows the colon, "" where not given; EINVAL.
+
+    Kernel: traceprobe_parse_event_name()
+    """
+    slash = text.find("/")
+    if slash < 0:
+        slash = text.find(".")
+    group = ""
+    if slash >= 0:
+        if slash == 0:
+            log.fail(Err.NO_GROUP_NAME, offset)
+        if slash + 1 > MAX_EVENT_NAME_LEN:
+            log.fail(Err.GROUP_TOO_LONG, offset)
+        group = text[:slash]
+        if not is_good_system_name(group):
+            log.fail(Err.BAD_GROUP_NAME, offset)
+        text = text[slash + 1 :]
+        offset += slash + 1
+    if not text:
+        if not group:
+            log.fail(Err.NO_EVENT_NAME, offset)
+    elif len(text) >= MAX_EVENT_NAME_LEN:
+        log.fail(Err.EVENT_TOO_LONG, offset)
+    elif not is_good_name(text):
+        log.fail(Err.BAD_EVENT_NAME, offset)
+    return group, text
+
+
+def default_event_name(place: Place, hashed: str) -> str:
+    """p_SYMBOL_OFFSET or p_0xADDRESS, with the address hashed."""
+    letter = "r" if place.is_return else "p"
+    if place.symbol is None:
+        name = f"{letter}_0x{hashed}"
+    else:
+        name = f"{letter}_{place.symbol}_{place.offset}"
+    name = name[: MAX_EVENT_NAME_LEN - 1]
+    return name[0] + name[1:].replace(":", "_").replace(".", "_")
+
+
+# ---- arguments
+
+
+def find_fetch_type(name: str | None) -> FetchType | None:
+    """The type, a bitfield's container type for bW@O/C.  Kernel: find_fetch_type()."""
+    if name is None:
+        name = DEFAULT_FETCH_TYPE
+    if name.startswith("b"):
+        _, slash, size = name.partition("/")
+        try:
+            bits = kstrtoul(size) if slash else 0
+        except KernelError:
+            return None
+        name = f"u{bits}" if bits in (8, 16, 32, 64) else ""
+    return FETCH_TYPES.get(name)
+
+
+class _ArgParser:
+    """Fetch instructions of one expression.  Kernel: parse_probe_arg()."""
+
+    def __init__(self, log: TraceProbeLog, ctx: ArgContext) -> None:
+        self.log = log
+        self.ctx = ctx
+        self.code: list[Insn] = []
+
+    def push(self, insn: Insn) -> bool:
+        """False if there is no room for one more."""
+        if len(self.code) == FETCH_INSN_MAX - 1:
+            return False
+        self.code.append(insn)
+        return True
+
+    def _push(self, insn: Insn, offs: int) -> None:
+        if not self.push(insn):
+            self.log.fail(Err.TOO_MANY_OPS, offs)
+
+    def _number(self, code: Err, offs: int, text: str, signed: bool) -> int:
+        try:
+            return kstrtol(text) if signed else kstrtoul(text)
+        except KernelError as error:
+            self.log.fail(code, offs, error.errno)
+
+    def parse(self, arg: str, offs: int) -> None:
+        """Append what arg means; offs is its place in the command's word."""
+        kind = arg[:1]
+        if kind == "$":
+            self._variable(arg[1:], offs)
+        elif kind == "%":
+            register = self.ctx.registers.get(arg[1:])
+            if register is None:
+                self.log.fail(Err.BAD_REG_NAME, offs)
+            self._push(Insn(Op.REG, register), offs)
+        elif kind == "@":
+            self._memory(arg, offs)
+        elif kind and kind in "+-":
+            self._dereference(arg, offs)
+        elif kind == "\\":
+            self._immediate(arg, offs)
+        else:
+            self.log.fail(Err.BAD_FETCH_ARG, offs)
+
+    def _variable(self, name: str, offs: int) -> None:
+        """Kernel: parse_probe_vars()"""
+        ctx, log = self.ctx, self.log
+        if name == "retval":
+            if not ctx.is_return:
+                log.fail(Err.RETVAL_ON_PROBE, offs)
+            insn = Insn(Op.REG, ctx.return_value)
+        elif name == "stack":
+            insn = Insn(Op.STACKP, ctx.stack_pointer)
+        elif name.startswith("stack") and name[5] in "0123456789":
+            number = self._param(name[5:], offs)
+            if number > PARAM_MAX_STACK:
+                log.fail(Err.BAD_STACK_NUM, offs)
+            insn = Insn(Op.STACK, number)
+        elif name in ("comm", "COMM"):
+            insn = Insn(Op.COMM)
+        elif name.startswith("arg") and ctx.on_func_entry and not ctx.is_return:
+            number = self._param(name[3:], offs)
+            if not 0 < number <= PARAM_MAX_STACK:
+                log.fail(Err.BAD_ARG_NUM, offs)
+            insn = self._argument(number - 1)
+        else:
+            log.fail(Err.BAD_VAR, offs)
+        self._push(insn, offs)
+
+    def _argument(self, number: int) -> Insn:
+        """Kernel: regs_get_kernel_argument()"""
+        registers = self.ctx.arguments
+        if number < len(registers):
+            return Insn(Op.REG, registers[number])
+        return Insn(Op.STACK, number - len(registers) + 1)
+
+    def _param(self, text: str, offs: int) -> int:
+        try:
+            return kstrtoul(text, 10)
+        except KernelError:
+            self.log.fail(Err.BAD_VAR, offs)
+
+    def _memory(self, arg: str, offs: int) -> None:
+        if arg[1:2] and arg[1] in "0123456789":
+            addr = self._number(Err.BAD_MEM_ADDR, offs, arg[1:], signed=False)
+            self._push(Insn(Op.IMM, addr), offs)
+        elif arg[1:2] == "+":
+            self.log.fail(Err.FILE_ON_KPROBE, offs)
+        else:
+            self._push(Insn(Op.SYMBOL, data=arg[1:]), offs)
+            self._push(Insn(Op.IMM), offs)
+        self._push(Insn(Op.DEREF), offs)
+
+    def _dereference(self, arg: str, offs: int) -> None:
+        op = Op.DEREF
+        if arg[1:2] == "u":
+            op = Op.UDEREF
+            arg = arg[0] + arg[2:]
+            # the caret counts from here on as if the u were not there
+        if arg[0] == "+":
+            arg = arg[1:]
+        number, brace, rest = arg.partition("(")
+        if not brace:
+            self.log.fail(Err.DEREF_NEED_BRACE, offs)
+        offset = self._number(Err.BAD_DEREF_OFFS, offs, number, signed=True)
+        offs += len(number) + 1 + (arg[0] != "-")
+        inner, brace, _ = rest.rpartition(")")
+        if not brace:
+            self.log.fail(Err.DEREF_OPEN_BRACE, offs + len(rest))
+        self.parse(inner, offs)
+        if self.code[-1].op in (Op.COMM, Op.DATA):
+            self.log.fail(Err.COMM_CANT_DEREF, offs)
+        self._push(Insn(op, offset & MASK64), offs)
+
+    def _immediate(self, arg: str, offs: int) -> None:
+        if arg[1:2] == '"':
+            text = arg[2:]
+            if not text.endswith('"'):
+                self.log.fail(Err.IMMSTR_NO_CLOSE, offs + 2 + len(text))
+            self._push(Insn(Op.DATA, data=text[:-1]), offs)
+            return
+        text = arg[1:]
+        if text[:1] not in ("-", "+", *"0123456789"):
+            self.log.fail(Err.BAD_IMM, offs + 1)
+        signed = text[0] in "+-"
+        value = self._number(Err.BAD_IMM, offs + 1, text.removeprefix("+"), signed)
+        self._push(Insn(Op.IMM, value & MASK64), offs)
+
+
+def _parse_array(log: TraceProbeLog, text: str, offs: int) -> int:
+    """The number of elements of what follows "[" at offs; EINVAL."""
+    number, bracket, rest = text.partition("]")
+    if not bracket:
+        log.fail(Err.ARRAY_NO_CLOSE, offs + len(text))
+    if rest:
+        log.fail(Err.BAD_ARRAY_SUFFIX, offs + len(number) + 1)
+    try:
+        count = kstrtouint(number)
+    except KernelError:
+        count = 0
+    if not count:
+        log.fail(Err.BAD_ARRAY_NUM, offs)
+    if count > MAX_ARRAY_LEN:
+        log.fail(Err.ARRAY_TOO_BIG, offs)
+    return count
+
+
+def _bitfield(text: str, size: int) -> Insn | None:
+    """The instruction for bW@O/C, None if it is wrong.
+
+    Kernel: __parse_bitfield_probe_arg()
+    """
+    bits = size * 8
+    width, rest = simple_strtoul(text[1:])
+    if not width or not rest.startswith("@"):
+        return None
+    first, tail = simple_strtoul(rest[1:])
+    if tail == rest[1:] or not tail.startswith("/"):
+        return None
+    if (width + first) & MASK64 > bits:
+        return None
+    shifts = [(bits - n) & 0xFF for n in (width + first, width)]
+    return Insn(Op.MOD_BF, size=size, lshift=shifts[0], rshift=shifts[1])
+
+
+def _store_string(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> None:
+    """Make the last instruction, or one more, the store of a string."""
+    last = p.code[-1].op
+    symstr = arg.type.name == "symstr"
+    if symstr and last not in _ADDRESS_OPS:
+        p.log.fail(Err.BAD_SYMSTRING, type_offs)
+    if not symstr and last not in _STRING_OPS:
+        p.log.fail(Err.BAD_STRING, type_offs)
+    # an array is one of pointers to strings; a symstr is the value's own symbol
+    if (symstr or last in _NO_DEREF or arg.count) and not p.push(Insn(Op.END)):
+        p.log.fail(Err.TOO_MANY_OPS, offs)
+    store = p.code[-1]
+    if arg.type.name == "ustring" or store.op is Op.UDEREF:
+        op = Op.ST_USTRING
+    else:
+        op = Op.ST_SYMSTR if symstr else Op.ST_STRING
+    store.op = op
+    store.size = arg.type.size
+
+
+def _store(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> Op:
+    """Append the store operation, and say which it is."""
+    last = p.code[-1]
+    size = arg.type.size
+    if arg.type.is_string:
+        _store_string(p, arg, offs, type_offs)
+    elif last.op in (Op.DEREF, Op.UDEREF):
+        last.op = Op.ST_MEM if last.op is Op.DEREF else Op.ST_UMEM
+        last.size = size
+    elif not p.push(Insn(Op.ST_RAW, size=size)):
+        p.log.fail(Err.TOO_MANY_OPS, offs)
+    return p.code[-1].op
+
+
+def _arg_type(body: str, kind: str | None, count: int) -> FetchType | None:
+    """The type of an argument; silent EINVAL where the kernel logs nothing."""
+    if body not in ("$comm", "$COMM") and not body.startswith('\\"'):
+        return find_fetch_type(kind)
+    if count or kind not in (None, "string"):
+        raise KernelError(errno.EINVAL, f"{body} is a string and no array")
+    return FETCH_TYPES["string"]
+
+
+def parse_arg_body(
+    log: TraceProbeLog, ctx: ArgContext, text: str, arg: ProbeArg, offs: int
+) -> None:
+    """Fill arg from the expression at offs of the word; EINVAL, ERANGE, E2BIG.
+
+    arg.offset is the size of the arguments before it.
+    Kernel: traceprobe_parse_probe_arg_body()
+    """
+    if len(text) > MAX_ARGSTR_LEN:
+        log.fail(Err.ARG_TOO_LONG, offs)
+    if not text:
+        log.fail(Err.NO_ARG_BODY, offs)
+    arg.comm = text
+    body, colon, kind_text = text.partition(":")
+    kind: str | None = kind_text if colon else None
+    type_offs = offs + (len(body) + 1 if colon else 0)
+    if kind is not None and "[" in kind:
+        kind, _, array = kind.partition("[")
+        arg.count = _parse_array(log, array, type_offs + len(kind) + 1)
+    found = _arg_type(body, kind, arg.count)
+    if found is None:
+        log.fail(Err.BAD_TYPE, type_offs)
+    arg.type = found
+    if arg.offset + arg.size > MAX_PROBE_EVENT_SIZE:
+        log.fail(Err.EVENT_TOO_BIG, offs, errno.E2BIG)
+    parser = _ArgParser(log, ctx)
+    parser.parse(body, offs)
+    store = _store(parser, arg, offs, type_offs)
+    if kind is not None and kind.startswith("b"):
+        insn = _bitfield(kind, arg.type.size)
+        if insn is None or not parser.push(insn):
+            log.fail(Err.BAD_BITFIELD, type_offs)
+    if arg.count:
+        if store not in (Op.ST_MEM, Op.ST_STRING, Op.ST_USTRING):
+            log.fail(Err.BAD_STRING, type_offs)
+        if not parser.push(Insn(Op.LP_ARRAY, count=arg.count)):
+            log.fail(Err.TOO_MANY_OPS, offs)
+    parser.code.append(Insn(Op.END))
+    arg.code = parser.code
+
+
+def parse_args(
+    log: TraceProbeLog, ctx: ArgContext, words: Sequence[str]
+) -> list[ProbeArg]:
+    """All arguments, words[i] being word i + 2 of the command.
+
+    Kernel: traceprobe_parse_probe_arg()
+    """
+    args: list[ProbeArg] = []
+    used: set[str] = set(RESERVED_FIELD_NAMES)
+    size = 0
+    for i, word in enumerate(words):
+        log.index = i + 2
+        name, equals, body = word.partition("=")
+        if not equals:
+            name, body = f"arg{i + 1}", word
+        elif len(name) > MAX_ARG_NAME_LEN:
+            log.fail(Err.ARG_NAME_TOO_LONG, 0)
+        elif not name:
+            log.fail(Err.NO_ARG_NAME, 0)
+        if not is_good_name(name):
+            log.fail(Err.BAD_ARG_NAME, 0)
+        if name in used:
+            log.fail(Err.USED_ARG_NAME, 0)
+        arg = ProbeArg(name, offset=size)
+        parse_arg_body(log, ctx, body, arg, len(word) - len(body))
+        used.add(name)
+        size += arg.size
+        args.append(arg)
+    return args

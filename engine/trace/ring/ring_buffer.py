@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The rings of all CPUs as one buffer: switched, resized, merged by time, swapped.
+
+All functions are for control context.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from kpfs.engine.runtime.runtime import KpArray, Runtime
+from kpfs.engine.trace.ring.cpu_ring import (
+    MIN_PAGES,
+    TRACE_BUF_SIZE_DEFAULT,
+    CpuRing,
+    pages_for,
+)
+
+_Entry = TypeVar("_Entry", bound=tuple[Any, ...])
+_time = itemgetter(0)
+
+
+class Rings:
+    """The rings of all CPUs, for readers."""
+
+    cpus: list[CpuRing]
+
+    @property
+    def entries(self) -> int:
+        return sum(ring.entries for ring in self.cpus)
+
+    @property
+    def overruns(self) -> int:
+        """Kernel: ring_buffer_overruns()."""
+        return sum(ring.overrun for ring in self.cpus)
+
+    def chunks(
+        self,
+        batches: Callable[[CpuRing], Iterator[list[_Entry]]],
+        only: int | None = None,
+    ) -> Iterator[list[_Entry]]:
+        """The unread entries of all CPUs or of one, oldest first, some at a time.
+
+        batches(ring) gives a CPU's, as tuples that begin with the time; of one instant
+        the lower CPU's come first.
+        """
+        rings = [ring for ring in self.cpus if only is None or ring.cpu == only]
+        sources = [batches(ring) for ring in rings if ring.entries]
+        if len(sources) == 1:
+            yield from sources[0]
+            return
+        waiting: list[list[_Entry]] = [[] for _ in sources]
+        while True:
+            for i, source in enumerate(sources):
+                waiting[i] = waiting[i] or next(source, [])
+            ends = [(left[-1][0], i) for i, left in enumerate(waiting) if left]
+            if not ends:
+                return
+            until, first = min(ends)
+            chunk: list[_Entry] = []
+            for i, left in enumerate(waiting):
+                bisect = bisect_right if i <= first else bisect_left
+                taken = bisect(left, until, key=_time)
+                chunk += left[:taken]
+                waiting[i] = left[taken:]
+            chunk.sort(key=_time)  # stable, and CPUs came in order
+            yield chunk
+
+
+class Snapshot(Rings):
+    """What was swapped out of a RingBuffer."""
+
+    def __init__(self, cpus: list[CpuRing]) -> None:
+        self.cpus = cpus
+
+
+class RingBuffer(Rings):
+    """The rings of all CPUs.  Kernel: struct trace_buffer."""
+
+    def __init__(
+        self, runtime: Runtime, guest: KpArray | None = None, *, first: bool = True
+    ) -> None:
+        """Give each CPU a ring; first: of the first trace array.
+
+        Context: control.
+        """
+        self._runtime = runtime
+        self._guest = guest or runtime.make(KpArray)
+        self._areas = runtime.cpus if first else []
+        self.expanded = False
+        self._on = True
+        self._paused = 0
+        self._quantum: int | None = None
+        self._offset = 0
+        self.mask = (1 << len(runtime.cpus)) - 1  # CPUs that record
+        self.cpus = self._make(MIN_PAGES)
+        self.spare: list[CpuRing] | None = None  # kernel: array_buffer max_buffer
+        # of the last reset: what a swap brings back from before, trace does not show
+        self.time_start = 0
+        self._attach()
+
+    def _make(self, nr_pages: int) -> list[CpuRing]:
+        machine = self._runtime.machine
+        return [CpuRing(machine, cpu, nr_pages) for cpu in range(machine.nr_cpus)]
+
+    def _attach(self) -> None:
+        """Context: either."""
+        for ring, area in zip(self.cpus, self._areas, strict=False):
+            area.ring = ring.addr
+        for ring in self.cpus:
+            self._guest.set_ring(ring.cpu, ring.addr)
+            on = self._on and not self._paused and bool(self.mask >> ring.cpu & 1)
+            ring.set_on(on, self._quantum is not None)
+
+    @property
+    def on(self) -> bool:
+        """Records are written.  Kernel: tracing_is_on()."""
+        return self._on
+
+    @on.setter
+    def on(self, value: bool) -> None:
+        """Context: either."""
+        self._on = value
+        self._attach()
+
+    @property
+    def in_ns(self) -> bool:
+        """Whether times are in ns.  Kernel: trace_clocks[].in_ns"""
+        return self._quantum in (None, 1)
+
+    def pause(self, on: bool) -> None:
+        """Write no records while somebody wants it so.  Kernel: tracing_stop()."""
+        self._paused += 1 if on else -1
+        self._attach()
+
+    def set_mask(self, mask: int) -> None:
+        """CPUs that record.  Kernel: tracing_set_cpumask()."""
+        self.mask = mask
+        self._attach()
+
+    def set_overwrite(self, overwrite: bool) -> None:
+        """Whether a full ring loses its oldest records, not new ones."""
+        for ring in self.cpus + (self.spare or []):
+            ring.set_overwrite(overwrite)
+
+    def set_clock(self, quantum: int | None, offset: int = 0) -> None:
+        """Its unit in ns, 0: records are counted, None: the usual clock.
+
+        offset: what it is ahead of the usual clock, in its unit.
+        What was recorded by another clock is lost.  Kernel: tracing_set_clock()
+        """
+        self._quantum, self._offset = quantum, offset
+        for ring in self.cpus + (self.spare or []):
+            ring.reset()
+            ring.set_quantum(quantum or 0, offset)
+        self.time_start = 0
+        self._attach()
+
+    def expand(self) -> None:
+        """Give the rings their full size, once.  Kernel: tracing_update_buffers()."""
+        if not self.expanded:
+            self.resize(TRACE_BUF_SIZE_DEFAULT)
+
+    def resize(self, size: int, cpu: int | None = None) -> None:
+        """Room for size bytes on each CPU, or on one."""
+        self.expanded = True
+        for ring in self.cpus:
+            if cpu is None or ring.cpu == cpu:
+                ring.resize(pages_for(size))
+        self._attach()
+
+    def reset(self) -> None:
+        """Kernel: tracing_reset_online_cpus()."""
+        for ring in self.cpus:
+            ring.reset()
+        self.time_start = self.cpus[0].now() if self.spare else 0
+
+    def write(self, cpu: int, data: bytes) -> bool:
+        """Add a record to a CPU's ring; False: it is off, or full."""
+        return self.cpus[cpu].write(data)
+
+    def free(self) -> None:
+        for ring in self.cpus + (self.spare or []):
+            ring.free()
+
+    # ---- snapshot
+
+    def alloc_spare(self) -> None:
+        """Have rings to swap with.  Kernel: tracing_alloc_snapshot_instance()."""
+        if self.spare is None:
+            self.spare = self._make(MIN_PAGES)
+            for ring, main in zip(self.spare, self.cpus, strict=True):
+                ring.set_overwrite(main.overwrite)
+                ring.set_quantum(self._quantum or 0, self._offset)
+        for ring, main in zip(self.spare, self.cpus, strict=True):
+            ring.resize(main.nr_pages)
+
+    def snapshot(self) -> Snapshot | None:
+        """What was swapped last; None: there are no rings for it."""
+        return None if self.spare is None else Snapshot(self.spare)
+
+    def free_spare(self) -> None:
+        """Kernel: free_snapshot()."""
+        for ring in self.spare or ():
+            ring.free()
+        self.spare = None
+
+    def swap(self) -> None:
+        """What was recorded becomes the snapshot, in whose place recording goes on.
+
+        Context: either.  Kernel: update_max_tr()
+        """
+        if self.spare is None or self._paused:
+            return
+        self.cpus, self.spare = self.spare, self.cpus
+        self._attach()

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The interface of trace events for guest modules: files of events, synthetic events.
+
+trace_get_event_file() and its kin are C in the guest (src/kernel/trace_dynevent.c).
+What they hand over is read where it lies.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable
+
+from kpfs.engine.cstring import read_cstring
+from kpfs.engine.errors import KernelError
+from kpfs.engine.trace.array import TraceArray
+from kpfs.engine.trace.dynevent import TraceState
+from kpfs.engine.trace.event.event_file import EventFile
+from kpfs.engine.trace.synth.synth_field import field_size
+from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
+
+# numbers of the calls: guest/include/kpfs/control.h
+CALLS = range(0x40, 0x46)
+_GET_FILE, _PUT_FILE, _SET_CLR, _COMMAND, _DELETE, _SIZE = CALLS
+_WORDS = struct.Struct("<3Q")
+_SET_CLR_ARGS = struct.Struct("<4Q")
+_NAME_MAX = 4096
+
+
+class SynthApi:
+    """Context: control."""
+
+    def __init__(self, ops: Callable[[], tuple[TraceState, TraceSynthOps]]) -> None:
+        """ops: what the calls are about, which is made when it is first needed."""
+        self._get_ops = ops
+        # those that guest code holds, by their address
+        self._files: dict[int, EventFile] = {}
+        self._calls: dict[int, Callable[[int, int], int]] = {
+            _GET_FILE: self._get_event_file,
+            _PUT_FILE: self._put_event_file,
+            _SET_CLR: self._set_clr_event,
+            _COMMAND: self._command,
+            _DELETE: self._delete,
+            _SIZE: self._field_size,
+        }
+
+    def serve(self, number: int, first: int, second: int) -> int:
+        """One call of the guest; raises what it is refused with."""
+        return self._calls[number](first, second)
+
+    @property
+    def _ts(self) -> TraceState:
+        return self._get_ops()[0]
+
+    def _words(self, at: int) -> tuple[int, int, int]:
+        first, second, third = _WORDS.unpack(self._ts.st.machine.read(at, _WORDS.size))
+        return first, second, third
+
+    def _text(self, at: int) -> str:
+        return read_cstring(self._ts.st.machine, at, _NAME_MAX)
+
+    # ---- files
+
+    def _get_event_file(self, at: int, _: int) -> int:
+        """Its struct kp_file; ENOENT: no such instance, EINVAL: no such event.
+
+        Kernel: trace_get_event_file()
+        """
+        ts, (instance, system, name) = self._ts, self._words(at)
+        array: TraceArray | None = ts
+        if instance:
+            array = ts.instances.get(self._text(instance))
+        if array is None:
+            raise KernelError(errno.ENOENT, "no such instance")
+        event = ts.events.find(self._text(system), self._text(name))
+        if event is None or event.ignore_enable:
+            raise KernelError(errno.EINVAL, "no such event")
+        event.refcnt += 1
+        array.ref += 1
+        file = array.file(event)
+        guest = file.guest_file()
+        symbols = ts.runtime.symbols
+        guest.begin, guest.commit = symbols["kp_file_begin"], symbols["kp_file_event"]
+        event.sync_files([file])
+        self._files[guest.addr] = file
+        return guest.addr
+
+    def _put_event_file(self, at: int, _: int) -> int:
+        """Kernel: trace_put_event_file()"""
+        file = self._files.get(at)
+        if file is None or not file.event.refcnt:
+            raise KernelError(errno.EINVAL, f"{at:#x} is not held")
+        file.event.refcnt -= 1
+        file.array.ref -= 1
+        return 0
+
+    def _set_clr_event(self, at: int, _: int) -> int:
+        """EINVAL: no such event.  Kernel: trace_array_set_clr_event()"""
+        ts = self._ts
+        raw = ts.st.machine.read(at, _SET_CLR_ARGS.size)
+        address, system, name, enable = _SET_CLR_ARGS.unpack(raw)
+        for array in ts.arrays():
+            if array.guest.addr == address:
+                break
+        else:
+            raise KernelError(errno.ENOENT, "no such trace array")
+        array.set_clr_event(
+            self._text(system) if system else None,
+            self._text(name) if name else None,
+            bool(enable),
+        )
+        return 0
+
+    # ---- synthetic events
+
+    def _command(self, at: int, _: int) -> int:
+        """Kernel: synth_event_run_command()"""
+        _ts, ops = self._get_ops()
+        command, name, module = self._words(at)
+        ops.own_command(self._text(command))
+        event = ops.find(self._text(name))
+        if event is None:
+            raise KernelError(errno.ENOENT, "the command has made another event")
+        event.event.module = module
+        return 0
+
+    def _delete(self, at: int, _: int) -> int:
+        self._get_ops()[1].delete(self._text(at))
+        return 0
+
+    def _field_size(self, at: int, _: int) -> int:
+        return field_size(self._text(at))

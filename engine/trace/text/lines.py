@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Records as lines, many at a time."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from itertools import accumulate, count, repeat
+from typing import TYPE_CHECKING
+
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, TIME_EXTEND, CpuRing
+from kpfs.engine.trace.text.symbols import lat_fmt, symbol_text
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.array import TraceArray
+    from kpfs.engine.trace.event.trace_event import Printer
+
+# A record's time, CPU, line, and where its data begin and end in the CPU's pages
+Entry = tuple[int, int, str, int, int]
+_Parts = tuple[str, str]  # of a line: before and behind the time
+
+BATCH = 128  # records: few, for readers with little room may not want them all
+KNOWN_MAX = 1 << 16
+PADDING = 29  # of the types of entries, the first that is not the size of data
+NSEC = 1_000_000_000
+LINE_MAX = 4096  # kernel: struct trace_seq
+TOO_BIG = "[LINE TOO BIG]\n"
+_WHOLE = ("{", "}", ",", "\n", "(fault)")  # may fill a line to its last byte
+
+_U64 = struct.Struct("<Q")
+_U16 = struct.Struct("<H")
+
+
+class Lines:
+    """Makes lines of records, for one reading of the trace.
+
+    It remembers of which bytes it made which text: most records differ in time alone.
+    Kernel: print_trace_line(), trace_print_context()
+    """
+
+    def __init__(self, tr: TraceArray) -> None:
+        self._tr = tr
+        self._prefixes: dict[tuple[int, int], str] = {}
+        self._printers: dict[int, Printer] = {}
+        self._irq_info = tr.options["irq-info"]
+        self._symbol = symbol_text(tr)
+        self._context_info = tr.options["context-info"]
+        self.in_ns = self._context_info and tr.ring.in_ns
+
+    def batches(self, ring: CpuRing) -> Iterator[list[Entry]]:
+        """The unread records of a CPU, oldest first, some at a time.
+
+        Nothing must change before the last is given.
+        """
+        return _CpuLines(self, ring).batches()
+
+    def second(self, ts: int) -> tuple[str, int]:
+        """How times of that second begin, and the first that is rounded to it."""
+        if not self.in_ns:
+            return "", 1 << 64
+        second = (ts + 500) // NSEC
+        return f"{second:5d}.", second * NSEC - 500
+
+    def parts(self, ring: CpuRing, record: int, end: int, secs: str) -> _Parts:
+        """What stands around the changing part of the time."""
+        (common,) = _U64.unpack_from(ring.pages, record)
+        number = common & 0xFFFF
+        show = self._printers.get(number)
+        if show is None:
+            event = self._tr.events.by_id(number)
+            show = event.printer(self._symbol) if event else _unknown(number)
+            self._printers[number] = show
+        pages = ring.pages[:end]
+        text = show(pages, record)
+        if not self._context_info:
+            return "", self._fitted(text, 0, pages, record)
+        key = ring.cpu, common >> 16
+        prefix = self._prefixes.get(key)
+        if prefix is None:
+            prefix = self._prefixes[key] = self._prefix(*key)
+        head = prefix + secs
+        size = len(head) + len(": ") + (6 if self.in_ns else 12)
+        return head, f": {self._fitted(text, size, pages, record)}"
+
+    def _fitted(self, text: str, before: int, pages: memoryview, record: int) -> str:
+        """The text of a record, cut if a line has not the room.
+
+        Kernel: trace_seq_printf(), s_show()
+        """
+        if before + len(text) < LINE_MAX:
+            return text
+        (number,) = _U16.unpack_from(pages, record)
+        event = self._tr.events.by_id(number)
+        if event is None:
+            return text
+        left, fitted = LINE_MAX - before, ""
+        for piece in event.pieces(self._symbol)(pages, record).split("\0"):
+            if len(piece) > left - (piece not in _WHOLE):
+                return fitted + (TOO_BIG if left >= len(TOO_BIG) else "")
+            fitted += piece
+            left -= len(piece)
+        return fitted
+
+    def line(self, ts: int, parts: _Parts) -> str:
+        """A line without a time in ns."""
+        head, tail = parts
+        return f"{head}{ts:12d}{tail}" if self._context_info else tail
+
+    def _prefix(self, cpu: int, common: int) -> str:
+        """common: flags, preempt count and pid of the record."""
+        pid = common >> 16
+        pid -= (pid & 0x8000_0000) << 1
+        comm = self._tr.find_cmdline(pid)
+        flags = ""
+        if self._irq_info:
+            flags = lat_fmt(common & 0xFF, common >> 8 & 0xFF)
+        return f"{comm:>16}-{pid:<7d} [{cpu:03d}] {flags} "
+
+
+class _CpuLines:
+    """Lines of the records of one CPU."""
+
+    def __init__(self, lines: Lines, ring: CpuRing) -> None:
+        self._lines = lines
+        self._ring = ring
+        self._known: dict[bytes, _Parts] = {}  # of records of one second
+        self._second = self._next_second = 0  # in ns, less what rounds up to it
+        self._secs = ""
+        # the page at hand: its place in the ring, and its data
+        self._base = 0
+        self._raw = b""
+        self._words: list[int] = []
+
+    def batches(self) -> Iterator[list[Entry]]:
+        ring = self._ring
+        for first, last, ts, unread in ring.spans():
+            page = first // PAGE_WORDS
+            at = page * PAGE_SIZE
+            base = page * PAGE_WORDS
+            self._base, self._raw = at, bytes(ring.pages[at : at + PAGE_SIZE])
+            self._words = memoryview(self._raw).cast("I").tolist()
+            i, end = first - base, last - base
+            uniform = unread <= first
+            while i < end:
+                if uniform:
+                    batch, i, ts = self._alike(i, end, ts)
+                    uniform = bool(batch)
+                else:
+                    batch, i, ts = self._any(i, end, ts, unread - base)
+                if batch:
+                    yield batch
+
+    def _alike(self, i: int, end: int, ts: int) -> tuple[list[Entry], int, int]:
+        """Records from word i on, where they are of one size: (they, i, time).
+
+        Nothing where they are not, or not of one second.
+        """
+        words, raw = self._words, self._raw
+        kind = words[i] & 31
+        if not 0 < kind < PADDING or not self._lines.in_ns:
+            return [], i, ts
+        step = kind + 1
+        end = min(end, i + BATCH * step)
+        heads = words[i:end:step]
+        times = list(accumulate([head >> 5 for head in heads], initial=ts))
+        if {head & 31 for head in heads} != {kind} or times[-1] >= self._next_second:
+            return [], i, ts
+        del times[0]
+        places = range(4 * i + 4, 4 * end, 4 * step)
+        size, known = 4 * kind, self._known
+        try:
+            found = [known[raw[at : at + size]] for at in places]
+        except KeyError:
+            found = [self._parts(at, at + size) for at in places]
+        second = self._second
+        lines = [
+            f"{head}{str((time - second) // 1000).zfill(6)}{tail}"
+            for time, (head, tail) in zip(times, found, strict=True)
+        ]
+        first = self._base + 4 * i + 4
+        starts = count(first, 4 * step)
+        ends = count(first + size, 4 * step)
+        batch = zip(times, repeat(self._ring.cpu), lines, starts, ends, strict=False)
+        return list(batch), i + step * len(heads), times[-1]
+
+    def _any(
+        self, i: int, end: int, ts: int, unread: int
+    ) -> tuple[list[Entry], int, int]:
+        """Records of any size from word i on: (they, i, time)."""
+        words, base, cpu = self._words, self._base, self._ring.cpu
+        found: list[Entry] = []
+        while i < end and len(found) < BATCH:
+            word = words[i]
+            kind = word & 31
+            i += 1
+            if kind == TIME_EXTEND:
+                ts += (words[i] << 27) + (word >> 5)
+                i += 1
+                continue
+            ts += word >> 5
+            start = i
+            if kind:
+                i += kind
+            else:
+                i += words[i] // 4
+                start += 1
+            if start > unread:
+                place, last = 4 * start, 4 * i
+                text = self._line(ts, place, last)
+                found.append((ts, cpu, text, base + place, base + last))
+        return found, i, ts
+
+    def _line(self, ts: int, start: int, end: int) -> str:
+        """The line of a record that is at these bytes of the page."""
+        if ts >= self._next_second:
+            self._secs, self._second = self._lines.second(ts)
+            self._next_second = self._second + NSEC
+            self._known = {}
+        parts = self._known.get(self._raw[start:end]) or self._parts(start, end)
+        if self._lines.in_ns:
+            return parts[0] + str((ts - self._second) // 1000).zfill(6) + parts[1]
+        return self._lines.line(ts, parts)
+
+    def _parts(self, start: int, end: int) -> _Parts:
+        data = self._raw[start:end]
+        parts = self._known.get(data)
+        if parts is None:
+            base = self._base
+            parts = self._lines.parts(self._ring, base + start, base + end, self._secs)
+            if len(self._known) < KNOWN_MAX:
+                self._known[data] = parts
+        return parts
+
+
+def _unknown(number: int) -> Callable[[memoryview, int], str]:
+    return lambda pages, record: f"Unknown type {number}\n"

@@ -1,0 +1,494 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The one libunicorn engine, through raw ctypes: run, registers, hooks, contexts.
+
+The library of the unicorn wheel is called without importing the package, whose wrappers
+cost 1.6 us a register and 35 ms of start-up.  Arguments are prebuilt ctypes objects and
+argtypes stay unset.  All calls keep the GIL (PyDLL), the run too: giving it up and
+taking it back in each hook doubled the cost of a breakpoint, and everybody else waits
+for the lock under which the guest runs anyway.
+
+What the emulator does otherwise than a CPU:
+- It delivers nothing through the IDT: the INTR hook is the trap table, interrupts are
+  pushed by hand.
+- It keeps the previous exception for ever, so that a second fault would be a double
+  one: clear_exception() after each #PF, #GP, #DE.
+- In an out hook RIP is that of the out, may not be written, and a stop takes effect at
+  the end of the block.
+- RFLAGS, never EFLAGS: that fills only half of the word.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from kpfs import abi
+from kpfs.engine.ktypes import MASK64
+from kpfs.engine.machine import TRAP_ENTRY
+from kpfs.guest.emu.libunicorn import EmulatorError, find_library
+from kpfs.guest.emu.memory import PAGE_SIZE, Memory
+from kpfs.guest.emu.regwindow import (
+    NR_WINDOW,
+    WINDOW_IP,
+    WINDOW_OF_PT_REGS,
+    find_window,
+)
+from kpfs.guest.emu.watchdog import Watchdog
+
+# UC_X86_REG_* in the order of struct pt_regs; 0: no register, a constant
+_CS, _SS, _RIP, _RSP, _RFLAGS = 11, 49, 41, 44, 253
+_PT_REGS = (
+    *(113, 112, 111, 110, 36, 37, 109, 108, 107, 106, 35, 38, 40, 43, 39),
+    *(0, _RIP, 0, _RFLAGS, _RSP, 0),
+)
+REG_SI, REG_DI, REG_ORIG_AX = 13, 14, 15
+REG_IP, REG_CS, REG_FLAGS, REG_SP, REG_SS = 16, 17, 18, 19, 20
+_CR0, _CR2, _CR3, _CR4 = 50, 52, 53, 54
+_GDTR, _MSR, _GS_BASE = 243, 248, 251
+_SEGMENTS = (17, 28, 49)  # ds es ss
+_ARCH_X86, _MODE_64 = 4, 8
+_HOOK_INTR, _HOOK_INSN, _HOOK_CODE, _HOOK_INSN_INVALID = 1, 2, 4, 1 << 14
+_INS_OUT = 500
+_PROT_ALL = 7
+_CTL_WRITE = 1 << 30
+_CTL_REMOVE_CACHE = 9 | 2 << 26 | _CTL_WRITE
+_CTL_TB_FLUSH = 10 | _CTL_WRITE
+_CTL_TLB_FLUSH = 11 | _CTL_WRITE
+_MSR_EFER = 0xC000_0080
+_EFER = 0xD01  # SCE LME LMA NXE
+_CR0_VALUE = 0x8005_0033  # PE MP ET NE WP AM PG
+_CR4_VALUE = 0xB0  # PSE PAE PGE
+X86_EFLAGS_FIXED = 0x2
+X86_EFLAGS_TF = 0x100
+X86_EFLAGS_IF = 0x200
+
+# Segment descriptors; iretq checks them.
+_GDT = (
+    *(0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF, 0),
+    *(0x00CF_F300_0000_FFFF, 0x00AF_FB00_0000_FFFF),
+)
+# Where the previous exception stands in the saved context of unicorn 2.1.4 (verified
+# at the first fault), and the error code before it.
+_EXCEPTION_OFFSET = 5536
+_ERROR_CODE_BEFORE = 112
+_FAULTS_KEPT = frozenset((0, 8, 10, 11, 12, 13, 14))
+
+# What is dropped piece by piece stays in libunicorn's buffer until all is.
+MAX_DROPS = 8192
+
+_U64 = ctypes.c_uint64
+_Hook = Callable[..., object]
+_FRAME = struct.Struct("<5Q")  # ip cs flags sp ss
+_REGS = struct.Struct("<21Q")
+
+
+class _Mmr(ctypes.Structure):
+    _fields_ = (
+        ("selector", ctypes.c_uint16),
+        ("base", ctypes.c_uint64),
+        ("limit", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+    )
+
+
+class _MsrValue(ctypes.Structure):
+    _fields_ = (("rid", ctypes.c_uint32), ("value", ctypes.c_uint64))
+
+
+class Cpu:
+    """One engine and a saved context for each virtual CPU.
+
+    ``breakpoint`` gets the RIP after an int3 and returns where to go on; ``trap`` gets
+    any other vector; ``entered`` the address behind a TRAP_ENTRY; ``hypercalls`` is
+    indexed by port.  All run in hit context; run() raises what was raised in one.
+    """
+
+    def __init__(self, memory: Memory, nr_cpus: int) -> None:
+        self._memory = memory
+        path = find_library()
+        self._py = ctypes.PyDLL(path)
+        self._start = self._py.uc_emu_start
+        self.breakpoint: Callable[[int], int | None] = self._no_handler
+        self.trap: Callable[[int], None] = self._no_handler
+        self.hypercalls: list[Callable[[int], object]] = [self._no_handler] * 256
+        self.entered: Callable[[int], None] = self._no_handler
+        self.error: BaseException | None = None
+        self.stopped = False
+        self.active = 0  # virtual CPU whose registers are loaded
+        handle = ctypes.c_void_p()
+        self._check(self._py.uc_open(_ARCH_X86, _MODE_64, ctypes.byref(handle)))
+        self._uc = ctypes.c_void_p(handle.value)
+        stop = ctypes.cast(self._py.uc_emu_stop, ctypes.c_void_p)
+        self.watchdog = Watchdog(stop.value or 0, handle.value or 0)
+        self._keep: list[object] = []
+        self._prepare_arguments()
+        self._window = find_window(handle.value or 0, self._write_window)
+        self.read_regs = self._make_read_regs()
+        err = self._py.uc_mem_map_ptr(
+            *(self._uc, _U64(0), ctypes.c_size_t(memory.size)),
+            *(_PROT_ALL, ctypes.c_void_p(memory.host_address())),
+        )
+        self._check(err)
+        self._write_window([0] * NR_WINDOW)
+        self._set_system_registers()
+        self._add_hooks()
+        self._contexts = [self._new_context() for _ in range(nr_cpus)]
+        self._scratch = self._new_context()
+        self._exception_offset = 0
+        for number in range(nr_cpus):
+            self.save(number)
+
+    def close(self) -> None:
+        """Free the engine; nothing may be called afterwards."""
+        self.watchdog.close()
+        if self._uc:
+            for context in (*self._contexts, self._scratch):
+                self._py.uc_context_free(context)
+            self._py.uc_close(self._uc)
+            self._uc = ctypes.c_void_p()
+
+    # ---- set-up
+    def _check(self, err: int) -> None:
+        if err:
+            raise EmulatorError(f"libunicorn: error {err}")
+
+    def _no_handler(self, value: int) -> None:
+        raise EmulatorError(f"unexpected trap or hypercall ({value:#x})")
+
+    def _prepare_arguments(self) -> None:
+        self._drops = 0
+        self._ip = ctypes.c_uint64()
+        self._ip_ref = ctypes.byref(self._ip)
+        self._word = ctypes.c_uint64()
+        self._word_ref = ctypes.byref(self._word)
+        self._ids = [ctypes.c_int(reg) for reg in _PT_REGS]
+        self._rip_id = ctypes.c_int(_RIP)
+        self._zero = ctypes.c_uint64(0)
+        self._regs = (ctypes.c_uint64 * 21)()
+        base = ctypes.addressof(self._regs)
+        self._regs[REG_ORIG_AX] = MASK64
+        self._regs[REG_CS], self._regs[REG_SS] = abi.CS, abi.DS
+        self._all = self._batch([i for i, reg in enumerate(_PT_REGS) if reg], base)
+        self._frame_regs = self._batch((REG_IP, REG_FLAGS, REG_SP), base)
+
+    def _batch(
+        self, indices: Sequence[int], base: int
+    ) -> tuple[object, object, ctypes.c_int]:
+        count = len(indices)
+        ids = (ctypes.c_int * count)(*(_PT_REGS[i] for i in indices))
+        refs = (ctypes.c_void_p * count)(*(base + 8 * i for i in indices))
+        return ids, refs, ctypes.c_int(count)
+
+    def _set_system_registers(self) -> None:
+        memory = self._memory
+        gdt = memory.alloc_low(PAGE_SIZE)
+        struct.pack_into(f"<{len(_GDT)}Q", memory.ram, gdt, *_GDT)
+        efer = _MsrValue(_MSR_EFER, _EFER)
+        self._check(self._py.uc_reg_write(self._uc, _MSR, ctypes.byref(efer)))
+        self._write(_CR4, _CR4_VALUE)
+        self._write(_CR3, memory.cr3)
+        self._write(_CR0, _CR0_VALUE)
+        gdtr = _Mmr(0, abi.DIRECT_MAP + gdt, 8 * len(_GDT) - 1, 0)
+        self._check(self._py.uc_reg_write(self._uc, _GDTR, ctypes.byref(gdtr)))
+        for segment in _SEGMENTS:
+            self._write(segment, abi.DS)
+        self._write(_CS, abi.CS)
+        self._write(_RFLAGS, X86_EFLAGS_FIXED)
+
+    def _new_context(self) -> ctypes.c_void_p:
+        context = ctypes.c_void_p()
+        self._check(self._py.uc_context_alloc(self._uc, ctypes.byref(context)))
+        return ctypes.c_void_p(context.value)
+
+    def _hook(self, kind: int, hook: _Hook, begin: int, end: int) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        address = ctypes.cast(hook, ctypes.c_void_p)  # type: ignore[arg-type]
+        err = self._py.uc_hook_add(
+            *(self._uc, ctypes.byref(handle), kind, address, None),
+            *(_U64(begin), _U64(end), _INS_OUT),
+        )
+        self._check(err)
+        return ctypes.c_void_p(handle.value)
+
+    def _add_hooks(self) -> None:
+        word, half, make = ctypes.c_size_t, ctypes.c_uint32, ctypes.CFUNCTYPE
+        # the last argument, ours, is left out: each takes time to convert
+        intr = make(None, word, half)(self._make_intr())
+        out = make(None, word, half, ctypes.c_int, half)(self._make_out())
+        invalid = make(ctypes.c_bool, word, word)(self._on_invalid)
+        code = make(None, word, _U64, half, word)(self._on_code)
+        self._keep += [intr, out, invalid]
+        self._code_hook = code
+        self._hook(_HOOK_INTR, intr, 1, 0)
+        self._hook(_HOOK_INSN, out, 1, 0)
+        self._hook(_HOOK_INSN_INVALID, invalid, 1, 0)
+
+    # ---- hooks: no exception may leave them
+    def _fail(self, exc: BaseException) -> None:
+        if self.error is None:
+            self.error = exc
+        self.stop()
+
+    def _make_intr(self) -> Callable[[int, int], None]:
+        """The trap dispatcher; the breakpoint path is the hottest code of all.
+
+        After an INTR hook the emulator looks for the code at RIP anyway, so that it
+        may be written in its place, without the library's way out of the run.
+        """
+        window = self._window
+        if window is None:
+            return self._make_slow_intr()
+
+        def intr(_uc: int, vector: int) -> None:
+            try:
+                if vector == 3:
+                    to = self.breakpoint(window[WINDOW_IP])
+                    if to is not None:
+                        window[WINDOW_IP] = to
+                        return
+                elif vector == TRAP_ENTRY:
+                    self.entered(window[WINDOW_IP])
+                    return
+                self.trap(vector)
+            except BaseException as exc:
+                self._fail(exc)
+
+        return intr
+
+    def _make_slow_intr(self) -> Callable[[int, int], None]:
+        """The same through the library."""
+        reg_read, reg_write = self._py.uc_reg_read, self._py.uc_reg_write
+        uc, rip, ip, ip_ref = self._uc, self._rip_id, self._ip, self._ip_ref
+
+        def intr(_uc: int, vector: int) -> None:
+            try:
+                reg_read(uc, rip, ip_ref)
+                if vector == TRAP_ENTRY:
+                    self.entered(ip.value)
+                elif vector != 3 or (to := self.breakpoint(ip.value)) is None:
+                    self.trap(vector)
+                else:
+                    ip.value = to
+                    reg_write(uc, rip, ip_ref)
+            except BaseException as exc:
+                self._fail(exc)
+
+        return intr
+
+    def _make_out(self) -> Callable[[int, int, int, int], None]:
+        handlers = self.hypercalls
+
+        def out(_uc: int, port: int, _size: int, value: int) -> None:
+            try:
+                handlers[port](value)
+            except BaseException as exc:
+                self._fail(exc)
+
+        return out
+
+    def _on_invalid(self, _uc: int, _data: int) -> bool:
+        try:
+            self.trap(6)
+        except BaseException as exc:
+            self._fail(exc)
+        return True
+
+    def _on_code(self, _uc: int, _addr: int, _size: int, _data: int) -> None:
+        self.stop()
+
+    def clear_exception(self, vector: int) -> int:
+        """Forget the previous exception, as its delivery would; returns the error code.
+
+        Context: hit, for vectors 0, 8 and 10 to 14.
+        """
+        if vector not in _FAULTS_KEPT:
+            return 0
+        self._py.uc_context_save(self._uc, self._scratch)
+        address = self._scratch.value or 0
+        at = self._exception_offset or self._find_exception_field(vector)
+        code = ctypes.c_int32.from_address(address + at - _ERROR_CODE_BEFORE).value
+        ctypes.c_int32.from_address(address + at).value = -1
+        self._py.uc_context_restore(self._uc, self._scratch)
+        return code
+
+    def _find_exception_field(self, vector: int) -> int:
+        """Verify the field's place by what this first fault has put there."""
+        size = self._py.uc_context_size(self._uc)
+        before = ctypes.string_at(self._contexts[0].value or 0, size)
+        after = ctypes.string_at(self._scratch.value or 0, size)
+        none, now = struct.pack("<i", -1), struct.pack("<i", vector)
+
+        def changed(at: int) -> bool:
+            return before[at : at + 4] == none and after[at : at + 4] == now
+
+        at = _EXCEPTION_OFFSET
+        if not (at + 4 <= size and changed(at)):
+            found = [at for at in range(0, size - 4, 4) if changed(at)]
+            if len(found) != 1:
+                raise EmulatorError("this libunicorn is not known: use unicorn 2.1.4")
+            at = found[0]
+        self._exception_offset = at
+        return at
+
+    # ---- registers of the loaded CPU (either context)
+    def _make_read_regs(self) -> Callable[[], tuple[int, ...]]:
+        """A closure, for its speed; a window is no faster, for the flags' sake."""
+        read_batch, uc = self._py.uc_reg_read_batch, self._uc
+        regs, unpack = self._regs, _REGS.unpack
+        ids, refs, count = self._all
+
+        def read_regs() -> tuple[int, ...]:
+            """All 21 words of struct pt_regs; orig_ax reads -1."""
+            read_batch(uc, ids, refs, count)
+            return unpack(regs)
+
+        return read_regs
+
+    def _write_window(self, values: Sequence[int]) -> None:
+        """The words of a register window, by the library.  Context: control."""
+        for index, at in enumerate(WINDOW_OF_PT_REGS):
+            if at >= 0:
+                self._write(_PT_REGS[index], values[at])
+
+    def _read(self, reg: int) -> int:
+        self._py.uc_reg_read(self._uc, reg, self._word_ref)
+        return self._word.value
+
+    def _write(self, reg: int, value: int) -> None:
+        self._word.value = value
+        self._py.uc_reg_write(self._uc, reg, self._word_ref)
+
+    def write_regs(self, values: Sequence[int]) -> None:
+        """All of them but orig_ax, cs and ss."""
+        _REGS.pack_into(self._regs, 0, *values)
+        self._py.uc_reg_write_batch(self._uc, *self._all)
+        self._regs[REG_ORIG_AX] = MASK64
+        self._regs[REG_CS], self._regs[REG_SS] = abi.CS, abi.DS
+
+    def read_reg(self, index: int) -> int:
+        """One word of struct pt_regs."""
+        window, at = self._window, WINDOW_OF_PT_REGS[index]
+        if window is not None and at >= 0:
+            return window[at]
+        if not _PT_REGS[index]:
+            return self._regs[index]
+        self._py.uc_reg_read(self._uc, self._ids[index], self._word_ref)
+        return self._word.value
+
+    def write_reg(self, index: int, value: int) -> None:
+        window, at = self._window, WINDOW_OF_PT_REGS[index]
+        if window is not None and at >= 0 and at != WINDOW_IP:
+            window[at] = value & MASK64
+        elif _PT_REGS[index]:
+            self._word.value = value
+            self._py.uc_reg_write(self._uc, self._ids[index], self._word_ref)
+
+    def fault_address(self) -> int:
+        """CR2."""
+        return self._read(_CR2)
+
+    def set_fault_address(self, addr: int) -> None:
+        self._write(_CR2, addr)
+
+    def set_gs_base(self, addr: int) -> None:
+        self._write(_GS_BASE, addr)
+
+    def interrupts_enabled(self) -> bool:
+        self._py.uc_reg_read_batch(self._uc, *self._frame_regs)
+        return bool(self._regs[REG_FLAGS] & X86_EFLAGS_IF)
+
+    def interrupt(self, entry: int) -> bool:
+        """Enter a handler as an interrupt does; False if IF is clear.
+
+        Context: control.
+        """
+        self._py.uc_reg_read_batch(self._uc, *self._frame_regs)
+        regs, memory = self._regs, self._memory
+        flags = regs[REG_FLAGS]
+        if not flags & X86_EFLAGS_IF:
+            return False
+        sp = regs[REG_SP]
+        top = (sp & ~15) - 40
+        at = memory.translate(top, 40)
+        _FRAME.pack_into(memory.ram, at, regs[REG_IP], abi.CS, flags, sp, abi.DS)
+        regs[REG_IP] = entry
+        regs[REG_SP] = top
+        regs[REG_FLAGS] = flags & ~(X86_EFLAGS_IF | X86_EFLAGS_TF)
+        self._py.uc_reg_write_batch(self._uc, *self._frame_regs)
+        return True
+
+    # ---- virtual CPUs (control)
+    def save(self, number: int) -> None:
+        self._py.uc_context_save(self._uc, self._contexts[number])
+
+    def switch(self, number: int) -> None:
+        """Load another virtual CPU's registers."""
+        if number != self.active:
+            self._py.uc_context_save(self._uc, self._contexts[self.active])
+            self._py.uc_context_restore(self._uc, self._contexts[number])
+            self.active = number
+
+    # ---- running
+    def stop(self) -> None:
+        """Leave the run: at once in a trap, at the block's end in a hypercall."""
+        self.stopped = True
+        self._py.uc_emu_stop(self._uc)
+
+    def run(self, count: int = 0) -> None:
+        """Run the loaded CPU until something stops it, or exactly count instructions.
+
+        Raises what a hook raised.  Context: control.
+        """
+        if monotonic() >= self.watchdog.rewind_at:
+            self.watchdog.wind()
+        if count:
+            self.drop_all()
+        self.stopped = False
+        if self._window is not None:
+            self._ip.value = self._window[WINDOW_IP]
+        else:
+            self._py.uc_reg_read(self._uc, self._rip_id, self._ip_ref)
+        limit = ctypes.c_size_t(count) if count else self._zero
+        err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        if err:
+            raise EmulatorError(
+                f"libunicorn: error {err} at {self.read_reg(REG_IP):#x}"
+            )
+
+    def run_to(self, addr: int) -> None:
+        """Run until the instruction at addr is next (or something else stops it).
+
+        Context: control.
+        """
+        handle = self._hook(_HOOK_CODE, self._code_hook, addr, addr)
+        self.drop(addr, 1)
+        try:
+            self.run()
+        finally:
+            self._check(self._py.uc_hook_del(self._uc, handle))
+            self.drop(addr, 1)
+
+    # ---- translated code (control, or a hook)
+    def drop(self, addr: int, size: int) -> None:
+        """Forget the translated code of a range, page by page."""
+        end = addr + size
+        while addr < end:
+            stop = min(end, (addr | (PAGE_SIZE - 1)) + 1)
+            self._py.uc_ctl(self._uc, _CTL_REMOVE_CACHE, _U64(addr), _U64(stop))
+            addr = stop
+        self._drops += 1
+        if self._drops > MAX_DROPS:
+            self.drop_all()
+
+    def drop_all(self) -> None:
+        self._drops = 0
+        self._py.uc_ctl(self._uc, _CTL_TB_FLUSH)
+
+    def flush_tlb(self) -> None:
+        """After page-table entries were taken away or changed."""
+        self._py.uc_ctl(self._uc, _CTL_TLB_FLUSH)

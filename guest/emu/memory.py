@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Physical memory, page tables, and the area that modules and the engine live in.
+
+Physical layout, all of it one private mapping that is touched lazily:
+
+    0x1000     page tables, GDT, words shared with the guest (LOW_SIZE in all)
+    16 MiB     the kernel image, then the guest's page allocator up to ram_size
+    ram_size   the module area, mapped linearly at MODULE_BASE
+    above      the user slots, mapped linearly at USER_BASE
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import struct
+from bisect import insort
+
+from kpfs import abi
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.ktypes import MASK64
+
+PAGE_SIZE = 4096
+PAGE_MASK = PAGE_SIZE - 1
+LARGE_PAGE = 0x20_0000
+KERNEL_MAP = 0xFFFF_FFFF_8000_0000  # the image's virtual minus its physical address
+LOW_SIZE = 0x10_0000
+RAM_SIZE = 64 << 20
+AREA_SIZE = 64 << 20
+AREA_END = abi.MODULE_BASE + AREA_SIZE
+USER_MAP_SIZE = abi.USER_SLOTS * abi.USER_SIZE
+USER_END = abi.USER_BASE + USER_MAP_SIZE
+
+PTE_PRESENT = 1
+PTE_WRITE = 2
+PTE_USER = 4
+PTE_USED = 0x60  # accessed, dirty: spares the emulator setting them
+PTE_LARGE = 0x80
+PTE_NX = 1 << 63
+_PTE_ADDR = 0x000F_FFFF_FFFF_F000
+KERNEL_TEXT = 0
+KERNEL_RO = PTE_NX
+KERNEL_DATA = PTE_WRITE | PTE_NX
+USER_DATA = PTE_WRITE | PTE_USER | PTE_NX
+
+_U64 = struct.Struct("<Q")
+
+
+class Memory:
+    """All of the guest's memory as Python sees it: control and hit context alike."""
+
+    def __init__(self, ram_size: int = RAM_SIZE) -> None:
+        self.ram_size = ram_size
+        self._area_at = ram_size
+        self._user_at = ram_size + AREA_SIZE
+        self.size = self._user_at + USER_MAP_SIZE
+        self.ram = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            self.ram.madvise(mmap.MADV_NOHUGEPAGE)  # a huge page per touch: 2 MiB RSS
+        self._view = memoryview(self.ram)
+        self._image_start, self._image_end = abi.MODULE_BASE, KERNEL_MAP
+        self.image_pages_end = LOW_SIZE  # physical end of the kernel image
+        self._low = PAGE_SIZE
+        self.cr3 = self.alloc_low(PAGE_SIZE)
+        self.area = PageArea(self)
+        self.map_range(abi.DIRECT_MAP, 0, self.size, KERNEL_DATA)
+        self.map_range(abi.USER_BASE, self._user_at, USER_MAP_SIZE, USER_DATA)
+
+    def host_address(self) -> int:
+        """Where the physical memory lies in this process."""
+        return ctypes.addressof(ctypes.c_char.from_buffer(self.ram))
+
+    # ---- set-up (control)
+    def alloc_low(self, size: int) -> int:
+        """Pages below LOW_SIZE, zeroed; their physical address."""
+        addr = self._low
+        self._low += (size + PAGE_MASK) & ~PAGE_MASK
+        if self._low > LOW_SIZE:
+            raise KernelError(errno.ENOMEM, "page tables do not fit")
+        return addr
+
+    def _entry(self, table: int, index: int) -> int:
+        """The table that an entry of a higher table points to, made if missing."""
+        at = table + index * 8
+        entry: int = _U64.unpack_from(self.ram, at)[0]
+        if not entry:
+            entry = self.alloc_low(PAGE_SIZE) | PTE_PRESENT | PTE_WRITE | PTE_USER
+            entry |= PTE_USED
+            _U64.pack_into(self.ram, at, entry)
+        return entry & _PTE_ADDR
+
+    def _directory(self, virt: int) -> int:
+        """The page directory that covers a virtual address."""
+        table = self._entry(self.cr3, virt >> 39 & 511)
+        return self._entry(table, virt >> 30 & 511)
+
+    def map_range(self, virt: int, phys: int, size: int, flags: int) -> None:
+        """Map pages linearly, by large ones where both addresses allow it."""
+        flags |= PTE_PRESENT | PTE_USED
+        end = virt + size
+        while virt < end:
+            directory = self._directory(virt)
+            index = virt >> 21 & 511
+            if not (virt | phys) & (LARGE_PAGE - 1) and end - virt >= LARGE_PAGE:
+                entry = phys | flags | PTE_LARGE
+                _U64.pack_into(self.ram, directory + index * 8, entry)
+                virt += LARGE_PAGE
+                phys += LARGE_PAGE
+                continue
+            self.set_pages(virt, phys, PAGE_SIZE, flags)
+            virt += PAGE_SIZE
+            phys += PAGE_SIZE
+
+    def set_pages(self, virt: int, phys: int, size: int, flags: int) -> None:
+        """Map 4 KiB pages; flags without PTE_PRESENT unmap.  Drops no translation."""
+        for offset in range(0, size, PAGE_SIZE):
+            at = virt + offset
+            table = self._entry(self._directory(at), at >> 21 & 511)
+            entry = phys + offset | flags if flags & PTE_PRESENT else 0
+            _U64.pack_into(self.ram, table + (at >> 12 & 511) * 8, entry)
+
+    def load_image(self, virt: int, data: bytes, memsz: int, flags: int) -> None:
+        """Place one segment of the kernel at virt - KERNEL_MAP and map it."""
+        phys = virt - KERNEL_MAP
+        end = (phys + memsz + PAGE_MASK) & ~PAGE_MASK
+        if phys < LOW_SIZE or end > self.ram_size:
+            raise KernelError(errno.ENOEXEC, f"segment at {virt:#x} is out of reach")
+        self.ram[phys : phys + len(data)] = data
+        start = phys & ~PAGE_MASK
+        self.map_range(KERNEL_MAP + start, start, end - start, flags)
+        self._image_start = min(self._image_start, KERNEL_MAP + start)
+        self._image_end = max(self._image_end, KERNEL_MAP + end)
+        self.image_pages_end = self._image_end - KERNEL_MAP
+
+    # ---- access (either context)
+    def translate(self, addr: int, size: int) -> int:
+        """Offset into ram of a block that is mapped in one piece, else MemoryFault."""
+        end = addr + size
+        if addr >= abi.MODULE_BASE:
+            if end <= AREA_END and self.area.mapped(addr, size):
+                return addr - abi.MODULE_BASE + self._area_at
+        elif addr >= KERNEL_MAP:
+            if self._image_start <= addr and end <= self._image_end:
+                return addr - KERNEL_MAP
+        elif addr >= abi.DIRECT_MAP:
+            if end <= abi.DIRECT_MAP + self.size:
+                return addr - abi.DIRECT_MAP
+        elif abi.USER_BASE <= addr and end <= USER_END:
+            return addr - abi.USER_BASE + self._user_at
+        raise MemoryFault(addr)
+
+    def read(self, addr: int, size: int) -> bytes:
+        at = self.translate(addr, size)
+        return self.ram[at : at + size]
+
+    def write(self, addr: int, data: bytes) -> None:
+        at = self.translate(addr, len(data))
+        self.ram[at : at + len(data)] = data
+
+    def read_u32(self, addr: int) -> int:
+        return int.from_bytes(self.read(addr, 4), "little")
+
+    def read_u64(self, addr: int) -> int:
+        value: int = _U64.unpack_from(self.ram, self.translate(addr, 8))[0]
+        return value
+
+    def write_u64(self, addr: int, value: int) -> None:
+        _U64.pack_into(self.ram, self.translate(addr, 8), value & MASK64)
+
+    def read_cstring(self, addr: int, limit: int) -> bytes:
+        """Bytes up to a NUL, at most limit, page by page until memory ends."""
+        found = b""
+        while len(found) < limit:
+            size = min(limit - len(found), PAGE_SIZE - (addr & PAGE_MASK))
+            piece = self.read(addr, size)
+            head, nul, _rest = piece.partition(b"\0")
+            found += head
+            if nul:
+                break
+            addr += size
+        return found
+
+    def view(self, addr: int, size: int) -> memoryview:
+        """Writable bytes, valid as long as the memory is."""
+        at = self.translate(addr, size)
+        return self._view[at : at + size]
+
+    def area_phys(self, addr: int) -> int:
+        """Physical address of a module-area address, mapped or not."""
+        return addr - abi.MODULE_BASE + self._area_at
+
+
+class PageArea:
+    """Allocator of whole pages at MODULE_BASE: modules, runtime image, slots, rings."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._present = bytearray(AREA_SIZE // PAGE_SIZE)  # 1: mapped
+        self._free = [(0, AREA_SIZE // PAGE_SIZE)]  # (first page, pages), by address
+        self._sizes: dict[int, int] = {}  # address to pages
+
+    def mapped(self, addr: int, size: int) -> bool:
+        """Whether every page of a block inside the area is allocated."""
+        first = (addr - abi.MODULE_BASE) >> 12
+        last = (addr - abi.MODULE_BASE + size - 1) >> 12
+        if last <= first + 1:
+            return bool(self._present[first] and self._present[last])
+        return self._present.find(0, first, last + 1) < 0
+
+    def alloc(self, size: int, flags: int) -> int:
+        """Zeroed pages in one piece; ENOMEM when there are none.  Context: control."""
+        pages = max((size + PAGE_MASK) >> 12, 1)
+        run = next((r for r in self._free if r[1] >= pages), None)
+        if run is None:
+            raise KernelError(errno.ENOMEM, "the module area is full")
+        self._free.remove(run)
+        first, count = run
+        if count > pages:
+            insort(self._free, (first + pages, count - pages))
+        addr = abi.MODULE_BASE + first * PAGE_SIZE
+        self._set(addr, pages, flags | PTE_PRESENT | PTE_USED)
+        self._sizes[addr] = pages
+        return addr
+
+    def protect(self, addr: int, size: int, flags: int) -> None:
+        """Change the flags of allocated pages; the caller flushes translations."""
+        pages = (size + PAGE_MASK) >> 12
+        self._set(addr, pages, flags | PTE_PRESENT | PTE_USED)
+
+    def free(self, addr: int) -> None:
+        """Give back what alloc() gave; the caller flushes translations.
+
+        Context: control.
+        """
+        pages = self._sizes.pop(addr)
+        self._set(addr, pages, 0)
+        at = self._memory.area_phys(addr)
+        self._memory.ram[at : at + pages * PAGE_SIZE] = bytes(pages * PAGE_SIZE)
+        insort(self._free, ((addr - abi.MODULE_BASE) >> 12, pages))
+        merged: list[tuple[int, int]] = []
+        for first, count in self._free:
+            if merged and sum(merged[-1]) == first:
+                merged[-1] = (merged[-1][0], merged[-1][1] + count)
+            else:
+                merged.append((first, count))
+        self._free = merged
+
+    def _set(self, addr: int, pages: int, flags: int) -> None:
+        memory = self._memory
+        memory.set_pages(addr, memory.area_phys(addr), pages * PAGE_SIZE, flags)
+        first = (addr - abi.MODULE_BASE) >> 12
+        self._present[first : first + pages] = bytes([flags & PTE_PRESENT]) * pages

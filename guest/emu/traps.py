@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exceptions: first the engine's handler, then the guest's own entry for the vector.
+
+The emulator has no IDT, so the frame is pushed here, on the current stack as for an
+exception in the kernel.  The guest's C then searches its exception table, reports a BUG
+or an oops and kills the task.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+
+from kpfs import abi
+from kpfs.engine.errors import MemoryFault
+from kpfs.engine.machine import BreakpointHandler, FaultHandler
+from kpfs.guest.emu.cpu import (
+    REG_FLAGS,
+    REG_IP,
+    REG_SP,
+    X86_EFLAGS_IF,
+    X86_EFLAGS_TF,
+    Cpu,
+)
+from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.memory import Memory
+
+X86_TRAP_NMI = 2
+X86_TRAP_BP = 3
+X86_TRAP_UD = 6
+X86_TRAP_GP = 13
+X86_TRAP_PF = 14
+ENTRIES: Mapping[int, str] = {
+    0: "asm_exc_divide_error",
+    1: "asm_exc_debug",
+    X86_TRAP_NMI: "asm_exc_nmi",
+    X86_TRAP_BP: "asm_exc_int3",
+    X86_TRAP_UD: "asm_exc_invalid_op",
+    X86_TRAP_GP: "asm_exc_general_protection",
+    X86_TRAP_PF: "asm_exc_page_fault",
+}
+_WITH_ERROR_CODE = frozenset((X86_TRAP_NMI, X86_TRAP_GP, X86_TRAP_PF))
+_FRAME = struct.Struct("<6Q")  # error code, ip, cs, flags, sp, ss
+_X86_PF_INSTR = 0x10
+
+
+class GuestPanicError(Exception):
+    """The guest kernel is dead: every later operation fails."""
+
+
+class Traps:
+    """The trap table.  Everything here runs in hit context."""
+
+    def __init__(
+        self, cpu: Cpu, memory: Memory, address_of: Callable[[str], int | None]
+    ) -> None:
+        self._cpu = cpu
+        self._memory = memory
+        self._address_of = address_of
+        self._fault_handler: FaultHandler | None = None
+        cpu.breakpoint = self._no_breakpoint
+        cpu.trap = self.handle
+
+    def _no_breakpoint(self, _ip: int) -> None:
+        return None
+
+    def on_breakpoint(self, handler: BreakpointHandler) -> None:
+        self._cpu.breakpoint = handler
+
+    def on_fault(self, handler: FaultHandler) -> None:
+        self._fault_handler = handler
+
+    def handle(self, vector: int) -> None:
+        """A trap that is not one of the engine's breakpoints."""
+        cpu = self._cpu
+        error_code = cpu.clear_exception(vector)
+        address = cpu.fault_address() if vector == X86_TRAP_PF else 0
+        self._fault(vector, cpu.read_reg(REG_IP), address, error_code)
+
+    def null_call(self) -> None:
+        """A jump to address 0, where the emulator ends the run instead of faulting."""
+        self._cpu.set_fault_address(0)
+        self._fault(X86_TRAP_PF, 0, 0, _X86_PF_INSTR)
+
+    def lockup(self, seconds: int) -> None:
+        """The guest has not come to rest for so long: it is told by an NMI.
+
+        Context: control.
+        """
+        self._deliver(X86_TRAP_NMI, self._cpu.read_reg(REG_IP), seconds)
+
+    def _fault(self, vector: int, ip: int, address: int, error_code: int) -> None:
+        if self._fault_handler is not None and vector != X86_TRAP_BP:
+            to = self._fault_handler(vector, ip, address)
+            if to is not None:
+                self._cpu.write_reg(REG_IP, to)
+                return
+            ip = self._cpu.read_reg(REG_IP)  # it may blame another instruction
+        self._deliver(vector, ip, error_code)
+
+    def _deliver(self, vector: int, ip: int, error_code: int) -> None:
+        """Enter the guest's handler as through an interrupt gate."""
+        cpu = self._cpu
+        if vector not in ENTRIES:
+            vector, error_code = X86_TRAP_GP, vector * 8 + 2
+        entry = self._address_of(ENTRIES[vector])
+        if entry is None:
+            raise EmulatorError(f"trap {vector} at {ip:#x}: the guest has no handler")
+        flags, sp = cpu.read_reg(REG_FLAGS), cpu.read_reg(REG_SP)
+        frame = _FRAME.pack(error_code, ip, abi.CS, flags, sp, abi.DS)
+        if vector not in _WITH_ERROR_CODE:
+            frame = frame[8:]
+        top = (sp & ~15) - len(frame)
+        try:
+            self._memory.write(top, frame)
+        except MemoryFault as exc:
+            raise GuestPanicError(
+                f"double fault: trap {vector} at {ip:#x}, stack {sp:#x}"
+            ) from exc
+        cpu.write_reg(REG_SP, top)
+        cpu.write_reg(REG_FLAGS, flags & ~(X86_EFLAGS_IF | X86_EFLAGS_TF))
+        cpu.write_reg(REG_IP, entry)

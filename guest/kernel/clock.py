@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's time: the clock word, and functions to be run later.
+
+Live, the word is the host's monotonic time since boot.  Quiet, it is virtual: it grows
+by a fixed step with each operation, and jumps to the next deadline when the host has
+waited for it, so that the same operations in the same order see the same times.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+import time
+from collections.abc import Callable
+
+from kpfs.engine.ktypes import KTime
+from kpfs.guest.emu.memory import Memory
+
+QUIET_STEP = 10_000  # ns of virtual time for each operation
+ASKED_STEP = 100  # and for each look at it
+KTIME_MAX = (1 << 63) - 1  # the guest's times are signed
+_U64 = struct.Struct("<Q")
+
+
+class Clock:
+    """Keeper of the clock word, which guest code reads and the engine's may advance."""
+
+    def __init__(self, memory: Memory, phys: int, quiet: bool) -> None:
+        self.quiet = quiet
+        self._ram = memory.ram
+        self._at = phys
+        self._origin = time.monotonic_ns()
+        self._timers: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+        self._awaited = 0, 0  # deadline, and the host's time when it has come
+
+    def now(self) -> KTime:
+        """ns since boot, never less than before; the word says so too."""
+        value: int = _U64.unpack_from(self._ram, self._at)[0]
+        if not self.quiet:
+            host = time.monotonic_ns() - self._origin
+            if host > value:
+                value = host
+                _U64.pack_into(self._ram, self._at, value)
+        return KTime(value)
+
+    def asked(self, _value: int) -> None:
+        """The guest wants to know the time: that takes a moment on a virtual clock.
+
+        Context: hit.
+        """
+        if self.quiet:
+            self.advance(self.now() + ASKED_STEP)
+        else:
+            self.now()
+
+    def advance(self, to: int) -> None:
+        """Bring a virtual clock forward, to its end at most; nothing on a live one."""
+        if self.quiet and to > self.now():
+            _U64.pack_into(self._ram, self._at, min(to, KTIME_MAX))
+
+    def await_deadline(self, deadline: int) -> None:
+        """Bring a virtual clock to a deadline that the host has waited for.
+
+        The wait begins at the first call with that deadline, and takes as long on the
+        host as the deadline was away then.
+        """
+        if not self.quiet or deadline <= self.now():
+            return
+        host = time.monotonic_ns()
+        if self._awaited[0] != deadline:
+            self._awaited = deadline, host + deadline - self.now()
+        elif host >= self._awaited[1]:
+            self.advance(deadline)
+
+    def step(self) -> None:
+        """One more operation begins.  Context: control."""
+        if self.quiet:
+            self.advance(self.now() + QUIET_STEP)
+
+    # ---- functions to be run later (control)
+    def call_later(self, delay: int, func: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._timers, (self.now() + delay, self._count, func))
+
+    def next_timer(self) -> int | None:
+        return self._timers[0][0] if self._timers else None
+
+    def run_timers(self) -> None:
+        """Run what is due, in order of time."""
+        now = self.now()
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2]()

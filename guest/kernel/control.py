@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Guest code asks for something that is done while the guest stands still (HC_API).
+
+The call's number and arguments are in the CPU's struct kpfs_pcpu, the result goes
+there; guest/include/kpfs/control.h has the numbers.  A handler runs in control context,
+in the middle of whatever the calling task does, and must not run guest code itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import struct
+from collections.abc import Callable
+
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.ktypes import MASK64
+from kpfs.guest.emu.memory import Memory
+from kpfs.guest.kernel.tasks import GuestInfo
+
+log = logging.getLogger(__name__)
+
+# (number, first argument, second argument) -> result, signed or unsigned
+ControlHandler = Callable[[int, int, int], int]
+_WORDS = struct.Struct("<3Q")
+_U64 = struct.Struct("<Q")
+_PCPU_API = 0x30
+
+
+class Control:
+    """Serves the calls: each range of numbers by its handler."""
+
+    def __init__(self, memory: Memory, info: GuestInfo, nr_cpus: int) -> None:
+        self._ram = memory.ram
+        self._words = [
+            memory.translate(info.percpu_base + n * info.percpu_size, 0x80) + _PCPU_API
+            for n in range(nr_cpus)
+        ]
+        self._handlers: list[tuple[range, ControlHandler]] = []
+
+    def register(self, numbers: range, handler: ControlHandler) -> None:
+        """Let handler serve these numbers; a later registration goes first."""
+        self._handlers.insert(0, (numbers, handler))
+
+    def serve(self, cpu: int) -> None:
+        """The CPU stands at HC_API.  Context: control."""
+        at = self._words[cpu]
+        number, first, second = _WORDS.unpack_from(self._ram, at)
+        result = -errno.ENOSYS
+        for numbers, handler in self._handlers:
+            if number in numbers:
+                result = self._call(handler, number, first, second)
+                break
+        _U64.pack_into(self._ram, at, result & MASK64)
+
+    @staticmethod
+    def _call(handler: ControlHandler, number: int, first: int, second: int) -> int:
+        try:
+            return handler(number, first, second)
+        except KernelError as exc:
+            log.debug("control call %#x: %s", number, exc)
+            return -exc.errno
+        except MemoryFault as exc:
+            log.debug("control call %#x: %s", number, exc)
+            return -errno.EFAULT
+        except Exception:
+            log.exception("control call %#x failed", number)
+            return -errno.EIO

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's printk ring, struct kpfs_log: read for /dev/kmsg, written for the engine.
+
+Records lie one behind the other; one that does not fit before the end goes to the
+start, and a header of length 0, for which there is always room, marks where.
+Context: either.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kpfs.guest.emu.memory import Memory
+
+_LOG = struct.Struct("<6Q")  # buf, size, first_seq, first_idx, next_seq, next_idx
+_RECORD = struct.Struct("<2Q2H2BH")  # ts, seq, len, text_len, facility, level, pad
+_TEXT_MAX = 1000
+# what the guest's oops prints with %pS, having no symbols itself
+_TEXT_ADDRESS = (b"RIP: 0010:0xffffffff", b" ? 0xffffffff", b"  ? 0xffffffff")
+
+
+class LogRecord(NamedTuple):
+    """One line of the kernel log."""
+
+    seq: int
+    ts_nsec: int
+    facility: int
+    level: int
+    text: bytes
+
+
+class KernelLog:
+    """The ring as it stands in the guest's memory."""
+
+    def __init__(
+        self, memory: Memory, addr: int, name_of: Callable[[int], str] = hex
+    ) -> None:
+        """``name_of`` gives symbol+offset/size for the addresses of an oops."""
+        self._name_of = name_of
+        self._ram = memory.ram
+        self._at = memory.translate(addr, _LOG.size)
+        buf, self._size = _LOG.unpack_from(self._ram, self._at)[:2]
+        self._buf = memory.translate(buf, self._size)
+
+    def _header(self, index: int) -> tuple[int, ...]:
+        """The record's header; its length is 0 where the ring wraps."""
+        return _RECORD.unpack_from(self._ram, self._buf + index)
+
+    def seqs(self) -> tuple[int, int]:
+        """(sequence number of the oldest record, that of the next one)."""
+        fields = _LOG.unpack_from(self._ram, self._at)
+        return fields[2], fields[4]
+
+    def records(self, since: int = 0) -> list[LogRecord]:
+        """The records with a sequence number of since or above, oldest first."""
+        first_seq, index, next_seq, _ = _LOG.unpack_from(self._ram, self._at)[2:]
+        result = []
+        for seq in range(first_seq, next_seq):
+            ts, _seq, length, text_len, facility, level, _pad = self._header(index)
+            if not length:
+                index = 0
+                ts, _seq, length, text_len, facility, level, _pad = self._header(0)
+            if seq >= since:
+                start = self._buf + index + _RECORD.size
+                text = self._named(self._ram[start : start + text_len])
+                result.append(LogRecord(seq, ts, facility, level, text))
+            index += length
+        return result
+
+    def _named(self, text: bytes) -> bytes:
+        if not text.startswith(_TEXT_ADDRESS):
+            return text
+        head, _, digits = text.partition(b"0x")
+        return head + self._name_of(int(digits, 16)).encode()
+
+    def append(self, level: int, text: str, now: int) -> None:
+        """Add one record for each line, dropping the oldest where room is needed.
+
+        Kernel: vprintk_store().
+        """
+        for line in text.rstrip("\n").split("\n"):
+            self.store(0, level, line.encode(errors="replace"), now)
+
+    def store(self, facility: int, level: int, text: bytes, now: int) -> None:
+        """Add one record, whatever is in it; facility 0 is the kernel's own."""
+        text = text[:_TEXT_MAX]
+        length = (_RECORD.size + len(text) + 7) & ~7
+        first_seq, first, next_seq, index = _LOG.unpack_from(self._ram, self._at)[2:]
+        if first_seq < next_seq and not self._header(first)[2]:
+            first = 0
+        if index + length + _RECORD.size > self._size:  # the mark must fit behind it
+            while first_seq < next_seq and first >= index:
+                first_seq, first = self._drop(first_seq, first)
+            self._put_header(index, 0, 0, 0, 0)
+            index = 0
+        while first_seq < next_seq and index <= first < index + length:
+            first_seq, first = self._drop(first_seq, first)
+        priority = facility, level
+        self._put_header(index, now, next_seq, length, len(text), priority)
+        start = self._buf + index + _RECORD.size
+        self._ram[start : start + len(text)] = text
+        if first_seq == next_seq:
+            first = index
+        _LOG.pack_into(
+            *(self._ram, self._at, *_LOG.unpack_from(self._ram, self._at)[:2]),
+            *(first_seq, first, next_seq + 1, index + length),
+        )
+
+    def _drop(self, seq: int, index: int) -> tuple[int, int]:
+        """The oldest record's successor."""
+        index += self._header(index)[2]
+        return seq + 1, 0 if not self._header(index)[2] else index
+
+    def _put_header(
+        self,
+        index: int,
+        now: int,
+        seq: int,
+        length: int,
+        text_len: int,
+        priority: tuple[int, int] = (0, 0),
+    ) -> None:
+        """priority: facility and level."""
+        fields = (now, seq, length, text_len, *priority, 0)
+        _RECORD.pack_into(self._ram, self._buf + index, *fields)

@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""System calls of the guest made by tasks that stand for processes of the host.
+
+All of it is control context.  A request is written into the task, the task is woken by
+an interrupt on its CPU, and the CPUs run until it says that it is done.  In between the
+task may stand at HC_HOST_OP, where the code of a file of the mount runs; what that code
+asks of the guest is run by the same task in the middle of its system call.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import time
+from collections.abc import Callable
+from typing import cast
+
+from kpfs import abi
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import MASK64
+from kpfs.guest.emu.memory import Memory
+from kpfs.guest.kernel.clock import Clock
+from kpfs.guest.kernel.hostop import WAIT, HostOp, HostOpGenerator, HostOpHandler
+from kpfs.guest.kernel.hosttask import (
+    INIT_PID,
+    HostTask,
+    comm_of,
+    open_comm,
+    parent_of,
+    process_lives,
+)
+from kpfs.guest.kernel.sched import Sched
+from kpfs.guest.kernel.tasks import TASK_COMM_LEN, TaskTable
+
+__all__ = ["BLOCKED", "HostTask", "Syscalls"]
+
+BLOCKED = -512  # answer of call(): the task sleeps, resume() goes on with it
+# How long a call may sleep: live the lock is held meanwhile.
+PATIENCE_NS = 1_000_000_000
+QUIET_PATIENCE_NS = 3600 * 1_000_000_000
+EXPIRIES_MAX = 20_000  # timers in one wait: some come again for ever, every 4 ms
+MAX_ARGS = 6
+NR_CLONE3 = 435
+NR_EXIT_GROUP = 231
+_REAP_INTERVAL_NS = 1_000_000_000
+_REQUEST = struct.Struct("<9Qq")  # kind, nr, 7 arguments, ret
+_RET_AT = 72
+_WAKEUPS = struct.Struct("<2Q")
+_CLONE_ARGS = struct.Struct("<12Q2I")
+_I64 = struct.Struct("<q")
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+_SIGCHLD = 17
+_SIGKILL = 9
+
+Arg = int | bytes | str
+
+
+class Syscalls:
+    """Makes system calls and function calls in the guest."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        sched: Sched,
+        clock: Clock,
+        tasks: TaskTable,
+        *,
+        wakeups: int,
+        resched_entry: int,
+        numbers: Callable[[], dict[str, int]],
+    ) -> None:
+        """``wakeups`` is the offset in RAM of struct kpfs_wakeups."""
+        self._memory = memory
+        self._ram = memory.ram
+        self._sched = sched
+        self._clock = clock
+        self._table = tasks
+        self._wakeups = wakeups
+        self._resched_entry = resched_entry
+        self._numbers = numbers
+        self._number_of: dict[str, int] = {}
+        self._tasks: dict[int, HostTask] = {}
+        self._aliases: dict[int, HostTask] = {}  # host pids that are taken in the guest
+        self._exited: set[int] = set()
+        # tasks that stand at HC_HOST_OP, and their stack pointers there
+        self._inside: list[tuple[HostTask, int]] = []
+        self._handlers: dict[int, HostOpHandler] = {}
+        self._waiting: set[int] = set()  # tasks that sleep in a host operation
+        self._bug: BaseException | None = None
+        self._next_reap = 0
+        # set at the composition: makes due timer interrupts pending
+        self.expire: Callable[[], None] = lambda: None
+        self.default_host_op: HostOpHandler = self._no_file
+        self.refusal: KernelError | None = None  # the last one of a host operation
+        sched.on_host_op = self._serve
+        sched.on_exit = self._on_exit
+
+    # ---- calls
+    def call(
+        self,
+        task: HostTask,
+        nr: int | str,
+        *args: Arg,
+        host_op: HostOpHandler | None = None,
+    ) -> int:
+        """Make a system call as a task; its value, -errno on failure.
+
+        Strings and bytes go to the task's user memory.  ``host_op`` runs when the call
+        reaches a file of the mount; a KernelError it raises is the call's -errno, any
+        other exception is raised here once the call is over.  BLOCKED if the task went
+        to sleep.  In a host operation the task that stands there makes the call.
+        """
+        if isinstance(nr, str):
+            nr = self.number(nr)
+        if host_op is not None:
+            self._handlers[task.pid] = host_op
+        return self._request(task, abi.REQ_SYSCALL, nr, args)
+
+    def call_function(self, task: HostTask | None, func: int, *args: int) -> int:
+        """Run a kernel function as a task (None: init); its value, signed.
+
+        In a host operation the task that stands there runs it.
+        """
+        if len(args) > MAX_ARGS:
+            raise KernelError(errno.EINVAL, "more than six arguments")
+        return self._request(task or self.init(), abi.REQ_CALL, 0, (func, *args))
+
+    def resume(self, task: HostTask) -> int:
+        """Go on with a call that was BLOCKED; its value, or BLOCKED again."""
+        self._waiting.discard(task.pid)
+        if task.pid not in self._sched.finished and not task.gone:
+            self._wake(task)
+        return self._wait(task)
+
+    def number(self, name: str) -> int:
+        """Number of a system call by name; ENOSYS if the guest has none."""
+        if not self._number_of:
+            self._number_of = self._numbers()
+        try:
+            return self._number_of[name]
+        except KeyError:
+            raise KernelError(errno.ENOSYS, f"no system call {name}") from None
+
+    def _request(
+        self, task: HostTask, kind: int, nr: int, args: tuple[Arg, ...]
+    ) -> int:
+        if self._inside:
+            return self._request_nested(kind, nr, args)
+        if task.gone:
+            raise KernelError(errno.ESRCH, f"task {task.pid} has exited")
+        if task.blocked:
+            raise KernelError(errno.EBUSY, f"task {task.pid} sleeps in a call")
+        task.used = 0
+        self._clock.step()
+        words = self._place(task, args)
+        _REQUEST.pack_into(self._ram, task.req_at, kind, nr, *words, 0)
+        # it does not sleep in a call: these can only be a former task's of that number
+        for leftover in (self._waiting, self._sched.finished, self._exited):
+            leftover.discard(task.pid)
+        self._wake(task)
+        return self._wait(task)
+
+    def _place(self, task: HostTask, args: tuple[Arg, ...]) -> list[int]:
+        """The seven argument words; strings are copied to user memory."""
+        words = [0, 0, 0, 0, 0, 0, 0]
+        for index, arg in enumerate(args):
+            if isinstance(arg, int):
+                words[index] = arg & MASK64
+            else:
+                data = os.fsencode(arg) if isinstance(arg, str) else bytes(arg)
+                words[index] = self._place_bytes(task, data + b"\0")
+        return words
+
+    def _place_bytes(self, task: HostTask, data: bytes) -> int:
+        size = (len(data) + 7) & ~7
+        if task.used + size > abi.USER_BUFFER:
+            if len(data) <= abi.USER_BUFFER:
+                raise KernelError(errno.E2BIG, "the arguments do not fit")
+            self._memory.write(task.buffer, data[: abi.USER_BUFFER_SIZE])
+            return task.buffer
+        addr = task.user + task.used
+        self._memory.write(addr, data)
+        task.used += size
+        return addr
+
+    def _wake(self, task: HostTask) -> None:
+        sched = self._sched
+        _WAKEUPS.pack_into(self._ram, self._wakeups, 1, task.addr)
+        number = _U32.unpack_from(self._ram, task.cpu_at)[0]
+        sched.interrupt(number, self._resched_entry)
+        sched.prefer(number)
+
+    def _wait(self, task: HostTask) -> int:
+        """Run until the task is done, gone, or sleeps for somebody's sake."""
+        pid, finished, exited = task.pid, self._sched.finished, self._exited
+
+        def is_over() -> bool:
+            return pid in finished or pid in exited
+
+        task.blocked = True  # so it stays if an exception ends the run
+        until = expiries = 0
+        while not is_over() and not self._sched.run(is_over):
+            until = until or self._patience_ends()
+            expiries += 1
+            if (
+                pid in self._waiting
+                or expiries > EXPIRIES_MAX
+                or not self._pass_time(until)
+            ):
+                return BLOCKED
+        task.blocked = False
+        self._handlers.pop(pid, None)
+        if pid in finished:
+            finished.discard(pid)
+            ret: int = _I64.unpack_from(self._ram, task.req_at + _RET_AT)[0]
+        else:
+            exited.discard(pid)
+            ret = -errno.EFAULT  # killed in the middle: an oops
+        if self._clock.quiet:
+            self._sched.run_until_idle()
+        self._sched.note_quiescence()
+        if self._bug is not None:
+            bug, self._bug = self._bug, None
+            raise bug
+        return ret
+
+    def _patience_ends(self) -> int:
+        virtual = self._clock.quiet
+        return self._clock.now() + (QUIET_PATIENCE_NS if virtual else PATIENCE_NS)
+
+    def _pass_time(self, until: int) -> bool:
+        """All CPUs are idle: let time come to the next timer; False: not in time."""
+        deadline = self._sched.next_deadline()
+        if deadline is None or deadline > until:
+            return False
+        self._clock.advance(deadline)
+        now = self._clock.now()
+        if now < deadline:
+            time.sleep((deadline - now) / 1e9)
+        self.expire()
+        return True
+
+    # ---- host operations
+    def _no_file(self, _op: HostOp) -> int:
+        return -errno.EIO
+
+    def _request_nested(self, kind: int, nr: int, args: tuple[Arg, ...]) -> int:
+        """Have the task that stands at a host operation do something in its middle.
+
+        It is done when it stands there again, with the stack as it is now; in between
+        it may come to host operations of that something.
+        """
+        task, sp = self._inside[-1]
+        words = self._place(task, args)
+        _REQUEST.pack_into(self._ram, task.nested_at, kind, nr, *words, 0)
+        pid, host_ops = task.pid, self._sched.host_ops
+        until = self._patience_ends()
+        while not self._sched.run(lambda: host_ops.get(pid) == sp or task.gone):
+            if not self._pass_time(until):
+                raise KernelError(errno.EDEADLK, "a nested call sleeps for ever")
+        if task.gone:
+            raise KernelError(errno.EFAULT, "killed in a nested call")
+        del host_ops[pid]
+        ret: int = _I64.unpack_from(self._ram, task.nested_at + _RET_AT)[0]
+        return ret
+
+    def _serve(self, pid: int, sp: int) -> None:
+        """A task stands at HC_HOST_OP: run its handler and leave the answer."""
+        task = self.find(pid)
+        op = HostOp(self._memory, task.host_op, pid)
+        handler = self._handlers.get(pid, self.default_host_op)
+        used = task.used
+        self._inside.append((task, sp))
+        try:
+            result = handler(op)
+            if hasattr(result, "send"):
+                result = self._drive(task, cast(HostOpGenerator, result))
+        except KernelError as exc:
+            self.refusal = exc
+            result = -exc.errno
+        except BaseException as exc:
+            self._bug = exc
+            result = -errno.EIO
+        finally:
+            self._inside.pop()
+            task.used = used
+        if result is WAIT:
+            self._waiting.add(pid)
+        if task.gone:
+            return
+        # the guest looks here for something more to do, also if it is doing it now
+        _U64.pack_into(self._ram, task.nested_at, abi.REQ_NONE)
+        op.answer(result)
+
+    def _drive(self, task: HostTask, steps: HostOpGenerator) -> object:
+        """Run a handler that asks for its guest calls by yielding them."""
+        try:
+            request = next(steps)
+            while True:
+                kind, target, *args = request
+                values = cast("tuple[Arg, ...]", tuple(args))
+                if kind == "syscall":
+                    ret = self.call(task, cast("int | str", target), *values)
+                else:
+                    func = cast(int, target)
+                    ret = self._request(task, abi.REQ_CALL, 0, (func, *values))
+                request = steps.send(ret)
+        except StopIteration as stop:
+            return stop.value
+
+    # ---- tasks of host processes
+    def init(self) -> HostTask:
+        """The guest's first process."""
+        return self.find(INIT_PID)
+
+    def find(self, pid: int) -> HostTask:
+        """The task of a guest pid, whoever made it; ESRCH if there is none."""
+        task = self._tasks.get(pid)
+        if task is None:
+            addr = self._table.find(pid)
+            if addr is None:
+                raise KernelError(errno.ESRCH, f"no task {pid}")
+            task = self._tasks[pid] = HostTask(self._memory, self._table, addr)
+        return task
+
+    def host_task(
+        self, pid: int, uid: int, comm: str | None = None, parent: int | None = None
+    ) -> HostTask:
+        """The task of a host process, forked in the guest if it is new there.
+
+        ``comm`` and ``parent`` default to what /proc says of the process.
+        """
+        task = self._aliases.get(pid) or self._tasks.get(pid)
+        if pid <= INIT_PID:
+            return self.init()
+        if task is not None and task.blocked and not self._has_ended(task):
+            self._abandon(task)
+            task = None
+        if task is None:
+            return self._fork(pid, uid, comm, parent)
+        if comm is None and task.comm_fd >= 0:
+            try:
+                comm = comm_of(os.pread(task.comm_fd, 64, 0))
+            except OSError:  # that process is gone, its pid is another's now
+                self.exit(task)
+                return self._fork(pid, uid, None, parent)
+        if comm is not None and comm != task.comm:
+            self.set_comm(task, comm)
+        if uid != task.uid:
+            _U32.pack_into(self._ram, task.uid_at, uid)
+            task.uid = uid
+        return task
+
+    def host_pid(self, task: HostTask) -> int:
+        """The pid on the host of the process that a task stands for."""
+        return next((p for p, t in self._aliases.items() if t is task), task.pid)
+
+    def set_comm(self, task: HostTask, comm: str) -> None:
+        """Kernel: __set_task_comm()."""
+        task.comm = comm
+        data = os.fsencode(comm)[: TASK_COMM_LEN - 1].ljust(TASK_COMM_LEN, b"\0")
+        self._ram[task.comm_at : task.comm_at + TASK_COMM_LEN] = data
+
+    def _fork(
+        self, pid: int, uid: int, comm: str | None, parent: int | None
+    ) -> HostTask:
+        if time.monotonic_ns() >= self._next_reap:
+            self.reap()
+        fd = -1
+        if comm is None:
+            fd, comm = open_comm(pid)
+        if parent is None:
+            parent = parent_of(pid)
+        maker = self._aliases.get(parent) or self._tasks.get(parent) or self.init()
+        if maker.blocked and not self._has_ended(maker):
+            maker = self.init()  # the task sleeps in a call that its process has left
+        made = self._clone(maker, pid, uid, comm)
+        if made == -errno.EAGAIN and self.reap():
+            made = self._clone(maker, pid, uid, comm)
+        if made == -errno.EEXIST:  # one of the guest's own tasks has that pid
+            made = self._clone(maker, 0, uid, comm)
+        if made < 0:
+            if fd >= 0:
+                os.close(fd)
+            raise KernelError(-made, f"no task for process {pid}")
+        task = self.find(made)
+        task.comm_fd = fd
+        if made != pid:
+            self._aliases[pid] = task
+        return task
+
+    def _clone(self, parent: HostTask, pid: int, uid: int, comm: str) -> int:
+        """clone3 by the parent's task: the pid, or -errno."""
+        task = self._inside[-1][0] if self._inside else parent
+        if not self._inside:
+            task.used = 0
+        name = self._place_bytes(task, os.fsencode(comm)[: TASK_COMM_LEN - 1] + b"\0")
+        set_tid = self._place_bytes(task, struct.pack("<i", pid)) if pid else 0
+        args = _CLONE_ARGS.pack(
+            *(0, 0, 0, 0, _SIGCHLD, 0, 0, 0, set_tid, int(bool(pid)), 0),
+            *(name, uid, MASK64 & 0xFFFF_FFFF),
+        )
+        addr = self._place_bytes(task, args)
+        return self._request(task, abi.REQ_SYSCALL, NR_CLONE3, (addr, len(args)))
+
+    def exit(self, task: HostTask, status: int = 0) -> None:
+        """The host process is gone: exit_group() in the guest."""
+        if self._inside:
+            return  # later: the task that stands there is another
+        self._request(task, abi.REQ_SYSCALL, NR_EXIT_GROUP, (status,))
+
+    def _has_ended(self, task: HostTask) -> bool:
+        """Whether a call that was BLOCKED has come to its end since."""
+        if task.pid not in self._sched.finished:
+            return False
+        self._sched.finished.discard(task.pid)
+        self._handlers.pop(task.pid, None)
+        task.blocked = False
+        return True
+
+    def _abandon(self, task: HostTask) -> None:
+        """A process left a call that was BLOCKED: its task is killed."""
+        self._handlers.pop(task.pid, None)
+        if not self._inside:
+            self.call(self.init(), "kill", task.pid, _SIGKILL)
+            self._sched.run_until_idle()
+
+    def _on_exit(self, pid: int) -> None:
+        """Context: hit."""
+        task = self._tasks.pop(pid, None)
+        if task is None:
+            return
+        self._exited.add(pid)
+        task.gone = True
+        if task.comm_fd >= 0:
+            os.close(task.comm_fd)
+        for host_pid, other in list(self._aliases.items()):
+            if other is task:
+                del self._aliases[host_pid]
+
+    def reap(self) -> int:
+        """Let the tasks of vanished host processes exit; how many."""
+        self._next_reap = time.monotonic_ns() + _REAP_INTERVAL_NS
+        if self._inside:
+            return 0
+        gone = [
+            t for t in self._tasks.values() if t.comm_fd >= 0 and not process_lives(t)
+        ]
+        for task in gone:
+            if task.blocked and not self._has_ended(task):
+                self._abandon(task)
+            else:
+                self.exit(task)
+        return len(gone)
+
+    def close(self) -> None:
+        """Close the files of /proc that are held."""
+        for task in self._tasks.values():
+            if task.comm_fd >= 0:
+                os.close(task.comm_fd)
+                task.comm_fd = -1

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The events of the kernel's trace points: what there is, and switching them.
+
+Their descriptions are in the image, as guest/include/linux/trace_events.h says.  Those
+of system calls are made of the calls' declarations.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kpfs.engine.ktypes import EventField, KAddr, StaticEvent
+from kpfs.guest.emu.memory import Memory
+from kpfs.guest.kernel.jump_labels import JumpLabels
+from kpfs.guest.loader.elf import ElfFile
+
+_CALL = struct.Struct("<8Q")  # struct trace_event_call
+_FIELD = struct.Struct("<2Q4H")  # struct trace_event_field
+_SLOT = struct.Struct("<2Q")  # struct syscall_event
+_U64 = struct.Struct("<Q")
+_TEXT_MAX = 4096
+
+
+class _Switch(NamedTuple):
+    """What switches an event: the key of its trace point, the word it is known by."""
+
+    key: int
+    slot: int
+    nr_args: int | None = None  # of a system call: written behind the word
+
+
+class TraceEvents:
+    """Context: control."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        image: ElfFile,
+        keys: JumpLabels,
+        addresses: Mapping[str, int],
+        numbers: Mapping[str, int],
+    ) -> None:
+        """numbers: of the system calls, by the names in their declarations."""
+        self._memory = memory
+        self._image = image
+        self._keys = keys
+        self._addresses = addresses
+        self._numbers = numbers
+        self._switches: dict[tuple[str, str], _Switch] = {}
+
+    def all(self) -> list[StaticEvent]:
+        return [*self._declared(), *self._syscalls()]
+
+    def enable(self, group: str, name: str, event: KAddr, commit: KAddr) -> None:
+        """Let an event be recorded by commit(event, record, size); event 0: no more."""
+        memory, switch = self._memory, self._switches[group, name]
+        memory.write_u64(self._addresses["trace_event_commit"], commit)
+        memory.write_u64(switch.slot, event)
+        if switch.nr_args is not None:
+            memory.write_u64(switch.slot + 8, switch.nr_args)
+        self._keys.use(switch.key, bool(event))
+
+    # ---- what there is
+
+    def _text(self, addr: int) -> str:
+        return self._memory.read_cstring(addr, _TEXT_MAX).decode("latin-1")
+
+    def _declared(self) -> list[StaticEvent]:
+        section = self._image.section("_ftrace_events")
+        found: list[StaticEvent] = []
+        if section is None:
+            return found
+        for call in _CALL.iter_unpack(self._image.contents(section)):
+            system, name, key, slot, fields, count, fmt, _ = call
+            group, name = self._text(system), self._text(name)
+            raw = self._memory.read(fields, count * _FIELD.size)
+            event = StaticEvent(
+                group,
+                name,
+                tuple(map(self._field, _FIELD.iter_unpack(raw))),
+                self._text(fmt),
+            )
+            self._switches[group, name] = _Switch(key, slot)
+            found.append(event)
+        return found
+
+    def _field(self, raw: tuple[int, ...]) -> EventField:
+        kind, name, offset, size, signed, _ = raw
+        return EventField(
+            self._text(kind), self._text(name), offset, size, bool(signed)
+        )
+
+    def _syscalls(self) -> list[StaticEvent]:
+        section = self._image.section("__syscalls_metadata")
+        found: list[StaticEvent] = []
+        if section is None:
+            return found
+        tables = {
+            way: (
+                self._addresses[f"__tracepoint_sys_{way}"],
+                self._addresses[f"{way}_syscall_events"],
+            )
+            for way in ("enter", "exit")
+        }
+        for text in self._image.contents(section).split(b"\0"):
+            name, _, rest = text.decode("latin-1").partition("(")
+            number = self._numbers.get(name)
+            if number is None:
+                continue
+            arguments = [a for a in rest.rstrip(")").split(", ") if a]
+            for way, event in (
+                ("exit", _exit_event(name)),
+                ("enter", _enter_event(name, arguments)),
+            ):
+                key, table = tables[way]
+                slot = table + number * _SLOT.size
+                self._switches[event.group, event.name] = _Switch(
+                    key, slot, len(arguments)
+                )
+                found.append(event)
+        return found
+
+
+_NUMBER = EventField("int", "__syscall_nr", 8, 4, True)
+
+
+def _enter_event(name: str, arguments: list[str]) -> StaticEvent:
+    """Kernel: syscall_enter_define_fields(), __set_enter_print_fmt()"""
+    fields = [_NUMBER]
+    for i, text in enumerate(arguments):
+        kind, _, argument = text.rpartition(" ")
+        while argument.startswith("*"):
+            kind, argument = f"{kind} *", argument[1:]
+        fields.append(EventField(kind, argument, 16 + 8 * i, 8, False))
+    names = [field.name for field in fields[1:]]
+    fmt = ", ".join(f"{n}: 0x%08lx" for n in names)
+    values = "".join(f", ((unsigned long)(REC->{n}))" for n in names)
+    return StaticEvent(
+        "syscalls", f"sys_enter_{name}", tuple(fields), f'"{fmt}"{values}'
+    )
+
+
+def _exit_event(name: str) -> StaticEvent:
+    """Kernel: syscall_exit_fields_array"""
+    fields = (_NUMBER, EventField("long", "ret", 16, 8, True))
+    return StaticEvent("syscalls", f"sys_exit_{name}", fields, '"0x%lx", REC->ret')

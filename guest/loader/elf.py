@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""ELF64 files of x86-64: segments, sections, symbols, relocations; struct alone.
+
+Executables (the kernel) are read by segment, relocatable objects (the runtime image,
+modules) are placed section by section and then linked with relocate().
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kpfs.engine.errors import KernelError
+
+ET_REL = 1
+ET_EXEC = 2
+PT_LOAD = 1
+SHT_PROGBITS = 1
+SHT_SYMTAB = 2
+SHT_RELA = 4
+SHT_NOBITS = 8
+SHF_WRITE = 1
+SHF_ALLOC = 2
+SHF_EXECINSTR = 4
+SHN_UNDEF = 0
+SHN_LORESERVE = 0xFF00
+SHN_ABS = 0xFFF1
+SHN_COMMON = 0xFFF2
+STB_LOCAL = 0
+STB_GLOBAL = 1
+STB_WEAK = 2
+STT_OBJECT = 1
+STT_FUNC = 2
+STT_SECTION = 3
+STT_FILE = 4
+
+R_X86_64_NONE = 0
+R_X86_64_64 = 1
+R_X86_64_PC32 = 2
+R_X86_64_PLT32 = 4
+R_X86_64_32 = 10
+R_X86_64_32S = 11
+
+_EM_X86_64 = 62
+_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
+_PHDR = struct.Struct("<IIQQQQQQ")
+_SHDR = struct.Struct("<IIQQQQIIQQ")
+_SYM = struct.Struct("<IBBHQQ")
+_RELA = struct.Struct("<QQq")
+_MASK64 = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Segment(NamedTuple):
+    """One PT_LOAD: what stands where in memory."""
+
+    flags: int
+    offset: int
+    vaddr: int
+    paddr: int
+    filesz: int
+    memsz: int
+
+
+class Section(NamedTuple):
+    """One section header, its name resolved."""
+
+    name: str
+    type: int
+    flags: int
+    addr: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entsize: int
+
+
+class ElfSymbol(NamedTuple):
+    """One symbol as it stands in the symbol table."""
+
+    name: str
+    value: int
+    size: int
+    bind: int
+    kind: int  # STT_*
+    shndx: int
+
+
+class ElfFile:
+    """A file in memory; everything is cut out of it when asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        """Raises KernelError(ENOEXEC) for what is not ELF64 x86-64."""
+        self.data = data
+        try:
+            self._read_headers()
+        except (struct.error, IndexError, ValueError) as exc:
+            raise KernelError(errno.ENOEXEC, f"damaged ELF file: {exc}") from exc
+
+    def _read_headers(self) -> None:
+        data = self.data
+        head = _EHDR.unpack_from(data, 0)
+        ident, self.type, machine = head[0], head[1], head[2]
+        if ident[:6] != b"\x7fELF\x02\x01" or machine != _EM_X86_64:
+            raise KernelError(errno.ENOEXEC, "not an ELF64 file of x86-64")
+        self.entry: int = head[4]
+        phoff, shoff = head[5], head[6]
+        phnum, shnum, shstrndx = head[10], head[12], head[13]
+        self.segments = [
+            Segment(p[1], p[2], p[3], p[4], p[5], p[6])
+            for p in (_PHDR.unpack_from(data, phoff + i * 56) for i in range(phnum))
+            if p[0] == PT_LOAD
+        ]
+        rows = [_SHDR.unpack_from(data, shoff + i * 64) for i in range(shnum)]
+        names = rows[shstrndx][4] if rows else 0
+        self.sections = [Section(self._cstring(names + r[0]), *r[1:]) for r in rows]
+
+    def _cstring(self, offset: int) -> str:
+        end = self.data.index(b"\0", offset)
+        return self.data[offset:end].decode("latin-1")
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name."""
+        return next((s for s in self.sections if s.name == name), None)
+
+    def contents(self, section: Section) -> bytes:
+        """The bytes of a section; zeros for .bss."""
+        if section.type == SHT_NOBITS:
+            return bytes(section.size)
+        data = self.data[section.offset : section.offset + section.size]
+        if len(data) != section.size:
+            raise KernelError(errno.ENOEXEC, f"section {section.name} is cut short")
+        return data
+
+    def symbols(self) -> list[ElfSymbol]:
+        """The symbol table in its order, the null symbol first; empty if stripped."""
+        table = next((s for s in self.sections if s.type == SHT_SYMTAB), None)
+        if table is None:
+            return []
+        strings = self.contents(self.sections[table.link])
+        find = strings.index
+        return [
+            ElfSymbol(
+                strings[name : find(b"\0", name)].decode("latin-1"),
+                value,
+                size,
+                info >> 4,
+                info & 15,
+                shndx,
+            )
+            for name, info, _other, shndx, value, size in _SYM.iter_unpack(
+                self.contents(table)
+            )
+        ]
+
+
+def relocate(
+    elf: ElfFile,
+    places: Mapping[int, int],
+    images: Mapping[int, bytearray],
+    resolve: Callable[[str], int | None],
+) -> dict[str, int]:
+    """Link a relocatable file whose sections were given addresses.
+
+    ``places`` maps a section's index to its address, ``images`` to its bytes, which
+    are changed; ``resolve`` finds what the file does not define itself (0 for a missing
+    weak symbol).  Returns the addresses of the file's own named symbols.
+    ENOENT: a symbol is nowhere; ENOEXEC: a relocation is unknown or does not fit.
+    """
+    symbols = elf.symbols()
+    values: list[int | None] = []
+    own: dict[str, int] = {}
+    for sym in symbols:
+        value = _symbol_value(sym, places, resolve)
+        values.append(value)
+        if value is not None and sym.name and 0 < sym.shndx < SHN_LORESERVE:
+            own[sym.name] = value
+    for section in elf.sections:
+        if section.type == SHT_RELA and section.info in images:
+            _apply(elf, section, places, images[section.info], symbols, values)
+    return own
+
+
+def _symbol_value(
+    sym: ElfSymbol, places: Mapping[int, int], resolve: Callable[[str], int | None]
+) -> int | None:
+    if sym.shndx == SHN_ABS:
+        return sym.value
+    if sym.shndx == SHN_COMMON:
+        raise KernelError(errno.ENOEXEC, f"common symbol {sym.name}")
+    if sym.shndx != SHN_UNDEF:
+        base = places.get(sym.shndx)
+        return None if base is None else base + sym.value
+    if not sym.name:
+        return 0
+    found = resolve(sym.name)
+    return 0 if found is None and sym.bind == STB_WEAK else found
+
+
+def _apply(
+    elf: ElfFile,
+    section: Section,
+    places: Mapping[int, int],
+    image: bytearray,
+    symbols: Sequence[ElfSymbol],
+    values: Sequence[int | None],
+) -> None:
+    base = places[section.info]
+    for offset, info, addend in _RELA.iter_unpack(elf.contents(section)):
+        kind, index = info & 0xFFFF_FFFF, info >> 32
+        value = values[index]
+        if value is None:
+            raise KernelError(errno.ENOENT, f"unknown symbol {symbols[index].name}")
+        try:
+            _relocate_one(image, offset, kind, value + addend, base + offset)
+        except (struct.error, KernelError) as exc:
+            raise KernelError(
+                errno.ENOEXEC, f"relocation {kind} against {symbols[index].name}: {exc}"
+            ) from exc
+
+
+def _relocate_one(
+    image: bytearray, offset: int, kind: int, value: int, place: int
+) -> None:
+    if kind == R_X86_64_64:
+        struct.pack_into("<Q", image, offset, value & _MASK64)
+    elif kind in (R_X86_64_PC32, R_X86_64_PLT32):
+        struct.pack_into("<i", image, offset, _signed(value - place))
+    elif kind == R_X86_64_32:
+        struct.pack_into("<I", image, offset, value & _MASK64)
+    elif kind == R_X86_64_32S:
+        struct.pack_into("<i", image, offset, _signed(value))
+    elif kind != R_X86_64_NONE:
+        raise KernelError(errno.ENOEXEC, "unknown type")
+
+
+def _signed(value: int) -> int:
+    """The low 64 bits as a signed number."""
+    value &= _MASK64
+    return value - (1 << 64) if value >> 63 else value

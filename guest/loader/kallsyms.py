@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Symbols of the kernel and its modules, by name and by address.
+
+Order and the choice among several names of one address are those of scripts/kallsyms.c
+and kernel/kallsyms.c.  The tables are made at the first question.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.guest.loader import elf
+
+_TYPE_OF_FLAGS = {
+    elf.SHF_ALLOC | elf.SHF_EXECINSTR: "t",
+    elf.SHF_ALLOC | elf.SHF_EXECINSTR | elf.SHF_WRITE: "t",
+    elf.SHF_ALLOC | elf.SHF_WRITE: "d",
+    elf.SHF_ALLOC: "r",
+}
+
+
+def symbol_type(sym: elf.ElfSymbol, sections: Sequence[elf.Section]) -> str:
+    """The letter that nm prints; "" for what kallsyms leaves out."""
+    if sym.kind in (elf.STT_SECTION, elf.STT_FILE) or not sym.name:
+        return ""
+    if not 0 < sym.shndx < len(sections):
+        return ""
+    section = sections[sym.shndx]
+    if sym.bind == elf.STB_WEAK:
+        return "V" if sym.kind == elf.STT_OBJECT else "W"
+    if section.type == elf.SHT_NOBITS:
+        letter = "b"
+    else:
+        letter = _TYPE_OF_FLAGS.get(section.flags & 7, "")
+    return letter.upper() if sym.bind == elf.STB_GLOBAL else letter
+
+
+def _may_be_linker_script_provide_symbol(name: str) -> bool:
+    if len(name) < 8 or not name.startswith("__"):
+        return False
+    rest = name[2:]
+    return rest.startswith(("start_", "stop_", "end_")) or name.endswith(
+        ("_start", "_end")
+    )
+
+
+def _order(item: tuple[int, str, str]) -> tuple[int, bool, bool, int, str]:
+    """The sort key of kallsyms.  Kernel: compare_symbols() in scripts/kallsyms.c."""
+    addr, name, kind = item
+    return (
+        addr,
+        kind in "Ww",
+        _may_be_linker_script_provide_symbol(name),
+        len(name) - len(name.lstrip("_")),
+        name,
+    )
+
+
+def kernel_symbols(image: elf.ElfFile) -> list[Symbol]:
+    """All symbols of an executable, each as long as it is to the next address."""
+    sections = image.sections
+    rows = []
+    for sym in image.symbols():
+        kind = symbol_type(sym, sections)
+        if kind:
+            rows.append((sym.value, sym.name, kind))
+    rows.sort(key=_order)
+    end = max((s.vaddr + s.memsz for s in image.segments), default=0)
+    return _sized(rows, end, "")
+
+
+def _sized(rows: list[tuple[int, str, str]], end: int, module: str) -> list[Symbol]:
+    result = []
+    following, previous = end, end
+    for addr, name, kind in reversed(rows):
+        if addr != previous:
+            following, previous = previous, addr
+        size = max(following - addr, 0)
+        result.append(Symbol(name, KAddr(addr), size, kind, module))
+    result.reverse()
+    return result
+
+
+class SymbolTable:
+    """The symbols of one image: the kernel's or a module's."""
+
+    def __init__(self, symbols: Sequence[Symbol]) -> None:
+        """The symbols are in kallsyms order."""
+        self.symbols = symbols
+        self._addrs = [s.addr for s in symbols]
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Symbol]]:
+        names: dict[str, list[Symbol]] = {}
+        for sym in self.symbols:
+            names.setdefault(sym.name, []).append(sym)
+        return names
+
+    def at(self, addr: int) -> Symbol | None:
+        """The symbol that covers addr: of aliases the first.
+
+        Kernel: get_symbol_pos().
+        """
+        index = bisect_right(self._addrs, addr) - 1
+        if index < 0:
+            return None
+        sym = self.symbols[bisect_left(self._addrs, self._addrs[index])]
+        return sym if addr < sym.addr + sym.size else None
+
+
+class Kallsyms:
+    """The kernel's table and those of the modules, in order of their loading."""
+
+    def __init__(self, image: elf.ElfFile) -> None:
+        self._image = image
+        self._modules: dict[str, SymbolTable] = {}
+        self._freed: dict[str, SymbolTable] = {}
+        # functions of the engine's code: for stack traces alone, in no list
+        self.runtime = SymbolTable(())
+
+    @cached_property
+    def kernel(self) -> SymbolTable:
+        return SymbolTable(kernel_symbols(self._image))
+
+    def add_module(
+        self, name: str, rows: Iterable[tuple[int, str, str]], end: int
+    ) -> None:
+        """A module's symbols as (address, name, type); end of its last one.
+
+        Context: control.
+        """
+        ordered = sorted(rows, key=lambda row: row[0])
+        self._modules[name] = SymbolTable(_sized(ordered, end, name))
+
+    def set_module(self, name: str, symbols: Sequence[Symbol]) -> None:
+        """A module's symbols by address, sizes known; a new module goes first.
+
+        Context: control.
+        """
+        if name in self._modules:
+            self._modules[name] = SymbolTable(symbols)
+        else:
+            self._modules = {name: SymbolTable(symbols), **self._modules}
+
+    def set_freed(self, name: str, symbols: Sequence[Symbol]) -> None:
+        """Functions of a module's freed init text, to be found by address.
+
+        Context: control.  Kernel: struct ftrace_mod_map
+        """
+        self._freed[name] = SymbolTable(symbols)
+
+    def remove_module(self, name: str) -> None:
+        del self._modules[name]
+        self._freed.pop(name, None)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        yield from self.kernel.symbols
+        for tables in (self._modules, self._freed):
+            for table in tables.values():
+                yield from table.symbols
+
+    def lookup_name(self, name: str) -> Sequence[Symbol]:
+        """All symbols of that name, "mod:name" those of one module.
+
+        Kernel: kallsyms_lookup_name(), which takes the first.
+        """
+        module, colon, rest = name.partition(":")
+        if colon:
+            table = self._modules.get(module)
+            return table.by_name.get(rest, []) if table else []
+        found = self.kernel.by_name.get(name, [])
+        if not self._modules:
+            return found
+        others = [t.by_name.get(name, []) for t in self._modules.values()]
+        return [*found, *(sym for syms in others for sym in syms)]
+
+    def symbol_at(self, addr: int) -> Symbol | None:
+        """The symbol covering addr.  Kernel: kallsyms_lookup()."""
+        found = self.kernel.at(addr)
+        if found is None:
+            for table in (*self._modules.values(), *self._freed.values()):
+                found = table.at(addr)
+                if found is not None:
+                    break
+        return found or self.runtime.at(addr)

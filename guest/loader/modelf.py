@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether a file is a module of this kernel: the checks made before anything is placed.
+
+Each refusal says in the kernel log what Linux says there.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable
+
+from kpfs.engine.errors import KernelError
+from kpfs.guest.loader import elf
+
+KERN_ERR = 3
+KERN_WARNING = 4
+THIS_MODULE = ".gnu.linkonce.this_module"
+_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
+_SHDR = struct.Struct("<IIQQQQIIQQ")
+_SHDR_SIZE = 64
+_EM_X86_64 = 62
+_GPL_LICENSES = frozenset(
+    (
+        *("GPL", "GPL v2", "GPL and additional rights"),
+        *("Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"),
+    )
+)
+
+Say = Callable[[int, str], None]  # level, text
+
+
+class ModuleFile(elf.ElfFile):
+    """A relocatable file whose sections, once linked, read as they lie in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.linked: dict[int, bytearray] = {}
+
+    def index(self, name: str) -> int | None:
+        """Index of the first section of that name."""
+        return next((i for i, s in enumerate(self.sections) if s.name == name), None)
+
+    def contents(self, section: elf.Section) -> bytes:
+        index = self.sections.index(section)
+        image = self.linked.get(index)
+        return super().contents(section) if image is None else bytes(image)
+
+    def modinfo(self) -> dict[str, str]:
+        """The words of .modinfo, the first of each name."""
+        section = self.section(".modinfo")
+        info: dict[str, str] = {}
+        raw = b"" if section is None else self.contents(section)
+        for word in raw.split(b"\0"):
+            name, equals, value = word.decode("latin-1").partition("=")
+            if equals:
+                info.setdefault(name, value)
+        return info
+
+
+def license_is_gpl_compatible(text: str) -> bool:
+    return text in _GPL_LICENSES
+
+
+def _refuse(say: Say, text: str, level: int = KERN_ERR) -> KernelError:
+    say(level, text)
+    return KernelError(errno.ENOEXEC, text)
+
+
+def elf_validity_check(data: bytes, say: Say) -> None:
+    """ENOEXEC unless headers and sections make sense.
+
+    Kernel: elf_validity_check()
+    """
+    if len(data) < _EHDR.size:
+        raise _refuse(say, f"Invalid ELF header len {len(data)}")
+    head = _EHDR.unpack_from(data)
+    if head[0][:4] != b"\x7fELF":
+        raise _refuse(say, "Invalid ELF header magic: != \x7fELF")
+    if head[1] != elf.ET_REL:
+        raise _refuse(say, f"Invalid ELF header type: {head[1]} != {elf.ET_REL}")
+    if head[2] != _EM_X86_64:
+        raise _refuse(say, f"Invalid architecture in ELF header: {head[2]}")
+    shoff, shentsize, shnum, shstrndx = head[6], head[11], head[12], head[13]
+    if shentsize != _SHDR_SIZE:
+        raise _refuse(say, "Invalid ELF section header size")
+    if shoff >= len(data) or shnum * _SHDR_SIZE > len(data) - shoff:
+        raise _refuse(say, "Invalid ELF section header overflow")
+    if not 0 < shstrndx < shnum:
+        raise _refuse(
+            say,
+            f"Invalid ELF section name index: {shstrndx} || e_shstrndx "
+            f"({shstrndx}) >= e_shnum ({shnum})",
+        )
+    rows = [_SHDR.unpack_from(data, shoff + i * _SHDR_SIZE) for i in range(shnum)]
+    _check_names(data, rows, shstrndx, say)
+    _check_sections(data, rows, shstrndx, say)
+
+
+def _check_names(
+    data: bytes, rows: list[tuple[int, ...]], shstrndx: int, say: Say
+) -> None:
+    kind, offset, size = rows[shstrndx][1], rows[shstrndx][4], rows[shstrndx][5]
+    if offset + size > len(data):
+        raise _refuse(say, f"Invalid ELF section hdr(type {kind})")
+    if not size:
+        raise _refuse(say, "empty section name table")
+    if data[offset + size - 1]:
+        raise _refuse(
+            say, "ELF Spec violation: section name table isn't null terminated"
+        )
+
+
+def _check_sections(
+    data: bytes, rows: list[tuple[int, ...]], shstrndx: int, say: Say
+) -> None:
+    kind, addr, size = rows[0][1], rows[0][3], rows[0][5]
+    if kind or size or addr:
+        raise _refuse(
+            say,
+            f"ELF Spec violation: section 0 type({kind})!=SH_NULL "
+            "or non-zero len or addr",
+        )
+    for index, row in enumerate(rows):
+        name, kind, flags, _, offset, size, link = row[:7]
+        if kind in (0, elf.SHT_NOBITS):
+            continue
+        if kind == elf.SHT_SYMTAB and not 0 < link < len(rows):
+            raise _refuse(
+                say,
+                f"Invalid ELF sh_link!=SHN_UNDEF({link}) or (sh_link({link}) "
+                f">= hdr->e_shnum({len(rows)})",
+            )
+        where = f"in module (section {index} type {kind})"
+        if offset + size > len(data):
+            raise _refuse(say, f"Invalid ELF section {where}")
+        if flags & elf.SHF_ALLOC and name >= rows[shstrndx][5]:
+            raise _refuse(say, f"Invalid ELF section name {where}")
+
+
+def open_module(data: bytes, vermagic: str, say: Say) -> ModuleFile:
+    """The file of a module that may be loaded, all of its headers checked.
+
+    Kernel: setup_load_info(), the first half of check_modinfo()
+    """
+    elf_validity_check(data, say)
+    image = ModuleFile(data)
+    info = image.modinfo()
+    name = info.get("name", "(missing .modinfo name field)")
+    if not any(s.type == elf.SHT_SYMTAB for s in image.sections):
+        raise _refuse(say, f"{name}: module has no symbols (stripped?)", KERN_WARNING)
+    this = image.section(THIS_MODULE)
+    if this is None:
+        raise _refuse(say, f"{name}: No module found in object", KERN_WARNING)
+    magic = info.get("vermagic")
+    if magic is None:
+        raise KernelError(errno.ENOEXEC, f"{name}: bad vermagic")
+    if magic != vermagic:
+        raise _refuse(say, f"{name}: version magic '{magic}' should be '{vermagic}'")
+    return image

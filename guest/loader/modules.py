@@ -1,0 +1,494 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Loadable modules: where a .ko comes to lie, what of it is known, and when it goes.
+
+The life of a module is the guest's own C (src/kernel/module.c), run by the task that
+loads it; it asks for what is done here (control calls): the file is checked, placed and
+linked, the notifiers outside the guest are told, pages are given back.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
+from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.memory import Memory
+from kpfs.guest.loader import elf
+from kpfs.guest.loader.kallsyms import Kallsyms
+from kpfs.guest.loader.layout import PERCPU_SECTION, Layout, Part, place_module
+from kpfs.guest.loader.modelf import (
+    KERN_ERR,
+    KERN_WARNING,
+    THIS_MODULE,
+    ModuleFile,
+    Say,
+    license_is_gpl_compatible,
+    open_module,
+)
+from kpfs.guest.loader.percpu import ModulePerCpu
+from kpfs.guest.loader.sections import Tables
+
+CTL_MODULE = range(0x100, 0x110)
+CTL_MODULE_LOAD, CTL_MODULE_STATE, CTL_MODULE_FREE_INIT, CTL_MODULE_FREE = range(
+    0x100, 0x104
+)
+# enum module_state
+STATES = ("LIVE", "COMING", "GOING", "UNFORMED")
+INIT_FREED = "INIT_FREED"
+_STATE_SHOWN = {"LIVE": "Live", "COMING": "Loading", "GOING": "Unloading"}
+MODULE_MAX = 64 << 20
+
+# offsets in struct module: see src/kernel/module.c
+_STATE_AT, _NAME_AT = 0, 24
+_KP_AT, _CORE_AT, _INIT_AT = 96, 112, 136
+_EXTABLE_AT, _BUGS_AT, _SYMTAB_AT, _REFCNT_AT, _NR_USERS_AT = 160, 176, 192, 208, 216
+_TAINTS_AT = 232
+_MODULE_SIZE = 240
+_NAME_LEN = 56
+_PARAM_SIZE, _EX_SIZE, _BUG_SIZE = 40, 8, 12
+_TWO, _THREE = struct.Struct("<2Q"), struct.Struct("<3Q")
+_U64 = struct.Struct("<Q")
+_TAINT_PROPRIETARY, _TAINT_OOT = 1 << 0, 1 << 12
+_TAINT_LETTERS = ((_TAINT_PROPRIETARY, "P"), (_TAINT_OOT, "O"))
+
+# called with the new state (a name of STATES, or INIT_FREED) and the module's name
+Notifier = Callable[[str, str], None]
+
+
+class Export:
+    """A symbol that modules may use.  Kernel: struct kernel_symbol"""
+
+    __slots__ = ("addr", "gpl", "owner")
+
+    def __init__(self, addr: int, gpl: bool, owner: Module | None) -> None:
+        self.addr = addr
+        self.gpl = gpl
+        self.owner = owner
+
+
+@dataclass(eq=False)
+class Module:
+    """A module that is loaded, or being loaded or unloaded."""
+
+    name: str
+    file: ModuleFile
+    layout: Layout
+    addr: int = 0  # its struct module
+    taints: int = 0
+    gpl: bool = True
+    exports: dict[str, Export] = field(default_factory=dict)
+    uses: list[Module] = field(default_factory=list)
+    users: list[Module] = field(default_factory=list)  # newest first
+    symbols: list[Symbol] = field(default_factory=list)
+    tables: Tables = field(default_factory=Tables)
+    eh_frame: tuple[int, bytes] | None = None  # (address, contents)
+
+
+class Modules:
+    """All modules of the guest, and what Linux's files say of them.
+
+    Context: control.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        cpu: Cpu,
+        kallsyms: Kallsyms,
+        kernel: elf.ElfFile,
+        percpu: ModulePerCpu,
+        *,
+        say: Say,
+        current_pid: Callable[[], int],
+        later: Callable[[Callable[[], None]], None],
+        vermagic: str,
+    ) -> None:
+        """``later`` runs a function when no task can be inside unlinked text."""
+        self._memory = memory
+        self._cpu = cpu
+        self._kallsyms = kallsyms
+        self._kernel = kernel
+        self.percpu = percpu
+        self._say = say
+        self._current_pid = current_pid
+        self._later = later
+        self.vermagic = vermagic
+        self._list: dict[str, Module] = {}  # oldest first
+        self._by_addr: dict[int, Module] = {}
+        self.notifiers: list[Notifier] = []
+        # files that tasks are about to load, by pid: what init_module() is given
+        self.pending: dict[int, bytes] = {}
+        # whether freed init functions keep their names: while anything is traced
+        self.keep_init_names: Callable[[], bool] = lambda: False
+        self.taints = 0
+
+    # ---- questions
+    def __iter__(self) -> Iterator[Module]:
+        """Newest first, as Linux keeps them."""
+        return reversed(self._list.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._list)
+
+    def find(self, name: str) -> Module | None:
+        return self._list.get(name)
+
+    def at(self, addr: int) -> Module | None:
+        """The module that addr lies in."""
+        return next((m for m in self._list.values() if m.layout.holds(addr)), None)
+
+    def is_text(self, addr: int) -> bool:
+        return any(m.layout.is_text(addr) for m in self._list.values())
+
+    def in_init_text(self, addr: int) -> bool:
+        return any(m.layout.in_init(addr) for m in self._list.values())
+
+    def ftrace_locations(self) -> list[KAddr]:
+        return [
+            KAddr(addr)
+            for mod in self._list.values()
+            for addr in mod.tables.ftrace_sites
+        ]
+
+    def ftrace_location(self, start: int, end: int) -> KAddr | None:
+        for mod in self._list.values():
+            found = mod.tables.ftrace_location(start, end)
+            if found is not None:
+                return found
+        return None
+
+    def text_reserved(self, start: int, end: int) -> bool:
+        return any(m.tables.text_reserved(start, end) for m in self._list.values())
+
+    def has_exception_entry(self, start: int, end: int) -> bool:
+        return any(
+            m.tables.has_exception_entry(start, end) for m in self._list.values()
+        )
+
+    def is_bug_site(self, addr: int) -> bool:
+        return any(addr in m.tables.bugs for m in self._list.values())
+
+    def blacklist(self) -> list[BlacklistEntry]:
+        """NOKPROBE functions and __kprobes text of the modules, oldest module first.
+
+        Kernel: add_module_kprobe_blacklist()
+        """
+        result: list[BlacklistEntry] = []
+        for mod in self._list.values():
+            ends = self._text_ends(mod)
+            result += mod.tables.blacklist(self._kallsyms.symbol_at, ends.get)
+        return result
+
+    def _text_ends(self, mod: Module) -> dict[str, int]:
+        ends: dict[str, int] = {}
+        for name in ("kprobes", "noinstr"):
+            place, raw = self._section(mod, f".{name}.text")
+            if raw:
+                ends[f"__{name}_text_start"] = place
+                ends[f"__{name}_text_end"] = place + len(raw)
+        return ends
+
+    def show(self) -> str:
+        """/proc/modules.  Kernel: m_show()"""
+        return "".join(self._line(mod) for mod in self)
+
+    def _line(self, mod: Module) -> str:
+        read = self._memory.read_u64
+        state = STATES[self._memory.read_u32(mod.addr + _STATE_AT)]
+        refs = read(mod.addr + _REFCNT_AT) - 1
+        users = "".join(f"{user.name}," for user in mod.users) or "-"
+        size = mod.layout.core.size + mod.layout.init.size
+        flags = "".join(c for bit, c in _TAINT_LETTERS if mod.taints & bit)
+        flags += {"GOING": "-", "COMING": "+"}.get(state, "")
+        taints = f" ({flags})" if mod.taints else ""
+        return (
+            f"{mod.name} {size} {refs} {users} {_STATE_SHOWN[state]} "
+            f"0x{mod.layout.core.base:016x}{taints}\n"
+        )
+
+    # ---- control calls
+    def serve(self, number: int, first: int, second: int) -> int:
+        """See guest/include/kpfs/control.h."""
+        if number == CTL_MODULE_LOAD:
+            data = self.pending.pop(self._current_pid(), None)
+            if data is None:
+                if second > MODULE_MAX:
+                    raise KernelError(errno.ENOMEM, "the module is too large")
+                data = self._memory.read(first, second)
+            return self.load(data).addr
+        mod = self._by_addr[first]
+        if number == CTL_MODULE_STATE:
+            for notifier in self.notifiers:
+                notifier(STATES[second], mod.name)
+        elif number == CTL_MODULE_FREE_INIT:
+            self._free_init(mod)
+            for notifier in self.notifiers:
+                notifier(INIT_FREED, mod.name)
+        elif number == CTL_MODULE_FREE:
+            self._free(mod)
+        return 0
+
+    # ---- loading
+    def load(self, data: bytes) -> Module:
+        """Place and link a module; the guest's C goes on with it.
+
+        ENOEXEC, ENOENT (a symbol is nowhere), EEXIST, ENOMEM: nothing stays.
+        Kernel: the first half of load_module()
+        """
+        image = open_module(data, self.vermagic, self._say)
+        info = image.modinfo()
+        name = self._name_of(image)
+        old = self._list.get(name)
+        if old is not None:
+            raise KernelError(errno.EEXIST, f"{name} is loaded")
+        mod = Module(name, image, Layout())
+        self._check_modinfo(mod, info)
+        try:
+            place_module(self._memory, image, mod.layout)
+            self._place_percpu(mod)
+            self._link(mod)
+            self._collect(mod)
+        except BaseException:
+            self._unuse(mod)
+            if mod.layout.percpu:
+                self.percpu.free(mod.layout.percpu)
+            mod.layout.free(self._memory)
+            raise
+        mod.addr = mod.layout.places[image.index(THIS_MODULE) or 0]
+        self._write(mod)
+        self._list[name] = mod
+        self._by_addr[mod.addr] = mod
+        self._kallsyms.set_module(name, mod.symbols)
+        return mod
+
+    def _place_percpu(self, mod: Module) -> None:
+        """Kernel: percpu_modalloc()"""
+        index = mod.file.index(PERCPU_SECTION)
+        if index is None or not mod.file.sections[index].size:
+            return
+        section = mod.file.sections[index]
+        try:
+            at = self.percpu.alloc(section.size, section.align)
+        except KernelError:
+            text = f"{mod.name}: Could not allocate {section.size} bytes percpu data"
+            self._say(KERN_WARNING, text)
+            raise
+        mod.layout.places[index] = mod.layout.percpu = at
+
+    @staticmethod
+    def _name_of(image: ModuleFile) -> str:
+        section = image.section(THIS_MODULE)
+        raw = b"" if section is None else image.contents(section)
+        if len(raw) != _MODULE_SIZE:
+            raise KernelError(errno.ENOEXEC, "struct module of another size")
+        return raw[_NAME_AT : _NAME_AT + _NAME_LEN].split(b"\0")[0].decode("latin-1")
+
+    def _check_modinfo(self, mod: Module, info: dict[str, str]) -> None:
+        """Kernel: the second half of check_modinfo()"""
+        if "intree" not in info:
+            if not self.taints & _TAINT_OOT:
+                self._say(
+                    KERN_WARNING,
+                    f"{mod.name}: loading out-of-tree module taints kernel.",
+                )
+            mod.taints |= _TAINT_OOT
+        text = info.get("license", "unspecified")
+        mod.gpl = license_is_gpl_compatible(text)
+        if not mod.gpl:
+            if not self.taints & _TAINT_PROPRIETARY:
+                self._say(
+                    KERN_WARNING, f"{mod.name}: module license '{text}' taints kernel."
+                )
+                self._say(KERN_WARNING, "Disabling lock debugging due to kernel taint")
+            mod.taints |= _TAINT_PROPRIETARY
+        self.taints |= mod.taints
+
+    @cached_property
+    def _kernel_exports(self) -> dict[str, Export]:
+        """What src/kernel/ksymtab.S says."""
+        table = self._kernel.section("__ksymtab")
+        result: dict[str, Export] = {}
+        if table is not None:
+            for addr, name, gpl in _THREE.iter_unpack(self._kernel.contents(table)):
+                if addr:
+                    text = self._memory.read_cstring(name, 128).decode("latin-1")
+                    result[text] = Export(addr, bool(gpl), None)
+        return result
+
+    def _resolve(self, mod: Module, name: str) -> int | None:
+        """Kernel: resolve_symbol(), which also makes the owner used"""
+        found = self._kernel_exports.get(name)
+        if found is None:
+            for other in self._list.values():
+                found = other.exports.get(name)
+                if found is not None:
+                    break
+        if found is None or (found.gpl and not mod.gpl):
+            return None
+        if found.owner is not None and found.owner not in mod.uses:
+            self._use(mod, found.owner)
+        return found.addr
+
+    def _use(self, mod: Module, owner: Module) -> None:
+        """Kernel: ref_module()"""
+        if self._memory.read_u32(owner.addr + _STATE_AT) != STATES.index("LIVE"):
+            raise KernelError(errno.EBUSY, f"{owner.name} is not live")
+        mod.uses.append(owner)
+        owner.users.insert(0, mod)
+        self._count_use(owner, 1)
+
+    def _count_use(self, owner: Module, by: int) -> None:
+        for at in (_REFCNT_AT, _NR_USERS_AT):
+            value = self._memory.read_u64(owner.addr + at)
+            self._memory.write_u64(owner.addr + at, value + by)
+
+    def _unuse(self, mod: Module) -> None:
+        for owner in mod.uses:
+            owner.users.remove(mod)
+            self._count_use(owner, -1)
+        mod.uses.clear()
+
+    def _link(self, mod: Module) -> None:
+        """Kernel: simplify_symbols(), apply_relocations(), post_relocation()"""
+        image, missing = mod.file, []
+
+        def resolve(name: str) -> int | None:
+            found = self._resolve(mod, name)
+            if found is None:
+                missing.append(name)
+            return found
+
+        images = {
+            index: bytearray(image.contents(image.sections[index]))
+            for index in mod.layout.places
+        }
+        weak = {s.name for s in image.symbols() if s.bind == elf.STB_WEAK}
+        try:
+            elf.relocate(image, mod.layout.places, images, resolve)
+        except KernelError as exc:
+            unknown = next((n for n in missing if n not in weak), None)
+            if unknown is not None:
+                text = f"{mod.name}: Unknown symbol {unknown} (err -{errno.ENOENT})"
+                self._say(KERN_WARNING, text)
+                raise KernelError(errno.ENOENT, text) from None
+            self._say(KERN_ERR, f"{mod.name}: {exc.why}")
+            raise
+        image.linked = images
+
+    def _section(self, mod: Module, name: str) -> tuple[int, bytes]:
+        """(address, contents) of a section; (0, b"") if there is none."""
+        index = mod.file.index(name)
+        if index is None or index not in mod.layout.places:
+            return 0, b""
+        return mod.layout.places[index], bytes(mod.file.linked[index])
+
+    def _collect(self, mod: Module) -> None:
+        """Exports, symbols and tables, from the linked sections."""
+        image = mod.file
+        for index in mod.layout.places:
+            section = image.sections[index]
+            if section.name.startswith("___ksymtab+"):
+                addr, _, gpl = _THREE.unpack_from(image.linked[index])
+                name = section.name.partition("+")[2]
+                self._check_duplicate(mod, name)
+                mod.exports[name] = Export(addr, bool(gpl), mod)
+        mod.symbols = mod.layout.symbols(image, mod.name, mod.exports)
+        place, frames = self._section(mod, ".eh_frame")
+        mod.eh_frame = (place, frames) if frames else None
+        mod.tables.add(image, lambda name: self._section(mod, name)[0] or None)
+
+    def _check_duplicate(self, mod: Module, name: str) -> None:
+        """Kernel: verify_exported_symbols()"""
+        owner = "kernel" if name in self._kernel_exports else ""
+        for other in self._list.values():
+            if name in other.exports:
+                owner = other.name
+        if owner:
+            text = f"{mod.name}: exports duplicate symbol {name} (owned by {owner})"
+            self._say(KERN_ERR, text)
+            raise KernelError(errno.ENOEXEC, text)
+
+    def _write(self, mod: Module) -> None:
+        """Bring the sections to the guest, and struct module up to date."""
+        memory, layout = self._memory, mod.layout
+        for index, contents in mod.file.linked.items():
+            place = layout.places[index]
+            if place == layout.percpu:
+                self.percpu.write(place, bytes(contents))
+            elif contents:
+                memory.write(place, bytes(contents))
+        params, raw = self._section(mod, "__param")
+        this = mod.addr
+        memory.write(this + _KP_AT, _TWO.pack(params, len(raw) // _PARAM_SIZE))
+        self._write_layouts(mod)
+        for at, name, size in (
+            (_EXTABLE_AT, "__ex_table", _EX_SIZE),
+            (_BUGS_AT, "__bug_table", _BUG_SIZE),
+        ):
+            place, raw = self._section(mod, name)
+            memory.write(this + at, _TWO.pack(place, len(raw) // size))
+        memory.write(this + _STATE_AT, bytes((STATES.index("UNFORMED"), 0, 0, 0)))
+        memory.write_u64(this + _TAINTS_AT, mod.taints)
+        self._write_symbols(mod)
+
+    def _write_layouts(self, mod: Module) -> None:
+        for at, part in ((_CORE_AT, mod.layout.core), (_INIT_AT, mod.layout.init)):
+            row = _THREE.pack(part.base, part.size, part.text_size)
+            self._memory.write(mod.addr + at, row)
+
+    def _write_symbols(self, mod: Module) -> None:
+        """The table for the guest's own kallsyms."""
+        names, rows = b"", b""
+        start = mod.layout.symtab
+        strings = start + _THREE.size * len(mod.symbols)
+        for sym in mod.symbols:
+            rows += _THREE.pack(sym.addr, sym.size, strings + len(names))
+            names += sym.name.encode("latin-1") + b"\0"
+        self._memory.write(start, rows + names)
+        self._memory.write(mod.addr + _SYMTAB_AT, _TWO.pack(start, len(mod.symbols)))
+
+    # ---- going
+    def _free_init(self, mod: Module) -> None:
+        """Init is done: its text and data go."""
+        init = mod.layout.init
+        mod.layout.forget_init()
+        self._write_layouts(mod)
+        if self.keep_init_names():
+            # of several at one address the first, as for the sites' own names
+            sites = {s for s in mod.tables.ftrace_sites if not mod.layout.holds(s)}
+            first = {s.addr: s for s in reversed(mod.symbols) if s.addr in sites}
+            freed = [first[a]._replace(type="T") for a in sorted(first)]
+            self._kallsyms.set_freed(mod.name, freed)
+        mod.symbols = [s for s in mod.symbols if mod.layout.holds(s.addr)]
+        self._kallsyms.set_module(mod.name, mod.symbols)
+        self._write_symbols(mod)
+        mod.tables.drop_range(init.base, init.base + init.size)
+        self._give_back([init])
+
+    def _free(self, mod: Module) -> None:
+        """Kernel: free_module()"""
+        del self._list[mod.name], self._by_addr[mod.addr]
+        self._kallsyms.remove_module(mod.name)
+        self._unuse(mod)
+        self._give_back([mod.layout.core, mod.layout.init], mod)
+
+    def _give_back(self, parts: list[Part], last: Module | None = None) -> None:
+        def free() -> None:
+            for part in parts:
+                if part.size:
+                    # text alone: on other pages that counts as a fault
+                    self._cpu.drop(part.base, part.text_size)
+                    self._memory.area.free(part.base)
+            if last is not None:
+                if last.layout.percpu:
+                    self.percpu.free(last.layout.percpu)
+                # dropped piece by piece, code stays in the emulator's buffer
+                self._cpu.drop_all()
+            self._cpu.flush_tlb()
+
+        self._later(free)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Per-CPU variables of modules: room for them is kept in every CPU's area.
+
+A variable's address is that of its copy in the first CPU's area; the copy of CPU n is
+percpu_size * n behind it, as for the kernel's own.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from kpfs.engine.errors import KernelError
+from kpfs.guest.emu.memory import PAGE_SIZE, Memory
+from kpfs.guest.kernel.tasks import GuestInfo
+
+
+class ModulePerCpu:
+    """Allocator of the reserved part.
+
+    Context: control.  Kernel: pcpu_reserved_chunk, percpu_modalloc()
+    """
+
+    def __init__(
+        self, memory: Memory, start: int, info: GuestInfo, nr_cpus: int
+    ) -> None:
+        """start: of what is reserved in the first CPU's area, up to its end."""
+        size = info.percpu_size
+        self._memory = memory
+        self._start = start
+        self._end = info.percpu_base + size
+        self._offsets = range(0, size * nr_cpus, size)
+        self._used: dict[int, int] = {}  # address to size, by address
+
+    def alloc(self, size: int, align: int) -> int:
+        """Zeroed room on every CPU; ENOMEM.  Kernel: percpu_modalloc()"""
+        align = min(max(align, 1), PAGE_SIZE)
+        at = self._start
+        for used, length in self._used.items():
+            at = (at + align - 1) & -align
+            if at + size <= used:
+                break
+            at = used + length
+        at = (at + align - 1) & -align
+        if at + size > self._end:
+            raise KernelError(errno.ENOMEM, "no room for per-CPU variables")
+        self._used[at] = size
+        self._used = dict(sorted(self._used.items()))
+        self.write(at, bytes(size))
+        return at
+
+    def free(self, addr: int) -> None:
+        """Kernel: percpu_modfree()"""
+        del self._used[addr]
+
+    def write(self, addr: int, data: bytes) -> None:
+        """The same on every CPU.  Kernel: percpu_modcopy()"""
+        for offset in self._offsets:
+            self._memory.write(addr + offset, data)
+
+    @property
+    def used(self) -> int:
+        """Bytes of each CPU's area."""
+        return sum(self._used.values())

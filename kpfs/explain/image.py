@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A kernel that is not running: tables and bytes dumped out of one, in a folder.
+
+    functions.tsv      symbol, addr, size, hex[, category]: the bytes of functions
+    symbols.tsv.gz     addr, type, name in the order of /proc/kallsyms
+    blacklist.txt      kprobes/blacklist
+    ex_table.tsv, jump_labels.tsv, static_calls.tsv    address in the first column
+    sections.txt       addr, type, name of markers such as __entry_text_start
+
+DumpedImage answers what checks of probe points ask of a Machine.  A dump has neither
+the table of ftrace sites nor that of BUG sites: both are read off the bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kpfs.engine.arches import JUDGES
+from kpfs.engine.errors import MemoryFault
+from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
+
+ARCH = "x86"  # of all dumps in this form
+JUMP_LABEL_MAX = 5
+STATIC_CALL_SIZE = 5
+
+
+class DumpedFunction(NamedTuple):
+    """A row of functions.tsv."""
+
+    symbol: str
+    addr: int
+    size: int
+    code: bytes
+
+
+class DumpedImage:
+    """The tables of a dump: kpfs.engine.arch.judge.Tables, and what the core reads.
+
+    Context: none, it never runs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"{folder} is not a folder")
+        self.folder = folder
+        self.functions = read_functions(folder / "functions.tsv")
+        self._code: dict[int, bytes] = {}
+        self._sites: dict[int, list[int]] = {}
+        self._bugs: dict[int, frozenset[int]] = {}
+        self._read_symbols()
+        self._blacklist = list(_read_blacklist(folder / "blacklist.txt"))
+        self._exceptions = _read_addresses(folder / "ex_table.tsv")
+        self._jump_labels = _read_addresses(folder / "jump_labels.tsv")
+        self._static_calls = _read_addresses(folder / "static_calls.tsv")
+        self.add(self.functions)
+        self.judge = JUDGES[ARCH](self)
+
+    def _read_symbols(self) -> None:
+        self._names: dict[str, list[tuple[int, str]]] = {}
+        first_name: dict[int, tuple[str, str]] = {}
+        table = gzip.decompress((self.folder / "symbols.tsv.gz").read_bytes())
+        # tells this kernel from others, whichever functions are in functions.tsv
+        self.digest = hashlib.sha256(table).hexdigest()[:16]
+        for line in table.decode().splitlines():
+            addr, kind, name = line.split()[:3]
+            self._names.setdefault(name, []).append((int(addr, 16), kind))
+            first_name.setdefault(int(addr, 16), (name, kind))
+        for line in (self.folder / "sections.txt").read_text().splitlines():
+            addr, kind, name = line.split()[:3]
+            self._names.setdefault(name, [(int(addr, 16), kind)])
+        self._first_name = first_name
+        self._addrs = sorted(first_name)
+        self._text = self._names["_text"][0][0]
+        self._etext = self._names["_etext"][0][0]
+
+    def add(self, functions: Iterable[DumpedFunction]) -> None:
+        """Take in the bytes of functions."""
+        for fn in functions:
+            self._code[fn.addr] = fn.code
+            self._sites.pop(fn.addr, None)
+            self._bugs.pop(fn.addr, None)
+
+    def has_code(self, addr: int) -> bool:
+        """Whether the bytes of the function around addr are known."""
+        sym = self.symbol_at(addr)
+        return sym is not None and sym.addr in self._code
+
+    # ---- what the checks read of kpfs.engine.machine.Machine
+
+    def lookup_name(self, name: str) -> Sequence[Symbol]:
+        """The symbols of that name, in kallsyms order."""
+        return [
+            Symbol(name, KAddr(addr), self._size(addr), kind)
+            for addr, kind in self._names.get(name, ())
+        ]
+
+    def symbol_at(self, addr: int) -> Symbol | None:
+        """The first of the names of the function or object around addr."""
+        if not self._text <= addr < self._addrs[-1]:
+            return None
+        start = self._addrs[bisect_right(self._addrs, addr) - 1]
+        name, kind = self._first_name[start]
+        return Symbol(name, KAddr(start), self._size(start), kind)
+
+    def _size(self, start: int) -> int:
+        i = bisect_right(self._addrs, start)
+        return self._addrs[i] - start if i < len(self._addrs) else 0
+
+    def is_text(self, addr: int) -> bool:
+        """Between _text and _etext: init text is freed by the time of a dump."""
+        return self._text <= addr < self._etext
+
+    def in_init_text(self, addr: int) -> bool:
+        """No text of a module's, for there are none."""
+        return False
+
+    def module_of(self, addr: int) -> str:
+        """None: a dump has the kernel proper."""
+        return ""
+
+    def printk(self, level: int, text: str) -> None:
+        """There is no log."""
+
+    def blacklist(self) -> Sequence[BlacklistEntry]:
+        return self._blacklist
+
+    def has_exception_entry(self, start: int, end: int) -> bool:
+        i = bisect_left(self._exceptions, start)
+        return i < len(self._exceptions) and self._exceptions[i] < end
+
+    def text_reserved(self, start: int, end: int) -> bool:
+        """Whether [start, end] meets a jump label or static call."""
+        if _within(self._static_calls, start - STATIC_CALL_SIZE + 1, end):
+            return True
+        return any(
+            addr + self._jump_label_size(addr) > start
+            for addr in _within(self._jump_labels, start - JUMP_LABEL_MAX + 1, end)
+        )
+
+    def _jump_label_size(self, addr: int) -> int:
+        try:
+            return self.judge.jump_label_size(self.read(addr, 2))
+        except MemoryFault:
+            return self.judge.jump_label_size(b"")
+
+    def read(self, addr: int, size: int) -> bytes:
+        """Bytes of one or more functions; fewer where those behind are not known.
+
+        Raises MemoryFault if the first are not known.
+        """
+        out = b""
+        while len(out) < size:
+            sym = self.symbol_at(addr + len(out))
+            code = self._code.get(sym.addr) if sym else None
+            if code is None or sym is None:
+                break
+            at = addr + len(out) - sym.addr
+            out += code[at : at + size - len(out)]
+        if not out:
+            raise MemoryFault(addr)
+        return out
+
+    def ftrace_location(self, start: int, end: int) -> KAddr | None:
+        """The first ftrace site in [start, end].
+
+        Raises MemoryFault if the bytes at start are not known; beyond the function
+        of start there are none.
+        """
+        sym = self.symbol_at(start)
+        if sym is None or not self.is_text(start):
+            return None
+        if sym.addr not in self._sites:
+            self._sites[sym.addr] = self._find_sites(sym)
+        sites = self._sites[sym.addr]
+        i = bisect_left(sites, start)
+        return KAddr(sites[i]) if i < len(sites) and sites[i] <= end else None
+
+    def _find_sites(self, sym: Symbol) -> list[int]:
+        code = self._code.get(sym.addr)
+        if code is None:
+            raise MemoryFault(sym.addr)
+        return [
+            site
+            for site in self.judge.entry_sites(code, sym.addr)
+            if not self.text_reserved(site, site + JUMP_LABEL_MAX - 1)
+        ]
+
+    def is_bug_site(self, addr: int) -> bool:
+        sym = self.symbol_at(addr)
+        code = self._code.get(sym.addr) if sym else None
+        if sym is None or code is None:
+            return False
+        if sym.addr not in self._bugs:
+            self._bugs[sym.addr] = frozenset(self.judge.bug_sites(code, sym.addr))
+        return addr in self._bugs[sym.addr]
+
+
+def read_functions(path: Path) -> list[DumpedFunction]:
+    """The rows of a functions.tsv."""
+    with path.open(newline="") as lines:
+        return [
+            DumpedFunction(
+                row["symbol"],
+                int(row["addr"], 16),
+                int(row["size"]),
+                bytes.fromhex(row["hex"]),
+            )
+            for row in csv.DictReader(lines, delimiter="\t")
+        ]
+
+
+def _read_blacklist(path: Path) -> Iterable[BlacklistEntry]:
+    for line in path.read_text().splitlines():
+        span, name = line.split()[:2]
+        start, end = (KAddr(int(a, 16)) for a in span.split("-"))
+        yield BlacklistEntry(start, end, name)
+
+
+def _read_addresses(path: Path) -> list[int]:
+    lines = path.read_text().splitlines()
+    return sorted(int(line.split()[0], 16) for line in lines[1:])
+
+
+def _within(addrs: list[int], first: int, last: int) -> list[int]:
+    return addrs[bisect_left(addrs, first) : bisect_right(addrs, last)]
+
+
+def needed_functions(image: DumpedImage, addrs: Iterable[int]) -> dict[int, Symbol]:
+    """The functions without bytes that judging probes at addrs asks for.
+
+    They are the function around each address and, for a part with a dot in its name,
+    the whole one.
+    """
+    missing: dict[int, Symbol] = {}
+    for addr in addrs:
+        sym = image.symbol_at(addr)
+        if sym is None:
+            continue
+        whole = image.lookup_name(sym.name.partition(".")[0])[:1]
+        for needed in (sym, *whole):
+            if image.is_text(needed.addr) and not image.has_code(needed.addr):
+                missing.setdefault(needed.addr, needed)
+    return missing

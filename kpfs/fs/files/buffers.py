@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tracing/: clocks, CPUs and memory of the rings, snapshots, binary pages."""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TYPE_CHECKING
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.kstrto import kstrtoul
+from kpfs.fs.node import Handle
+from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
+from kpfs.kernel import Kernel
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.ring.cpu_ring import CpuRing
+    from kpfs.engine.trace.ring.ring_buffer import Rings
+
+BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
+CLOCK_NAME_MAX = 64
+HEX_DIGITS = b"0123456789abcdefABCDEF"
+CPUMASK_CHUNK = 32  # bits of a group of hexadecimal digits
+
+SNAPSHOT_HELP = """\
+# * Snapshot is {state} *
+#
+# Snapshot commands:
+"""
+SNAPSHOT_COMMANDS = """\
+# echo 0 > snapshot : Clears and frees snapshot buffer
+# echo 1 > snapshot : Allocates snapshot buffer, if not already allocated.
+#                      Takes a snapshot of the main buffer.
+# echo 2 > snapshot : Clears snapshot buffer (but does not allocate or free)
+#                      (Doesn't have to be '2' works with any number that
+#                       is not a '0' or '1')
+"""
+CPU_SNAPSHOT_COMMANDS = """\
+# echo 0 > snapshot : Invalid for per_cpu snapshot file.
+# echo 1 > snapshot : Not supported with this kernel.
+#                     Must use main snapshot file to allocate.
+# echo 2 > snapshot : Clears this cpu's snapshot buffer (but does not allocate)
+#                      (Doesn't have to be '2' works with any number that
+#                       is not a '0' or '1')
+"""
+
+
+class TraceClock(ArrayFile, SeqFile):
+    """The clock of the records.  Kernel: trace_clock_fops."""
+
+    write_moves: int | None = None
+
+    def show(self) -> str:
+        from kpfs.engine.trace.array import CLOCKS
+
+        names = [f"[{name}]" if name == self.tr.clock else name for name in CLOCKS]
+        return " ".join(names) + "\n"
+
+    def store(self, data: bytes) -> None:
+        if len(data) >= CLOCK_NAME_MAX:
+            raise KernelError(errno.EINVAL, "too long for a clock")
+        name = data.split(b"\0", 1)[0].strip(BLANKS)
+        self.tr.set_clock(name.decode("latin-1"))
+
+
+class TimestampMode(SeqFile):
+    """Kernel: tracing_time_stamp_mode_fops"""
+
+    def show(self) -> str:
+        return "[delta] absolute\n"
+
+
+class TracingCpumask(ArrayFile, ValueFile):
+    """The CPUs that record, as a hexadecimal mask.  Kernel: tracing_cpumask_fops."""
+
+    kernel: Kernel
+    write_moves = 0
+
+    def show(self) -> str:
+        digits = -(-self.kernel.guest.nr_cpus // 4)
+        return f"{self.tr.ring.mask:0{digits}x}\n"
+
+    def store(self, data: bytes) -> None:
+        if not data:
+            raise KernelError(errno.EINVAL, "empty")
+        self.tr.ring.set_mask(cpumask_parse(data, self.kernel.guest.nr_cpus))
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return CpumaskHandle(self, flags, pid)
+
+
+class CpumaskHandle(ValueHandle):
+    """Who asks for less than the mask gets none of it.
+
+    Kernel: tracing_cpumask_read()
+    """
+
+    def read(self, size: int, offset: int) -> bytes:
+        if size <= len(self.file.show()):
+            raise KernelError(errno.EINVAL, f"no room in {size} bytes")
+        return super().read(size, offset)
+
+
+def cpumask_parse(data: bytes, nr_cpus: int) -> int:
+    """Groups of up to 8 digits, the last one first; EINVAL, EOVERFLOW.
+
+    Blanks and commas part them, any number of them.  Kernel: bitmap_parse()
+    """
+    text = re.split(rb"[\n\0]", data, maxsplit=1)[0]
+    groups = re.split(rb"[ \t\v\f\r\xa0,]+", text)
+    mask, chunks = 0, -(-nr_cpus // CPUMASK_CHUNK)
+    for place, group in enumerate(reversed([g for g in groups if g])):
+        if place == chunks:
+            raise KernelError(errno.EOVERFLOW, "there are not so many CPUs")
+        digits = group[-CPUMASK_CHUNK // 4 :]
+        if digits.strip(HEX_DIGITS):
+            raise KernelError(errno.EINVAL, f"no mask: {group[:40]!r}")
+        if len(group) > len(digits) and group[-len(digits) - 1] in HEX_DIGITS:
+            raise KernelError(errno.EOVERFLOW, "more than 32 bits in a group")
+        if len(group) > len(digits):
+            raise KernelError(errno.EINVAL, f"no mask: {group[:40]!r}")
+        mask |= int(digits, 16) << CPUMASK_CHUNK * place
+    if mask >> nr_cpus:
+        raise KernelError(errno.EOVERFLOW, "there are not so many CPUs")
+    return mask
+
+
+class BufferPercent(ArrayFile, ValueFile):
+    """How full a CPU's ring must be for poll().  Kernel: buffer_percent_fops."""
+
+    write_moves = 1
+
+    def show(self) -> str:
+        return f"{self.tr.buffer_percent}\n"
+
+    def store(self, data: bytes) -> None:
+        value = kstrtoul(data, 10)
+        if value > 100:
+            raise KernelError(errno.EINVAL, f"{value} per cent")
+        self.tr.buffer_percent = value
+
+
+class FreeBuffer(ArrayFile):
+    """Closing it gives back the rings' memory.  Kernel: tracing_free_buffer_fops."""
+
+    nonseekable = True
+
+    def store(self, data: bytes) -> None:
+        """Ignored."""
+
+    def released(self, handle: Handle) -> None:
+        if self.tr.options["disable_on_free"]:
+            self.tr.ring.on = False
+        self.tr.ring.resize(0)
+
+
+class Snapshot(ArrayFile, SeqFile):
+    """What was recorded when a snapshot was taken.  Kernel: snapshot_fops."""
+
+    kernel: Kernel
+    tracing_lseek = True
+    write_moves: int | None = None
+    seq_for_writers = False
+
+    def __init__(self, kernel: Kernel, cpu: int | None = None) -> None:
+        super().__init__(kernel)
+        self.cpu = cpu
+
+    def show(self) -> str:
+        from kpfs.engine.trace.text.output import trace_text
+
+        rings = self.tr.ring.snapshot()
+        if rings is not None and self.records(rings):
+            return trace_text(self.tr, self.cpu, rings)
+        state = "freed" if rings is None else "allocated"
+        commands = SNAPSHOT_COMMANDS if self.cpu is None else CPU_SNAPSHOT_COMMANDS
+        header = f"# tracer: {self.tr.current_tracer}\n#\n#\n"
+        return header + SNAPSHOT_HELP.format(state=state) + commands
+
+    def records(self, rings: Rings) -> int:
+        """How many there are to show."""
+        return sum(r.entries for r in rings.cpus if self.cpu in (None, r.cpu))
+
+    def store(self, data: bytes) -> None:
+        """EINVAL, EBUSY.  Kernel: tracing_snapshot_write()"""
+        value = kstrtoul(data, 10)
+        ring = self.tr.ring
+        self.tr.update_buffers()
+        if self.cpu is not None and value < 2:
+            raise KernelError(errno.EINVAL, "not for one CPU")
+        if value == 0:
+            ring.free_spare()
+        elif value == 1:
+            ring.alloc_spare()
+            ring.swap()
+        else:
+            for spare in ring.spare or ():
+                if self.cpu is None or spare.cpu == self.cpu:
+                    spare.reset()
+
+
+class RawHandle(Handle):
+    """A reader of the pages of one CPU's ring.  Kernel: struct ftrace_buffer_info."""
+
+    file: TracePipeRaw
+
+    def __init__(self, file: TracePipeRaw, flags: int, pid: int) -> None:
+        super().__init__(file, flags, pid)
+        self.rest = b""  # of a page that was not read wholly
+
+    def ready(self) -> bool:
+        ring = self.file.ring()
+        return bool(self.rest) or ring is None or ring.entries > 0
+
+    def poll(self) -> bool:
+        ring = self.file.ring()
+        return ring is None or full_hit(ring, self.file.tr.buffer_percent)
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Kernel: tracing_buffers_read()"""
+        from kpfs.engine.trace.ring.cpu_ring import BUF_PAGE_HDR_SIZE
+
+        ring = self.file.ring()
+        if ring is None:
+            return b""
+        if not self.rest:
+            if not ring.entries:
+                raise KernelError(errno.EAGAIN, "no record is left")
+            self.rest = ring.read_page(size - BUF_PAGE_HDR_SIZE)
+        data, self.rest = self.rest[:size], self.rest[size:]
+        return data
+
+
+def full_hit(ring: CpuRing, percent: int) -> bool:
+    """Whether a ring is full enough for who polls one CPU.  Kernel: full_hit()"""
+    if not percent:
+        return ring.entries > 0
+    return (ring.dirty_pages + 1) * 100 >= percent * ring.nr_pages
+
+
+class TracePipeRaw(ArrayFile):
+    """per_cpu/cpuN/trace_pipe_raw: pages as the ring has them, taken out.
+
+    Kernel: tracing_buffers_fops
+    """
+
+    nonseekable = True
+
+    def __init__(self, kernel: Kernel, cpu: int) -> None:
+        super().__init__(kernel)
+        self.cpu = cpu
+
+    def ring(self) -> CpuRing | None:
+        return self.tr.ring.cpus[self.cpu]
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return RawHandle(self, flags, pid)
+
+
+class SnapshotRaw(TracePipeRaw):
+    """per_cpu/cpuN/snapshot_raw: of the snapshot.  Kernel: snapshot_raw_fops."""
+
+    def ring(self) -> CpuRing | None:
+        rings = self.tr.ring.snapshot()
+        return None if rings is None else rings.cpus[self.cpu]
+
+
+class HeaderPage(ValueFile):
+    """events/header_page.  Kernel: ring_buffer_print_page_header()."""
+
+    def show(self) -> str:
+        from kpfs.engine.trace.ring.cpu_ring import BUF_PAGE_HDR_SIZE, BUF_PAGE_SIZE
+
+        rows = (
+            ("u64 timestamp", 0, 8, 0),
+            ("local_t commit", 8, 8, 1),
+            ("int overwrite", 8, 1, 1),
+            ("char data", BUF_PAGE_HDR_SIZE, BUF_PAGE_SIZE, 1),
+        )
+        return "".join(
+            f"\tfield: {name};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n"
+            for name, offset, size, signed in rows
+        )
+
+
+class HeaderEvent(ValueFile):
+    """events/header_event: an entry.  Kernel: ring_buffer_print_entry_header()."""
+
+    def show(self) -> str:
+        from kpfs.engine.trace.ring.cpu_ring import (
+            DELTA_BITS,
+            MAX_SMALL_DATA,
+            TIME_EXTEND,
+        )
+
+        return (
+            "# compressed entry header\n"
+            f"\ttype_len    :    {32 - DELTA_BITS} bits\n"
+            f"\ttime_delta  :   {DELTA_BITS} bits\n"
+            "\tarray       :   32 bits\n\n"
+            f"\tpadding     : type == {TIME_EXTEND - 1}\n"
+            f"\ttime_extend : type == {TIME_EXTEND}\n"
+            f"\ttime_stamp : type == {TIME_EXTEND + 1}\n"
+            f"\tdata max type_len  == {MAX_SMALL_DATA // 4}\n"
+        )

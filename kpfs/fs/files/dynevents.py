@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tracing/: kprobe_events, dynamic_events, kprobe_profile, error_log."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.seqfile import SeqFile, whole_lines
+from kpfs.kernel import Kernel
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.dynevent import DynEventOps
+
+
+def truncates(flags: int) -> bool:
+    """Whether an open() with these flags is for writing and empties the file."""
+    return bool(flags & os.O_TRUNC) and flags & os.O_ACCMODE != os.O_RDONLY
+
+
+class DynamicEvents(SeqFile):
+    """Dynamic events of all kinds.  Kernel: dynamic_events_ops."""
+
+    kernel: Kernel
+    grows = True
+
+    def ops(self) -> DynEventOps | None:
+        """The kind that this file is about, None: all."""
+        return None
+
+    def opened(self, flags: int) -> None:
+        """O_TRUNC deletes the events; EBUSY, and none is, if one is in use."""
+        if truncates(flags):
+            self.kernel.dynamic_events.release_all(self.ops())
+
+    def show(self) -> str:
+        return self.kernel.dynamic_events.show(self.ops())
+
+    def store(self, data: bytes) -> int:
+        data = whole_lines(data)
+        self.kernel.dynamic_events.run_commands(data, self.ops())
+        return len(data)
+
+
+class KprobeEvents(DynamicEvents):
+    """Kprobe events.  Kernel: kprobe_events_ops."""
+
+    def ops(self) -> DynEventOps | None:
+        return self.kernel.kprobe_events
+
+
+class SyntheticEvents(DynamicEvents):
+    """Synthetic events.  Kernel: synth_events_fops."""
+
+    def ops(self) -> DynEventOps | None:
+        return self.kernel.synthetic_events
+
+    def show(self) -> str:
+        return self.kernel.synthetic_events.own_show()
+
+
+class KprobeProfile(SeqFile):
+    """Hits and misses of each kprobe event.  Kernel: probes_profile_seq_show()."""
+
+    kernel: Kernel
+    grows = True
+
+    def show(self) -> str:
+        return self.kernel.kprobe_events.profile()
+
+
+class ErrorLog(ArrayFile, SeqFile):
+    """The last parse errors; writes are taken and ignored.
+
+    Kernel: tracing_err_log_fops
+    """
+
+    kernel: Kernel
+    seq_for_writers = False
+    tracing_lseek = True
+
+    def opened(self, flags: int) -> None:
+        super().opened(flags)
+        if truncates(flags):
+            self.tr.err_log.clear()
+
+    def show(self) -> str:
+        return self.tr.err_log.text()
+
+    def store(self, data: bytes) -> None:
+        """Ignored."""

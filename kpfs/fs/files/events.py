@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tracing/events/: a directory for each group and each event, as they come and go."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.files.array import ArrayFile, bind
+from kpfs.fs.files.dynevents import truncates
+from kpfs.fs.node import Dir, DynDir, Handle, Node
+from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile
+from kpfs.kernel import Kernel
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.array import TraceArray
+    from kpfs.engine.trace.event.trace_event import TraceEvent
+
+DIR_MODE = stat.S_IFDIR | 0o750
+RW = stat.S_IFREG | 0o640
+RO = stat.S_IFREG | 0o440
+
+
+def alive(event: TraceEvent) -> TraceEvent:
+    """The event; ENODEV if it has been deleted while its file is open."""
+    if event.removed:
+        raise KernelError(errno.ENODEV, f"{event.group}:{event.name} is gone")
+    return event
+
+
+class EventFile(ArrayFile):
+    """A file of one event, which it remembers."""
+
+    kernel: Kernel
+
+    def __init__(self, kernel: Kernel, event: TraceEvent) -> None:
+        super().__init__(kernel)
+        self.event = event
+
+    def alive(self) -> TraceEvent:
+        """The event; ENODEV also where an instance is gone."""
+        if self.tr.removed:
+            raise KernelError(errno.ENODEV, f"instance {self.tr.name} is gone")
+        return alive(self.event)
+
+
+class EventEnable(EventFile, ValueFile):
+    """events/GROUP/EVENT/enable.  Kernel: ftrace_enable_fops."""
+
+    def show(self) -> str:
+        return self.tr.enable_text(self.alive())
+
+    def store(self, data: bytes) -> None:
+        self.tr.enable_store(self.event, data)
+
+
+class EventId(EventFile, ValueFile):
+    """events/GROUP/EVENT/id.  Kernel: event_id_read()."""
+
+    holds = False
+
+    def show(self) -> str:
+        return f"{self.alive().id}\n"
+
+
+class EventFormat(EventFile, SeqFile):
+    """events/GROUP/EVENT/format.  Kernel: ftrace_event_format_fops."""
+
+    holds = False
+
+    def show(self) -> str:
+        return self.alive().format_text()
+
+
+class EventFilter(EventFile, ValueFile):
+    """events/GROUP/EVENT/filter.  Kernel: ftrace_event_filter_fops."""
+
+    def show(self) -> str:
+        return self.tr.filter_text(self.alive())
+
+    def store(self, data: bytes) -> None:
+        self.tr.filter_store(self.event, data)
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return OnceHandle(self, flags, pid)
+
+
+class EventHist(EventFile, SeqFile):
+    """events/GROUP/EVENT/hist: of hist triggers, of which there are none.
+
+    Kernel: event_hist_fops
+    """
+
+    holds = False
+
+    def show(self) -> str:
+        self.alive()
+        return ""
+
+
+class EventTrigger(EventFile, SeqFile):
+    """events/GROUP/EVENT/trigger.  Kernel: event_trigger_fops."""
+
+    write_moves: int | None = None
+    seq_for_writers = False
+    holds = False
+
+    def show(self) -> str:
+        triggers = self.kernel.trace.triggers
+        return triggers.text(self.tr.file(self.alive()))
+
+    def store(self, data: bytes) -> None:
+        triggers = self.kernel.trace.triggers
+        triggers.store(self.tr.file(self.alive()), data)
+
+
+class GroupEnable(ArrayFile, ValueFile):
+    """enable of a group, and events/enable.  Kernel: ftrace_system_enable_fops."""
+
+    kernel: Kernel
+
+    def __init__(self, kernel: Kernel, group: str | None = None) -> None:
+        super().__init__(kernel)
+        self.group = group
+
+    def show(self) -> str:
+        return self.tr.group_enable_text(self.group)
+
+    def store(self, data: bytes) -> None:
+        self.tr.group_enable_store(self.group, data)
+
+
+class GroupFilter(ArrayFile, ValueFile):
+    """filter of a group: sets those of its events, and does not remember it.
+
+    Kernel: ftrace_subsystem_filter_fops
+    """
+
+    kernel: Kernel
+
+    def __init__(self, kernel: Kernel, group: str) -> None:
+        super().__init__(kernel)
+        self.group = group
+
+    def show(self) -> str:
+        from kpfs.engine.trace.dynevent import DEFAULT_SYS_FILTER_MESSAGE
+
+        return DEFAULT_SYS_FILTER_MESSAGE
+
+    def store(self, data: bytes) -> None:
+        self.tr.group_filter_store(self.group, data)
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return OnceHandle(self, flags, pid)
+
+
+class EventDir(Dir):
+    """events/GROUP/EVENT/."""
+
+    FILES: tuple[tuple[str, int, type[EventFile]], ...] = (
+        ("enable", RW, EventEnable),
+        ("filter", RW, EventFilter),
+        ("trigger", RW, EventTrigger),
+        ("id", RO, EventId),
+        ("format", RO, EventFormat),
+        ("hist", RO, EventHist),
+    )
+
+    def __init__(self, kernel: Kernel, event: TraceEvent) -> None:
+        super().__init__()
+        self.mode = DIR_MODE
+        self.event = event
+        # events of ftrace itself are only described
+        files = self.FILES[3:] if event.ignore_enable else self.FILES
+        for name, mode, kind in files:
+            node = kind(kernel, event)
+            node.mode = mode
+            self.children[name] = node
+
+
+class GroupDir(DynDir):
+    """events/GROUP/."""
+
+    def __init__(
+        self, kernel: Kernel, group: str, array: TraceArray | None = None
+    ) -> None:
+        super().__init__()
+        self.mode = DIR_MODE
+        self.kernel = kernel
+        self.group = group
+        self.array = array
+        self.dirs: dict[str, EventDir] = {}
+        if group == "ftrace":
+            return
+        for name, kind in (("enable", GroupEnable), ("filter", GroupFilter)):
+            node = kind(kernel, group)
+            node.mode = RW
+            self.children[name] = node
+
+    def entry(self, name: str) -> Node | None:
+        event = self.kernel.trace.events.find(self.group, name)
+        if event is None:
+            self.dirs.pop(name, None)
+            return None
+        found = self.dirs.get(name)
+        if found is None or found.event is not event:
+            found = self.dirs[name] = EventDir(self.kernel, event)
+            if self.array is not None:
+                bind(found, self.array)
+        return found
+
+    def entries(self) -> Iterable[str]:
+        """Its events, but those that are named like a file of its own."""
+        events = self.kernel.trace.events.group(self.group)
+        return [name for name in events if name not in self.children]
+
+
+class EventsDir(DynDir):
+    """events/."""
+
+    def __init__(self, kernel: Kernel, array: TraceArray | None = None) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.array = array
+        self.groups: dict[str, GroupDir] = {}
+
+    def entry(self, name: str) -> Node | None:
+        if not self.kernel.trace.events.group(name):
+            self.groups.pop(name, None)
+            return None
+        found = self.groups.get(name)
+        if found is None:
+            found = self.groups[name] = GroupDir(self.kernel, name, self.array)
+            if self.array is not None:
+                bind(found, self.array)
+        return found
+
+    def entries(self) -> Iterable[str]:
+        return self.kernel.trace.events.groups()
+
+
+class SetEvent(ArrayFile, SeqFile):
+    """tracing/set_event.  Kernel: ftrace_set_event_fops."""
+
+    kernel: Kernel
+    write_moves: int | None = None
+
+    def opened(self, flags: int) -> None:
+        super().opened(flags)
+        if truncates(flags):
+            self.tr.set_event_clear()
+
+    def show(self) -> str:
+        return self.tr.set_event_text()
+
+    def store(self, data: bytes) -> int:
+        return self.tr.set_event_store(data)
+
+
+class AvailableEvents(ArrayFile, SeqFile):
+    """tracing/available_events.  Kernel: ftrace_avail_fops."""
+
+    kernel: Kernel
+
+    def show(self) -> str:
+        return self.tr.available_events_text()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Modules: the list of them, and machine/insmod and machine/rmmod."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.files.proc import ProcFile
+from kpfs.fs.node import File
+from kpfs.guest.machine import IMAGE_DIR
+from kpfs.kernel import Kernel
+
+SHIPPED = Path(IMAGE_DIR, "modules")
+NAME = re.compile(rb"[A-Za-z0-9_-]+")
+WORD = re.compile(rb'(?:[^\s"]|"[^"]*")+')
+MODULE_MAX = 64 << 20
+O_NONBLOCK, O_TRUNC = 0o4000, 0o1000
+
+
+class Modules(ProcFile):
+    """The modules that are loaded, newest first.  Kernel: m_show()."""
+
+    def show(self) -> str:
+        return self.kernel.guest.modules.show()
+
+
+class Insmod(File):
+    """insmod: ``PATH-OR-NAME [PARAM=VALUE...]`` loads a module as the writing task.
+
+    A name without slash and dot is that of a shipped module.  The path is as the
+    writing process sees it.
+    """
+
+    kernel: Kernel
+
+    def store(self, data: bytes) -> None:
+        words = WORD.findall(data.split(b"\0", 1)[0])
+        if not words:
+            raise KernelError(errno.EINVAL, "no module named")
+        image = self.read(words[0])
+        self.kernel.insmod(image, b" ".join(words[1:]))
+
+    def read(self, name: bytes) -> bytes:
+        path = name.strip(b'"')
+        if NAME.fullmatch(path):
+            shipped = SHIPPED / f"{path.decode()}.ko"
+            return _contents(os.fsencode(shipped))
+        return _contents(_seen_by(self.kernel.caller_pid(), path))
+
+
+class Rmmod(File):
+    """rmmod: ``NAME`` unloads a module."""
+
+    kernel: Kernel
+
+    def store(self, data: bytes) -> None:
+        words = data.split(b"\0", 1)[0].split()
+        if len(words) != 1:
+            raise KernelError(errno.EINVAL, "not one name")
+        name = os.path.basename(words[0]).removesuffix(b".ko").replace(b"-", b"_")
+        self.kernel.nested_syscall("delete_module", name, O_NONBLOCK)
+
+
+def _seen_by(pid: int, path: bytes) -> bytes:
+    """A path as that process means it: its root, its working directory."""
+    start = b"root" if path.startswith(b"/") else b"cwd"
+    found = b"/proc/%d/%s/%s" % (pid, start, path.lstrip(b"/"))
+    if os.path.exists(found) or not os.path.isabs(path):
+        return found
+    return path
+
+
+def _contents(path: bytes) -> bytes:
+    """The bytes of a file; its own errno if it cannot be read."""
+    try:
+        # a FIFO must not make it wait
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise KernelError(errno.EINVAL, "no regular file")
+            if status.st_size > MODULE_MAX:
+                raise KernelError(errno.EFBIG, "the module is too large")
+            return file.read(MODULE_MAX)
+    except OSError as exc:
+        why = f"{os.fsdecode(path)}: {exc.strerror}"
+        raise KernelError(exc.errno or errno.EIO, why) from None

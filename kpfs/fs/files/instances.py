@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tracing/instances/: trace arrays beside the first one, made and removed at will."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kpfs.fs.files import buffers, dynevents, events, options, tracers, tracing
+from kpfs.fs.files.array import bind
+from kpfs.fs.node import Dir, DynDir, Node, remove_absent
+from kpfs.kernel import Kernel
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.array import TraceArray
+
+DIR_MODE = stat.S_IFDIR | 0o750
+
+# What each trace array has, the first one too; a directory stands before what is in it.
+ARRAY_FILES: tuple[tuple[str, int, Callable[[Kernel], Node]], ...] = (
+    ("trace", 0o640, tracing.Trace),
+    ("trace_pipe", 0o440, tracing.TracePipeFile),
+    ("tracing_on", 0o640, tracing.TracingOn),
+    ("trace_options", 0o640, options.TraceOptions),
+    ("options", DIR_MODE, options.OptionsDir),
+    ("trace_marker", 0o220, options.TraceMarker),
+    ("trace_marker_raw", 0o220, options.TraceMarkerRaw),
+    ("trace_clock", 0o640, buffers.TraceClock),
+    ("timestamp_mode", 0o440, buffers.TimestampMode),
+    ("tracing_cpumask", 0o640, buffers.TracingCpumask),
+    ("buffer_size_kb", 0o640, tracing.BufferSize),
+    ("buffer_total_size_kb", 0o440, tracing.BufferTotalSize),
+    ("buffer_percent", 0o640, buffers.BufferPercent),
+    ("free_buffer", 0o200, buffers.FreeBuffer),
+    ("snapshot", 0o640, buffers.Snapshot),
+    ("per_cpu", DIR_MODE, tracing.PerCpuDir),
+    ("error_log", 0o640, dynevents.ErrorLog),
+    ("current_tracer", 0o640, tracers.CurrentTracer),
+    ("available_tracers", 0o440, tracers.AvailableTracers),
+    ("set_ftrace_filter", 0o640, tracers.FunctionFilter),
+    ("set_ftrace_notrace", 0o640, tracers.FunctionNotrace),
+    ("set_ftrace_pid", 0o640, tracers.SetFtracePid),
+    ("set_ftrace_notrace_pid", 0o640, tracers.SetFtraceNotracePid),
+    ("set_event", 0o640, events.SetEvent),
+    ("set_event_pid", 0o640, tracers.SetEventPid),
+    ("set_event_notrace_pid", 0o640, tracers.SetEventNotracePid),
+    ("events", DIR_MODE, events.EventsDir),
+    ("events/enable", 0o640, events.GroupEnable),
+)
+
+
+class InstanceDir(Dir):
+    """instances/NAME/."""
+
+    def __init__(self, kernel: Kernel, array: TraceArray) -> None:
+        super().__init__()
+        self.mode = DIR_MODE
+        self.array = array
+        dirs: dict[str, Dir] = {"": self}
+        for path, mode, make in ARRAY_FILES:
+            parent, _, name = path.rpartition("/")
+            node = dirs[parent].children[name] = make(kernel)
+            node.mode = mode if stat.S_IFMT(mode) else stat.S_IFREG | mode
+            if isinstance(node, Dir):
+                dirs[path] = node
+            if isinstance(node, events.EventsDir):
+                node.array = array
+        remove_absent(self, "tracing/", kernel.config.absent())
+        bind(self, array)
+
+
+class InstancesDir(DynDir):
+    """instances/, where alone mkdir() and rmdir() are allowed."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.dirs: dict[str, InstanceDir] = {}
+
+    def entry(self, name: str) -> Node | None:
+        array = self.kernel.trace.instances.get(name)
+        if array is None:
+            self.dirs.pop(name, None)
+            return None
+        found = self.dirs.get(name)
+        if found is None or found.array is not array:
+            found = self.dirs[name] = InstanceDir(self.kernel, array)
+        return found
+
+    def entries(self) -> Iterable[str]:
+        return list(self.kernel.trace.instances)
+
+    def mkdir(self, name: str) -> None:
+        self.kernel.trace.mkdir(name)
+
+    def rmdir(self, name: str) -> None:
+        self.kernel.trace.rmdir(name)

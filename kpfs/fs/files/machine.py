@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""machine/: what no Linux file offers."""
+
+from __future__ import annotations
+
+import errno
+import re
+import stat
+from collections.abc import Iterable, Sequence
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
+from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.engine.register import show_entries
+from kpfs.fs.node import DynDir, File, Handle, Node
+from kpfs.fs.seqfile import SeqFile, whole_lines
+from kpfs.guest.kernel.syscalls import HostTask
+from kpfs.kernel import Kernel
+
+MAX_ARGS = 6
+MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign
+NUMBER = re.compile(rb"-?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+WORD = re.compile(rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)')
+
+
+class Text(SeqFile):
+    """text/SYMBOL: a function's text as it stands, with all that probes put in."""
+
+    kernel: Kernel
+
+    def __init__(self, kernel: Kernel, symbol: Symbol) -> None:
+        super().__init__(kernel)
+        self.mode = stat.S_IFREG | 0o400
+        self.symbol = symbol
+
+    def show(self) -> str:
+        start = self.symbol.addr
+        return self.kernel.state.arch.text_listing(
+            start, KAddr(start + self.symbol.size)
+        )
+
+
+class TextDir(DynDir):
+    """text/: a file for each function of the guest."""
+
+    entry_type = stat.S_IFREG
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.files: dict[Symbol, Text] = {}
+
+    def entry(self, name: str) -> Node | None:
+        with self.kernel.lock:
+            symbols = self.kernel.guest.lookup_name(name)
+        for symbol in symbols:
+            if self.is_function(symbol):
+                return self.files.setdefault(symbol, Text(self.kernel, symbol))
+        return None
+
+    def entries(self) -> Iterable[str]:
+        with self.kernel.lock:
+            symbols = list(self.kernel.guest.symbols())
+        return dict.fromkeys(s.name for s in symbols if self.is_function(s))
+
+    @staticmethod
+    def is_function(symbol: Symbol) -> bool:
+        return symbol.type in "tTwW" and symbol.size > 0
+
+
+class Syscall(File):
+    """syscall: each line ``NAME [ARG...]`` is a system call of the writing task.
+
+    An ARG is a number in C's notation, ``"text"``, ``buf`` (the address of a buffer of
+    the task) or else a text without quotes.  The first call that fails ends the write,
+    with its errno.
+    """
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return SyscallHandle(self, flags, pid)
+
+
+class SyscallHandle(Handle):
+    """Makes the calls when the write itself is over: they may need what it holds."""
+
+    lines: Sequence[bytes] = ()
+
+    def take(self, data: bytes, pos: int) -> int:
+        data = whole_lines(data)
+        self.lines = [*self.lines, *data.split(b"\n")]  # of one writev()
+        return len(data)
+
+    def written(self, task: HostTask) -> None:
+        lines, self.lines = self.lines, ()
+        for line in lines:
+            words = list(WORD.finditer(line))
+            if not words:
+                continue
+            name, *rest = words
+            if len(rest) > MAX_ARGS:
+                raise KernelError(errno.EINVAL, "more than six arguments")
+            arguments = [argument(word, task) for word in rest]
+            kernel: Kernel = self.file.kernel
+            kernel.syscall(task, name[0].decode("latin-1"), *arguments)
+
+
+def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
+    """The value of a word on a line of Syscall."""
+    quoted, word = match["quoted"], match["word"]
+    if quoted is not None:
+        return bytes(quoted)
+    if word == b"buf":
+        return task.buffer
+    if not NUMBER.fullmatch(word):
+        return bytes(word)
+    if len(word) > MAX_NUMBER:
+        raise KernelError(errno.EINVAL, "more than 64 bits")
+    octal = len(word) > 1 and word.isdigit() and word.startswith(b"0")
+    return int(word, 8 if octal else 0)
+
+
+class Stats(SeqFile):
+    """stats: probes, hits and misses by what a probe is armed with, and the machine."""
+
+    kernel: Kernel
+
+    def show(self) -> str:
+        state = self.kernel.state
+        rows = {kind: [0, 0, 0] for kind in ("breakpoint", "jump", "ftrace")}
+        sites = set()
+        for p, entry, _ in show_entries(state):
+            kind = "ftrace" if kprobe_ftrace(entry) else "breakpoint"
+            if kprobe_optimized(entry):
+                kind = "jump"
+            row = rows[kind]
+            row[0] += 1
+            row[2] += state.arch.nmissed(p)
+            if entry.site is not None and entry.site not in sites:
+                sites.add(entry.site)
+                row[1] += state.arch.hits(entry)
+        lines = [f"{'kind':<12}{'probes':>8}{'hits':>14}{'missed':>14}\n"]
+        for kind, row in rows.items():
+            lines.append(f"{kind:<12}{row[0]:>8}{row[1]:>14}{row[2]:>14}\n")
+        counters = self.kernel.stats()
+        lines += [f"{name} {value}\n" for name, value in counters.items()]
+        return "".join(lines)

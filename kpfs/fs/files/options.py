@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tracing/: trace_options, options/, trace_marker."""
+
+from __future__ import annotations
+
+import errno
+import stat
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.kstrto import kstrtoul
+from kpfs.fs.node import Dir
+from kpfs.fs.seqfile import SeqFile, ValueFile
+from kpfs.kernel import Kernel
+
+
+class TraceOptions(ArrayFile, SeqFile):
+    """All options, one a line.  Kernel: tracing_iter_fops."""
+
+    write_moves: int | None = None
+
+    def show(self) -> str:
+        return self.tr.options.text(self.tr.current_tracer)
+
+    def store(self, data: bytes) -> None:
+        self.tr.options.store(data, self.tr.current_tracer)
+
+
+class Option(ArrayFile, ValueFile):
+    """options/NAME.  Kernel: trace_options_core_fops."""
+
+    def __init__(self, kernel: Kernel, name: str) -> None:
+        super().__init__(kernel)
+        self.mode = stat.S_IFREG | 0o640
+        self.name = name
+
+    def show(self) -> str:
+        return f"{int(self.tr.options[self.name])}\n"
+
+    def store(self, data: bytes) -> None:
+        value = kstrtoul(data, 10)
+        if value > 1:
+            raise KernelError(errno.EINVAL, f"{value} is neither 0 nor 1")
+        self.tr.options.set(self.name, bool(value))
+
+
+class OptionsDir(Dir):
+    """options/, with those of all tracers."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        from kpfs.engine.trace.options import OPTIONS
+
+        super().__init__()
+        for option in OPTIONS:
+            self.children[option.name] = Option(kernel, option.name)
+
+
+class TraceMarker(ArrayFile):
+    """What is written becomes a record.  Kernel: tracing_mark_fops."""
+
+    nonseekable = True
+
+    def store(self, data: bytes) -> int:
+        from kpfs.engine.trace.event.marker import write_marker
+
+        return write_marker(self.tr, data)
+
+
+class TraceMarkerRaw(ArrayFile):
+    """The same of a number and bytes.  Kernel: tracing_mark_raw_fops."""
+
+    nonseekable = True
+
+    def store(self, data: bytes) -> int:
+        from kpfs.engine.trace.event.marker import write_raw_marker
+
+        return write_raw_marker(self.tr, data)

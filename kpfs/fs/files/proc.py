@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kallsyms, version and kmsg."""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TYPE_CHECKING
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import File, Handle
+from kpfs.fs.seqfile import SeqFile
+from kpfs.kernel import Kernel
+
+if TYPE_CHECKING:
+    from kpfs.guest.kernel.klog import LogRecord
+
+LOG_LINE_MAX = 1024 - 32
+DEFAULT_LEVEL = 4  # KERN_WARNING
+LOG_USER = 1  # the facility of what the kernel did not write itself
+# struct new_utsname: the numbers of its fields, and their length
+UTS_SYSNAME, UTS_RELEASE, UTS_VERSION, UTS_LENGTH = 0, 2, 3, 65
+STRING_MAX = 256
+_PREFIX = re.compile(rb"<([0-9]*)>")
+_UNPRINTABLE = re.compile(rb"[^ -~]|\\")
+
+
+class ProcFile(SeqFile):
+    """A text in /proc.  Kernel: proc_reg_write() without a proc_write."""
+
+    kernel: Kernel
+    blksize = 1024
+
+    def store(self, data: bytes) -> int | None:
+        raise KernelError(errno.EIO, "not for writing")
+
+
+class Kallsyms(ProcFile):
+    """All symbols of the guest.  Kernel: s_show() in kernel/kallsyms.c."""
+
+    def show(self) -> str:
+        return "".join(
+            [
+                f"{s.addr:016x} {s.type} {s.name}"
+                + (f"\t[{s.module}]\n" if s.module else "\n")
+                for s in self.kernel.guest.symbols()
+            ]
+        )
+
+
+class Version(ProcFile):
+    """What the guest calls itself.  Kernel: version_proc_show()."""
+
+    def show(self) -> bytes:
+        banner = self.text("linux_proc_banner", 0)
+        names = (UTS_SYSNAME, UTS_RELEASE, UTS_VERSION)
+        for name in names:
+            part = self.text("init_uts_ns", name * UTS_LENGTH)
+            banner = banner.replace(b"%s", part, 1)
+        return banner
+
+    def text(self, symbol: str, offset: int) -> bytes:
+        """A string of the guest's."""
+        guest = self.kernel.guest
+        addr = guest.address_of(symbol)
+        if addr is None:
+            raise KernelError(errno.ENOENT, f"the guest has no {symbol}")
+        return guest.read_cstring(addr + offset, STRING_MAX)
+
+
+class KmsgHandle(Handle):
+    """One reader of the kernel log; each read gives one record.
+
+    Kernel: devkmsg_read()
+    """
+
+    def __init__(self, file: File, flags: int, pid: int) -> None:
+        super().__init__(file, flags, pid)
+        self.seq = 0
+        self.pending: list[LogRecord] = []  # newest first
+
+    def fill(self) -> None:
+        if not self.pending:
+            kernel: Kernel = self.file.kernel
+            self.pending = kernel.guest.kernel_log(self.seq)[::-1]
+
+    def ready(self) -> bool:
+        self.fill()
+        return bool(self.pending)
+
+    def read(self, size: int, offset: int) -> bytes:
+        self.fill()
+        if not self.pending:
+            raise KernelError(errno.EAGAIN, "no more records")
+        record = self.pending[-1]
+        text = _UNPRINTABLE.sub(lambda c: b"\\x%02x" % c[0][0], bytes(record.text))
+        priority = record.facility << 3 | record.level
+        line = b"%d,%d,%d,-;%s\n" % (
+            priority,
+            record.seq,
+            record.ts_nsec // 1000,
+            text,
+        )
+        self.pending.pop()
+        self.seq = record.seq + 1
+        if len(line) > size:
+            raise KernelError(errno.EINVAL, "the record does not fit")
+        return line
+
+
+class Kmsg(File):
+    """The kernel log, and a way to write into it.  Kernel: kmsg_fops."""
+
+    kernel: Kernel
+    nonseekable = True
+    write_moves = 0
+    write_iter = True
+
+    def may_pwrite(self, flags: int) -> bool:
+        """Where it is written does not matter."""
+        return True
+
+    def store(self, data: bytes) -> None:
+        """``<N>TEXT``: one record, N being 8 times the facility, plus the level.
+
+        Kernel: devkmsg_write()
+        """
+        if len(data) > LOG_LINE_MAX:
+            raise KernelError(errno.EINVAL, "the line is too long")
+        text = data.split(b"\0", 1)[0]
+        facility, level = LOG_USER, DEFAULT_LEVEL
+        prefix = _PREFIX.match(text)
+        if prefix:
+            # of an overflow the low bits remain
+            number = int(prefix[1] or b"0")
+            facility, level = number >> 3 & 0xFF or facility, number & 7
+            text = text[prefix.end() :]
+        self.kernel.guest.devkmsg_emit(facility, level, text.removesuffix(b"\n"))
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return KmsgHandle(self, flags, pid)

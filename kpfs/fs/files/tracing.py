@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tracing/: the trace itself and the switches about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import MASK64
+from kpfs.fs.files import buffers
+from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.files.dynevents import truncates
+from kpfs.fs.kstrto import kstrtoul
+from kpfs.fs.node import Dir, File, Handle, encode
+from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
+from kpfs.kernel import Kernel
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.ring.cpu_ring import CpuRing
+    from kpfs.engine.trace.ring.ring_buffer import RingBuffer
+    from kpfs.engine.trace.text.output import TracePipe
+
+NSEC = 1_000_000_000
+RING_MAX_KB = 1 << 20
+
+
+class Trace(ArrayFile, SeqFile):
+    """The records, left in the buffer; O_TRUNC clears it.  Kernel: tracing_fops."""
+
+    kernel: Kernel
+    seq_for_writers = False
+    tracing_lseek = True
+
+    def opened(self, flags: int) -> None:
+        super().opened(flags)
+        if truncates(flags):
+            self.tr.ring.reset()
+
+    def show(self) -> str:
+        from kpfs.engine.trace.text.output import trace_text
+
+        return trace_text(self.tr)
+
+    def store(self, data: bytes) -> None:
+        """Ignored."""
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return TraceHandle(self, flags, pid)
+
+
+class TraceHandle(SeqHandle):
+    """A reader; with the option pause-on-trace nothing is recorded until it is closed.
+
+    Kernel: tracing_open(), tracing_release()
+    """
+
+    file: Trace
+
+    def __init__(self, file: Trace, flags: int, pid: int) -> None:
+        super().__init__(file, flags, pid)
+        reads = flags & os.O_ACCMODE != os.O_WRONLY
+        self.paused = reads and file.tr.options["pause-on-trace"]
+        if self.paused:
+            file.tr.ring.pause(True)
+
+    def release(self) -> None:
+        if self.paused:
+            self.file.tr.ring.pause(False)
+        super().release()
+
+
+class TracePipeHandle(Handle):
+    """One consuming reader.  Kernel: tracing_read_pipe()."""
+
+    file: TracePipeFile
+
+    def __init__(
+        self, file: TracePipeFile, flags: int, pid: int, pipe: TracePipe
+    ) -> None:
+        super().__init__(file, flags, pid)
+        self.pipe = pipe
+
+    def poll(self) -> bool:
+        tr, cpu = self.file.tr, self.file.cpu
+        if cpu is None:
+            return self.pipe.ready()
+        return buffers.full_hit(tr.ring.cpus[cpu], tr.buffer_percent)
+
+    def ready(self) -> bool:
+        """There are records; or tracing is off, which ends a reader that had some."""
+        return self.pipe.ready() or self.pipe.at_end()
+
+    def read(self, size: int, offset: int) -> bytes:
+        text = encode(self.pipe.read(size))
+        if not text and not self.pipe.at_end():
+            raise KernelError(errno.EAGAIN, "no record is left")
+        return text
+
+
+class TracePipeFile(ArrayFile):
+    """The records, taken out of the buffer; waits for more.
+
+    Kernel: tracing_pipe_fops
+    """
+
+    kernel: Kernel
+    nonseekable = True
+    exclusive = True
+    cpu: int | None = None
+
+    def cpus(self) -> set[int]:
+        """Those whose records it takes."""
+        everyone = range(self.kernel.guest.nr_cpus)
+        return set(everyone) if self.cpu is None else {self.cpu}
+
+    def busy(self) -> bool:
+        return bool(self.tr.pipes & self.cpus())
+
+    def opened(self, flags: int) -> None:
+        """EBUSY: somebody else takes records of one of its CPUs.
+
+        Kernel: open_pipe_on_cpu()
+        """
+        if self.busy():
+            raise KernelError(errno.EBUSY, "there is another reader")
+        self.tr.pipes |= self.cpus()
+        super().opened(flags)
+
+    def closed(self) -> None:
+        self.tr.pipes -= self.cpus()
+        super().closed()
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        from kpfs.engine.trace.text.output import TracePipe
+
+        return TracePipeHandle(self, flags, pid, TracePipe(self.tr, self.cpu))
+
+
+class TracingOn(ArrayFile, ValueFile):
+    """Whether records are written.  Kernel: rb_simple_fops."""
+
+    kernel: Kernel
+    write_moves = 1
+
+    def show(self) -> str:
+        return f"{int(self.tr.ring.on)}\n"
+
+    def store(self, data: bytes) -> None:
+        self.tr.ring.on = bool(kstrtoul(data, 10))
+
+
+class CpuTrace(Trace):
+    """per_cpu/cpuN/trace: the records of one CPU."""
+
+    def __init__(self, kernel: Kernel, cpu: int) -> None:
+        super().__init__(kernel)
+        self.cpu = cpu
+
+    def opened(self, flags: int) -> None:
+        ArrayFile.opened(self, flags)
+        if truncates(flags):
+            self.tr.ring.cpus[self.cpu].reset()
+
+    def show(self) -> str:
+        from kpfs.engine.trace.text.output import trace_text
+
+        return trace_text(self.tr, self.cpu)
+
+
+class CpuTracePipe(TracePipeFile):
+    """per_cpu/cpuN/trace_pipe."""
+
+    def __init__(self, kernel: Kernel, cpu: int) -> None:
+        super().__init__(kernel)
+        self.cpu = cpu
+
+
+class CpuStats(ArrayFile, ValueFile):
+    """per_cpu/cpuN/stats.  Kernel: tracing_stats_read()."""
+
+    kernel: Kernel
+
+    def __init__(self, kernel: Kernel, cpu: int) -> None:
+        super().__init__(kernel)
+        self.cpu = cpu
+
+    def show(self) -> str:
+        ring = self.tr.ring.cpus[self.cpu]
+        stats = ring.stats()
+        text = stamp if self.tr.ring.in_ns else str
+        return (
+            f"entries: {stats.entries}\noverrun: {stats.overrun}\n"
+            f"commit overrun: 0\nbytes: {stats.bytes}\n"
+            f"oldest event ts: {text(stats.oldest_ts)}\n"
+            f"now ts: {text(ring.now())}\n"
+            f"dropped events: {stats.dropped}\nread events: {stats.read}\n"
+        )
+
+
+def stamp(ns: int) -> str:
+    """Seconds and microseconds, as the kernel prints them."""
+    return f"{ns // NSEC:5d}.{ns % NSEC // 1000:06d}"
+
+
+class BufferSize(ArrayFile, ValueFile):
+    """buffer_size_kb, of all CPUs or of one.  Kernel: tracing_entries_fops."""
+
+    kernel: Kernel
+
+    def __init__(self, kernel: Kernel, cpu: int | None = None) -> None:
+        super().__init__(kernel)
+        self.cpu = cpu
+
+    def show(self) -> str:
+        ring = self.tr.ring
+        if self.cpu is not None:
+            return f"{kilobytes(ring.cpus[self.cpu])}\n"
+        sizes = {kilobytes(cpu) for cpu in ring.cpus}
+        if len(sizes) > 1:
+            return "X\n"
+        return f"{sizes.pop()}{expansion(ring, 1)}\n"
+
+    def store(self, data: bytes) -> None:
+        from kpfs.engine.trace.ring.cpu_ring import pages_for
+
+        size = kstrtoul(data, 10)
+        if not size:
+            raise KernelError(errno.EINVAL, "no room for any record")
+        size = size << 10 & MASK64
+        if pages_for(size) > pages_for(RING_MAX_KB << 10):
+            raise KernelError(errno.ENOMEM, "more than the guest has")
+        self.tr.ring.resize(size, self.cpu)
+
+
+class BufferTotalSize(ArrayFile, ValueFile):
+    """buffer_total_size_kb.  Kernel: tracing_total_entries_read()."""
+
+    kernel: Kernel
+
+    def show(self) -> str:
+        ring = self.tr.ring
+        size = sum(kilobytes(cpu) for cpu in ring.cpus)
+        return f"{size}{expansion(ring, len(ring.cpus))}\n"
+
+
+def kilobytes(cpu: CpuRing) -> int:
+    """Room for records in the pages of a ring."""
+    from kpfs.engine.trace.ring.cpu_ring import BUF_PAGE_SIZE
+
+    return cpu.nr_pages * BUF_PAGE_SIZE >> 10
+
+
+def expansion(ring: RingBuffer, cpus: int) -> str:
+    """What a ring says of the size that it gets when it is first needed."""
+    from kpfs.engine.trace.ring.cpu_ring import TRACE_BUF_SIZE_DEFAULT
+
+    size = (TRACE_BUF_SIZE_DEFAULT >> 10) * cpus
+    return "" if ring.expanded else f" (expanded: {size})"
+
+
+class PerCpuDir(Dir):
+    """per_cpu/, with a directory for each CPU."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        for cpu in range(kernel.guest.nr_cpus):
+            folder = self.children[f"cpu{cpu}"] = Dir()
+            folder.mode = stat.S_IFDIR | 0o750
+            for name, mode, kind in CPU_FILES:
+                node = folder.children[name] = kind(kernel, cpu)
+                node.mode = stat.S_IFREG | mode
+
+
+CPU_FILES: tuple[tuple[str, int, Callable[[Kernel, int], File]], ...] = (
+    ("trace", 0o640, CpuTrace),
+    ("trace_pipe", 0o440, CpuTracePipe),
+    ("trace_pipe_raw", 0o440, buffers.TracePipeRaw),
+    ("stats", 0o440, CpuStats),
+    ("buffer_size_kb", 0o640, BufferSize),
+    ("snapshot", 0o640, buffers.Snapshot),
+    ("snapshot_raw", 0o440, buffers.SnapshotRaw),
+)

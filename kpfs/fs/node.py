@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Directories, files and open files of the mount; nothing here knows of kprobes.
+
+A file is a class with ``show()`` and, if it can be written, ``store()``.  How reads and
+writes at offsets map to these is said by its base class here or in kpfs.fs.seqfile.
+Everything but getattr and readdir runs in control context, under the kernel's lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kpfs.engine.errors import KernelError
+
+NAME_MAX = 255
+
+# What a file system answers to operations that would change its tree.
+DEBUGFS = {
+    "create": errno.EACCES,
+    "mknod": errno.EPERM,
+    "mkdir": errno.EPERM,
+    "rmdir": errno.EPERM,
+    "unlink": errno.EPERM,
+    "rename": errno.EPERM,
+    "link": errno.EPERM,
+    "symlink": errno.EPERM,
+}
+PROC_SYS = dict.fromkeys(DEBUGFS, errno.ENOENT) | {
+    "unlink": errno.EACCES,
+    "chmod": errno.EPERM,
+    "chown": errno.EPERM,
+}
+
+
+class Node:
+    """What stat() shows of an entry.  Times are nanoseconds since 1970."""
+
+    fs: Mapping[str, int] = DEBUGFS
+    blksize = 4096
+
+    def __init__(self) -> None:
+        self.mode = 0
+        self.uid: int | None = None  # None: who mounted
+        self.gid: int | None = None
+        self.size = 0
+        self.atime: int | None = None  # None: when it was mounted
+        self.mtime: int | None = None
+
+    def refuse(self, operation: str) -> KernelError:
+        return KernelError(self.fs[operation], f"{operation} is not for this tree")
+
+    def chmod(self, mode: int) -> None:
+        if "chmod" in self.fs:
+            raise self.refuse("chmod")
+        self.mode = stat.S_IFMT(self.mode) | stat.S_IMODE(mode)
+
+    def chown(self, uid: int, gid: int) -> None:
+        """-1 leaves one as it is."""
+        if "chown" in self.fs:
+            raise self.refuse("chown")
+        self.uid = self.uid if uid == -1 else uid
+        self.gid = self.gid if gid == -1 else gid
+
+    def truncate(self, size: int) -> None:
+        """Set what stat shows as the size, as debugfs and tracefs do; no more."""
+        self.size = size
+
+
+class Dir(Node):
+    """A directory with a fixed set of entries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.children: dict[str, Node] = {}
+
+    def lookup(self, name: str) -> Node | None:
+        return self.children.get(name)
+
+    def names(self) -> Iterable[str]:
+        return list(self.children)
+
+    def mkdir(self, name: str) -> None:
+        raise self.refuse("mkdir")
+
+    def rmdir(self, name: str) -> None:
+        raise self.refuse("rmdir")
+
+
+class ProcSysDir(Dir):
+    """A directory below /proc/sys."""
+
+    fs = PROC_SYS
+    blksize = 1024
+
+
+class DynDir(Dir):
+    """A directory that has further entries, made as they are looked up.
+
+    ``entry_type`` is what readdir says of them: S_IFDIR or S_IFREG.
+
+    ``entry(name)`` and ``entries()`` are called without the kernel's lock.
+    """
+
+    entry_type = stat.S_IFDIR
+
+    def entry(self, name: str) -> Node | None:
+        raise NotImplementedError
+
+    def entries(self) -> Iterable[str]:
+        raise NotImplementedError
+
+    def lookup(self, name: str) -> Node | None:
+        return self.children.get(name) or self.entry(name)
+
+    def names(self) -> Iterable[str]:
+        return [*self.children, *self.entries()]
+
+
+class File(Node):
+    """A file that can be opened, but neither read nor written."""
+
+    nonseekable = False
+    exclusive = False  # EBUSY for all but one at a time
+    # bytes by which a write moves the file position, None: by what it took
+    write_moves: int | None = None
+    write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
+
+    def __init__(self, kernel: Any = None) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+    def show(self) -> str | bytes:
+        """The text, as it stands."""
+        raise KernelError(errno.EINVAL, "not for reading")
+
+    def store(self, data: bytes) -> int | None:
+        """Take a write; returns the bytes taken if not all."""
+        raise KernelError(errno.EINVAL, "not for writing")
+
+    def opened(self, flags: int) -> None:
+        """Called by open(); raises what it is refused with."""
+
+    def may_pwrite(self, flags: int) -> bool:
+        """Whether an open file can be written at an offset.  Kernel: FMODE_PWRITE."""
+        return not self.nonseekable
+
+    def closed(self) -> None:
+        """Called when what open() gave is given up."""
+
+    def busy(self) -> bool:
+        """Of an exclusive file, whether it is open."""
+        return False
+
+    def open(self, flags: int, pid: int = 0) -> Handle:
+        """Open by process pid.  O_TRUNC is in flags when it was given.
+
+        An open for writing with O_TRUNC sets the size to 0, as in simple file systems.
+        """
+        self.opened(flags)
+        if flags & os.O_TRUNC:
+            self.truncate(0)
+        return self.handle(flags, pid)
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return Handle(self, flags, pid)
+
+    def released(self, handle: Handle) -> None:
+        """Called when the last reference to an open file is gone."""
+
+
+class Handle:
+    """One open file.  Kernel: struct file and its private data.
+
+    FUSE moves the file position after a write and some kernel files do not: ``ahead``
+    is how much further FUSE's position is than the kernel's would be, until a seek.
+    """
+
+    def __init__(self, file: File, flags: int, pid: int) -> None:
+        self.file = file
+        self.flags = flags
+        self.pid = pid  # who opened it
+        self.next = 0  # FUSE's position, if nobody seeks
+        self.ahead = 0
+
+    @property
+    def nonblock(self) -> bool:
+        return bool(self.flags & os.O_NONBLOCK)
+
+    @property
+    def append(self) -> bool:
+        return bool(self.flags & os.O_APPEND)
+
+    def read(self, size: int, offset: int) -> bytes:
+        """At most size bytes; b"" at the end."""
+        raise KernelError(errno.EINVAL, "not for reading")
+
+    def write(self, data: bytes, offset: int) -> int:
+        """A write that FUSE asks for at offset: the number of bytes taken."""
+        pos = self.tell(offset, self.append)
+        taken, after = self.write_at(data, pos)
+        self.ahead += pos + taken - after
+        return taken
+
+    def write_at(self, data: bytes, pos: int) -> tuple[int, int]:
+        """A write at the kernel's position: bytes taken, the position afterwards."""
+        taken = self.take(data, pos)
+        moves = self.file.write_moves
+        return taken, pos + (taken if moves is None else moves)
+
+    def take(self, data: bytes, pos: int) -> int:
+        """The bytes taken of a write at a position."""
+        taken = self.file.store(data)
+        return len(data) if taken is None else taken
+
+    def written(self, task: Any) -> None:
+        """After a task's system call write() has taken something; may still fail it."""
+
+    def seek_end(self) -> None:
+        """lseek(SEEK_END) is made; it then answers the size that stat shows."""
+
+    def ready(self) -> bool:
+        """Whether a read would not block.  Called under the kernel's lock."""
+        return True
+
+    def poll(self) -> bool:
+        """Whether poll() says that there is something to read."""
+        return self.ready()
+
+    def release(self) -> None:
+        """The last reference is gone."""
+        self.file.closed()
+        self.file.released(self)
+
+    def tell(self, offset: int, append: bool = False) -> int:
+        """The kernel's position for an operation that FUSE asks for at offset.
+
+        append: for a write with O_APPEND FUSE says the end of the file, as if that had
+        any meaning; the kernel files go on from where they are.
+        """
+        if append:
+            self.ahead += offset - self.next
+        elif offset != self.next:
+            self.ahead = 0
+        return offset - self.ahead
+
+    def moved(self, offset: int, length: int) -> None:
+        """An operation at FUSE's offset took length bytes."""
+        self.next = offset + length
+
+    def placed(self, pos: int) -> None:
+        """FUSE's position is the kernel's from now on."""
+        self.next, self.ahead = pos, 0
+
+    def stays(self, pos: int) -> None:
+        """The kernel's position is pos; FUSE's is where it was."""
+        self.ahead = self.next - pos
+
+
+def walk(root: Dir, path: str) -> Node:
+    """The node of an absolute path; ENOENT, ENOTDIR."""
+    node: Node = root
+    for name in path.split("/"):
+        if not name:
+            continue
+        if not isinstance(node, Dir):
+            raise KernelError(errno.ENOTDIR, path)
+        found = node.lookup(name)
+        if found is None:
+            raise KernelError(errno.ENOENT, path)
+        node = found
+    return node
+
+
+def remove_absent(root: Dir, prefix: str, absent: Iterable[str]) -> None:
+    """Take away paths of the mount that are not configured; root lies at prefix."""
+    for path in absent:
+        if path.startswith(prefix):
+            folder, _, name = path.removeprefix(prefix).rpartition("/")
+            node = walk(root, folder)
+            if isinstance(node, Dir):
+                node.children.pop(name, None)
+
+
+def encode(text: str | bytes) -> bytes:
+    """Text of a file as bytes: a character is a byte, as the kernel has it."""
+    return text if isinstance(text, bytes) else text.encode("latin-1")

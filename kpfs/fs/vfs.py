@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Open files of the mount: each operation on one is a system call of the guest.
+
+The guest's own open, read, write and close run, as a task with the caller's pid, and
+what the file does is done in their middle (``op``), so that probes see them.  System
+calls that the guest makes by itself find the same files.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kpfs import abi
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import Dir, File, Handle, walk
+from kpfs.fs.tree import linux_path, mount_path
+from kpfs.guest.kernel.hostop import HostOp
+from kpfs.guest.kernel.syscalls import HostTask
+from kpfs.kernel import Caller, Kernel
+
+AT_FDCWD = -100
+POLL_INTERVAL = 0.05  # s between looks whether a blocked reader was interrupted
+LLONG_MAX = (1 << 63) - 1
+# ioctl(2) of the mount, for its own threads alone: see kpfs.mirror.write
+EMPTY_WRITE = ord("k") << 8
+_IOV = struct.Struct("<2Q")
+
+
+class OpenFile:
+    """A file opened through the mount, and its descriptors in the guest."""
+
+    def __init__(self, path: bytes, flags: int, handle: Handle) -> None:
+        self.path = path
+        self.flags = flags
+        self.handle = handle
+        # a process that did not open the file has it from one that did
+        self.fds: dict[HostTask, int] = {}
+
+    @property
+    def node(self) -> File:
+        return self.handle.file
+
+
+class WriteCall(NamedTuple):
+    """A write(2), pwrite64(2) or writev(2)."""
+
+    name: str
+    data: bytes
+    sizes: list[int]  # of the segments of a writev()
+    pos: int  # of a pwrite64()
+
+
+class Vfs:
+    """The files of one tree.  Kernel: do_sys_openat2(), vfs_read(), vfs_write() ..."""
+
+    def __init__(self, kernel: Kernel, root: Dir) -> None:
+        self.kernel = kernel
+        self.root = root
+        self._handles: dict[int, Handle] = {}  # by the cookie in the guest's file
+        self._own: set[int] = set()  # cookies of files that the guest opened by itself
+        self._next_cookie = 1
+        kernel.host_files = self.serve
+
+    def file(self, path: str) -> File:
+        """The file at a path of the mount; ENOENT, ENOTDIR, EISDIR."""
+        node = walk(self.root, path)
+        if not isinstance(node, File):
+            raise KernelError(errno.EISDIR, path)
+        return node
+
+    def _bind(self, request: HostOp, handle: Handle) -> None:
+        """Have the file that the guest opens remember its handle."""
+        request.cookie = self._next_cookie
+        self._next_cookie += 1
+        self._handles[request.cookie] = handle
+        if not handle.file.may_pwrite(handle.flags):
+            request.flags |= abi.HOST_NO_PWRITE
+
+    # ---- through the mount
+    def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
+        """open(2) of a path of the mount."""
+        node = self.file(path)
+        made: list[Handle] = []
+
+        def op(request: HostOp) -> int:
+            made.append(node.open(flags, caller.pid))
+            self._bind(request, made[0])
+            return 0
+
+        name = linux_path(path).encode("latin-1")
+        with self.kernel.lock:
+            task = self.kernel.task(caller)
+            fd = self.kernel.syscall(task, "openat", AT_FDCWD, name, flags, 0, op=op)
+            opened = OpenFile(name, flags, made[0])
+            opened.fds[task] = fd
+            return opened
+
+    def _descriptor(self, task: HostTask, opened: OpenFile) -> int:
+        """The task's descriptor, made if it has none yet."""
+        fd = opened.fds.get(task)
+        if fd is None:
+            args = AT_FDCWD, opened.path, opened.flags, 0
+
+            def op(request: HostOp) -> int:
+                self._bind(request, opened.handle)
+                return 0
+
+            fd = self.kernel.syscall(task, "openat", *args, op=op)
+            opened.fds[task] = fd
+        return fd
+
+    def read(
+        self,
+        caller: Caller,
+        opened: OpenFile,
+        size: int,
+        offset: int,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> bytes:
+        """read(2) or pread(2).  A file that makes one wait does so without the lock."""
+        handle = opened.handle
+        with self.kernel.lock:
+            while True:
+                if handle.nonblock or handle.ready():
+                    try:
+                        return self._read(caller, opened, size, offset)
+                    except KernelError as e:
+                        # somebody else has read what was there
+                        if e.errno != errno.EAGAIN or handle.nonblock:
+                            raise
+                self.kernel.wait(POLL_INTERVAL)
+                if interrupted():
+                    raise KernelError(errno.EINTR, "a signal")
+
+    def _read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
+        data = b""
+
+        def op(_request: HostOp) -> bytes:
+            nonlocal data
+            data = opened.handle.read(size, offset)
+            return data
+
+        task = self.kernel.task(caller)
+        fd = self._descriptor(task, opened)
+        self.kernel.syscall(task, "read", fd, task.buffer, size, op=op)
+        opened.handle.moved(offset, len(data))
+        return data
+
+    def write(self, caller: Caller, opened: OpenFile, data: bytes, offset: int) -> int:
+        """write(2) or pwrite(2): the number of bytes taken."""
+
+        def op(_request: HostOp) -> int:
+            return opened.handle.write(data, offset)
+
+        with self.kernel.lock:
+            task = self.kernel.task(caller)
+            fd = self._descriptor(task, opened)
+            taken = self.kernel.syscall(task, "write", fd, data, len(data), op=op)
+            opened.handle.moved(offset, taken)
+            opened.handle.written(task)
+            return taken
+
+    def write_call(
+        self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
+    ) -> tuple[int, int]:
+        """A call of who has its position at pos: bytes taken, where it is afterwards.
+
+        pos does not matter to pwrite64(), which leaves it alone, nor to a file that
+        cannot be seeked: nobody can tell or change its position that FUSE has.
+        """
+        handle, data, done = opened.handle, call.data, 0
+        fixed = opened.node.nonseekable
+        at = call.pos
+        if call.name != "pwrite64":
+            at = handle.tell(handle.next if fixed else pos)
+        if at + len(data) > LLONG_MAX:
+            raise KernelError(errno.EINVAL, "behind the last position")
+
+        def op(request: HostOp) -> int:
+            nonlocal at, done  # of a writev() each segment comes here
+            part = data[done : done + request.count]
+            done += len(part)
+            taken, at = handle.write_at(part, at)
+            return taken
+
+        with self.kernel.lock:
+            task = self.kernel.task(caller)
+            fd = self._descriptor(task, opened)
+            rest = self._arguments(task, call, opened.node)
+            taken = self.kernel.syscall(task, call.name, fd, *rest, op=op)
+            if call.name != "pwrite64":
+                if fixed:
+                    handle.stays(at)
+                else:
+                    handle.placed(at)
+                    pos = at
+            handle.written(task)
+            return taken, pos
+
+    def _arguments(
+        self, task: HostTask, call: WriteCall, node: File
+    ) -> list[int | bytes]:
+        """Those behind the descriptor; the segments of a writev() lie in the buffer."""
+        data = call.data
+        if call.name == "write":
+            return [data, len(data)]
+        if call.name == "pwrite64":
+            return [data, len(data), call.pos]
+        sizes = [len(data)] if node.write_iter else call.sizes
+        kept = data[: abi.USER_BUFFER_SIZE]
+        self.kernel.guest.view(task.buffer, len(kept))[:] = kept
+        last = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
+        starts = itertools.accumulate(sizes, initial=0)
+        vector = [
+            _IOV.pack(task.buffer + min(start, last), size)
+            for start, size in zip(starts, sizes, strict=False)
+        ]
+        return [b"".join(vector), len(sizes)]
+
+    def release(self, opened: OpenFile) -> None:
+        """The last close(2): each task that still lives gives its descriptor back."""
+        with self.kernel.lock:
+            for task, fd in opened.fds.items():
+                if not task.gone:
+                    self.kernel.syscall(task, "close", fd)
+            opened.handle.release()
+
+    # ---- by the guest itself
+    def serve(self, request: HostOp) -> int | bytes:
+        """What a system call asks that was not made through the mount."""
+        if request.kind == abi.HOST_OPEN:
+            path = os.fsencode(request.path).decode("latin-1")
+            node = self.file(mount_path(path))
+            self._bind(request, node.open(request.flags, request.pid))
+            self._own.add(request.cookie)
+            return 0
+        if request.kind == abi.HOST_RELEASE:
+            handle = self._handles.pop(request.cookie, None)
+            if request.cookie in self._own:
+                self._own.discard(request.cookie)
+                if handle is not None:
+                    handle.release()
+            return 0
+        handle = self._handles.get(request.cookie)
+        if handle is None or request.kind not in (abi.HOST_READ, abi.HOST_WRITE):
+            raise KernelError(errno.EINVAL, "not for this file")
+        handle.placed(request.pos)
+        if request.kind == abi.HOST_READ:
+            data = handle.read(request.count, request.pos)
+            request.pos += len(data)
+            return data
+        taken, request.pos = handle.write_at(request.data(), request.pos)
+        return taken
+
+
+# What is made of a write to an open file instead: the bytes taken.
+InPlace = Callable[[Vfs, OpenFile], int]

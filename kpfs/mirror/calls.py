@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The system calls that are mirrored, and how each is carried over to the guest.
+
+One row of CALLS says what the arguments of a call are; a kind of argument is a method
+of _Carrier.  Numbers are x86-64's.  Left out are
+- those that make a process: the guest forks at the first call of the child, when its
+  pid is known;
+- kill(), which a shell makes when signals are about to come to itself, and which can
+  then be interrupted (see mirror.py).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kpfs import abi
+from kpfs.mirror.host import AT_FDCWD, Host
+from kpfs.mirror.plan import DATA_MAX, MAX_FD, S_IFDIR, S_IFREG, Plan
+from kpfs.mirror.seccomp import Notification
+
+AT_SYMLINK_NOFOLLOW, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = 0x100, 0x400, 0x1000
+O_CREAT_EXCL, O_NOFOLLOW = 0o300, 0o400000
+NR_EXECVE, NR_EXECVEAT, NR_EXIT, NR_EXIT_GROUP = 59, 322, 60, 231
+EXECS = frozenset((NR_EXECVE, NR_EXECVEAT))
+EXITS = frozenset((NR_EXIT, NR_EXIT_GROUP))
+VECTOR_MAX = 256  # strings of argv and of envp that the guest sees
+VECTOR_BYTES = 0xA000
+IOV_MAX = 1024
+_IOV = struct.Struct("<2Q")
+
+
+class Call(NamedTuple):
+    """A system call that is mirrored."""
+
+    args: tuple[str, ...]  # kinds of argument: methods of _Carrier
+    new_fds: int = 0  # descriptors that it makes
+    # (argument, flags in it that keep a last link from being followed)
+    nofollow: tuple[int, int] = (0, 0)
+    # also for files of the mount, where FUSE asks the guest for no such call
+    tree: bool = False
+
+
+class NotMirrored(Exception):  # noqa: N818 (it is no error)
+    """The guest does not get this call."""
+
+
+_AT_FLAGS = AT_SYMLINK_NOFOLLOW
+_OPEN_FLAGS = O_NOFOLLOW
+
+CALLS: dict[int, Call] = {
+    0: Call(("read_fd", "out", "number")),
+    1: Call(("write_fd", "data", "number")),
+    2: Call(("path", "number", "number"), new_fds=1, nofollow=(1, _OPEN_FLAGS)),
+    3: Call(("closed",)),
+    4: Call(("path", "out"), tree=True),
+    5: Call(("fd", "out"), tree=True),
+    6: Call(("link_path", "out"), tree=True),
+    8: Call(("seek_fd", "number", "number"), tree=True),  # lseek
+    17: Call(("read_fd", "out", "number", "number")),
+    18: Call(("write_fd", "data", "number", "number")),
+    19: Call(("readv_fd", "read_iov", "number")),
+    20: Call(("writev_fd", "write_iov", "number")),
+    21: Call(("path", "number"), tree=True),
+    22: Call(("out",), new_fds=2),
+    32: Call(("fd",), new_fds=1, tree=True),
+    33: Call(("fd", "replaced"), tree=True),
+    39: Call(()),  # getpid
+    NR_EXECVE: Call(("path", "vector", "vector")),
+    NR_EXIT: Call(("number",)),
+    63: Call(("out",)),  # uname
+    74: Call(("fd",)),  # fsync
+    75: Call(("fd",)),  # fdatasync
+    76: Call(("path", "number")),  # truncate
+    77: Call(("fd", "number")),  # ftruncate
+    78: Call(("dir_fd", "out", "number"), tree=True),  # getdents
+    79: Call(("cwd_out", "number")),  # getcwd
+    80: Call(("path",), tree=True),  # chdir
+    81: Call(("cwd_fd",), tree=True),  # fchdir
+    82: Call(("entry", "entry")),  # rename
+    83: Call(("entry", "number")),  # mkdir
+    84: Call(("entry",)),  # rmdir
+    85: Call(("path", "number"), new_fds=1),  # creat
+    86: Call(("link_path", "entry")),  # link
+    87: Call(("entry",)),  # unlink
+    88: Call(("text", "entry")),  # symlink
+    89: Call(("read_link", "out", "number"), tree=True),
+    90: Call(("path", "number")),  # chmod
+    91: Call(("fd", "number")),  # fchmod
+    92: Call(("path", "number", "number")),  # chown
+    93: Call(("fd", "number", "number")),  # fchown
+    94: Call(("link_path", "number", "number")),  # lchown
+    102: Call(()),  # getuid
+    104: Call(()),
+    107: Call(()),
+    108: Call(()),
+    110: Call(()),  # getppid
+    137: Call(("path", "out"), tree=True),  # statfs
+    138: Call(("fd", "out"), tree=True),  # fstatfs
+    186: Call(()),  # gettid
+    217: Call(("dir_fd", "out", "number"), tree=True),  # getdents64
+    NR_EXIT_GROUP: Call(("number",)),
+    257: Call(("at", "path", "number", "number"), new_fds=1, nofollow=(2, _OPEN_FLAGS)),
+    258: Call(("at", "entry", "number")),  # mkdirat
+    260: Call(  # fchownat
+        ("at", "path", "number", "number", "number"), nofollow=(4, _AT_FLAGS)
+    ),
+    262: Call(("at", "path", "out", "number"), nofollow=(3, _AT_FLAGS), tree=True),
+    263: Call(("at", "entry", "number")),  # unlinkat
+    264: Call(("at", "entry", "at", "entry")),  # renameat
+    265: Call(("at", "old_path", "at", "entry", "number")),  # linkat
+    266: Call(("text", "at", "entry")),  # symlinkat
+    267: Call(("at", "read_link", "out", "number"), tree=True),  # readlinkat
+    268: Call(("at", "path", "number")),  # fchmodat
+    269: Call(("at", "path", "number"), tree=True),  # faccessat
+    280: Call(("at", "path", "times", "number"), nofollow=(3, _AT_FLAGS)),  # utimensat
+    292: Call(("fd", "replaced", "number"), tree=True),  # dup3
+    293: Call(("out", "number"), new_fds=2),  # pipe2
+    316: Call(("at", "entry", "at", "entry", "number")),  # renameat2
+    NR_EXECVEAT: Call(
+        ("at", "path", "vector", "vector", "number"), nofollow=(4, _AT_FLAGS)
+    ),
+    332: Call(
+        ("at", "path", "number", "number", "out"), nofollow=(2, _AT_FLAGS), tree=True
+    ),
+    437: Call(("at", "path", "how", "number"), new_fds=1),  # openat2
+    439: Call(  # faccessat2
+        ("at", "path", "number", "number"), nofollow=(3, _AT_FLAGS), tree=True
+    ),
+}
+
+
+def plan_call(host: Host, note: Notification) -> Plan:
+    """What the guest is to be asked for a call of the host; may raise NotMirrored."""
+    return _Carrier(host, note).plan
+
+
+class _Carrier:
+    """Goes through the arguments of one call and fills its plan."""
+
+    def __init__(self, host: Host, note: Notification) -> None:
+        self.host = host
+        self.pid = note.pid
+        self.call = CALLS[note.nr]
+        self.values = note.args
+        self.plan = Plan(note.nr)
+        self.dirfd = AT_FDCWD
+        index, mask = self.call.nofollow
+        self.follow = not note.args[index] & mask
+        if self.call.nofollow[1] == _OPEN_FLAGS:
+            flags = note.args[index]
+            self.follow &= flags & O_CREAT_EXCL != O_CREAT_EXCL
+        for kind, value in zip(self.call.args, note.args, strict=False):
+            getattr(self, kind)(value)
+        if self.call.new_fds:
+            free = host.free_fds(self.pid, self.call.new_fds)
+            self.plan.new_fds = [fd for fd in free if fd < MAX_FD]
+
+    def _argument(self, index: int) -> int:
+        return self.values[index]
+
+    # ---- plain
+    def number(self, value: int) -> None:
+        self.plan.args.append(value)
+
+    def text(self, value: int) -> None:
+        """A string that is no path to be walked."""
+        text = self.host.string(self.pid, value)
+        if text is None:
+            self.number(value)  # a bad address here as there
+        else:
+            self.plan.add_pointer(self.plan.place(text + b"\0"))
+
+    def out(self, value: int) -> None:
+        """Where the call puts something."""
+        if value:
+            self.plan.add_pointer(abi.USER_BUFFER)
+        else:
+            self.number(0)
+
+    def cwd_out(self, value: int) -> None:
+        self.plan.paths = True
+        self.plan.cwd = self.host.cwd(self.pid)
+        self.out(value)
+
+    # ---- paths
+    def at(self, value: int) -> None:
+        """The directory that the next path begins at."""
+        self.dirfd = _signed(value)
+        self.number(value)
+
+    def path(self, value: int) -> None:
+        self._path(value, self.follow)
+
+    def link_path(self, value: int) -> None:
+        """A path whose last component is taken as it is."""
+        self._path(value, False)
+
+    def old_path(self, value: int) -> None:
+        """Likewise, if the flags of linkat do not say otherwise."""
+        self._path(value, bool(self._argument(4) & AT_SYMLINK_FOLLOW))
+
+    def read_link(self, value: int) -> None:
+        """Likewise; the call tells what it has."""
+        dirfd = self.dirfd
+        self._path(value, False)
+        text = self.host.string(self.pid, value)
+        if text is not None:
+            self.plan.link = self.host.link(self.pid, dirfd, text)
+
+    def entry(self, value: int) -> None:
+        """Likewise, and looked up in its directory: it is made, moved or removed."""
+        self._path(value, False)
+        if self.plan.names:
+            self.plan.names[-1] = 0, self.plan.names[-1][1]
+
+    def _path(self, value: int, follow: bool) -> None:
+        plan, dirfd = self.plan, self.dirfd
+        self.dirfd = AT_FDCWD
+        text = self.host.string(self.pid, value)
+        plan.paths = True
+        if text is None:
+            self.number(value)
+            # utimensat: NULL is the descriptor itself
+            place = b"" if value else self._relative(dirfd, b"")
+            if self.host.in_tree(place) and not self.call.tree:
+                raise NotMirrored
+            return
+        place = text if text.startswith(b"/") else self._relative(dirfd, text)
+        in_tree = self.host.in_tree(place)
+        mode = S_IFREG | 0o644
+        if not in_tree and text:
+            mode, in_tree = self.host.file(self.pid, dirfd, text, follow)
+        if in_tree and not self.call.tree:
+            raise NotMirrored
+        names = [c for c in text.split(b"/") if c not in (b"", b".", b"..")]
+        plan.names.append((len(names), mode))
+        plan.add_pointer(plan.place(text + b"\0"))
+
+    def _relative(self, dirfd: int, text: bytes) -> bytes:
+        """The place of a path that begins at a directory, which the plan provides."""
+        plan = self.plan
+        if dirfd == AT_FDCWD:
+            plan.cwd = self.host.cwd(self.pid)
+            return plan.cwd + b"/" + text
+        base = self.host.fd_path(self.pid, dirfd)
+        if base is None:
+            return b"/" + text  # not open: here as there
+        if dirfd < MAX_FD:
+            plan.fds.append((dirfd, S_IFDIR if text else S_IFREG))
+        return base + b"/" + text if text else base
+
+    def how(self, value: int) -> None:
+        """struct open_how."""
+        self._structure(value, 24)
+
+    def times(self, value: int) -> None:
+        """Two struct timespec, or NULL."""
+        self._structure(value, 32)
+
+    def _structure(self, value: int, size: int) -> None:
+        raw = self.host.read(self.pid, value, size) if value else b""
+        if len(raw) < size:
+            self.number(value)  # a bad address here as there
+            return
+        self.plan.add_pointer(self.plan.place(raw))
+
+    # ---- descriptors
+    def fd(self, value: int) -> None:
+        """One that the call uses, without reading or writing."""
+        self._fd(value, S_IFREG)
+
+    def _fd(self, value: int, mode: int) -> bool:
+        """Whether it is open; the call is left out if it is one of the mount's."""
+        number = _signed(value)
+        self.plan.args.append(value)
+        place = self.host.fd_path(self.pid, number) if number >= 0 else None
+        if place and not self.call.tree and self.host.in_tree(place):
+            raise NotMirrored
+        if place is None or number >= MAX_FD:
+            return False
+        self.plan.fds.append((number, mode))
+        return True
+
+    def dir_fd(self, value: int) -> None:
+        """One that a directory is wanted of."""
+        self._fd(value, self.host.fd_type(self.pid, _signed(value)))
+
+    def cwd_fd(self, value: int) -> None:
+        """Likewise; the guest's directory stays what it is."""
+        self.plan.paths = True
+        self.dir_fd(value)
+
+    def seek_fd(self, value: int) -> None:
+        whence = self._argument(2)
+        mode, start = self.host.seek_from(self.pid, _signed(value), whence)
+        self._fd(value, mode)
+        self.plan.count = start
+
+    def read_fd(self, value: int) -> None:
+        pos = _signed(self._argument(3), 64) if len(self.call.args) > 3 else None
+        if self._fd(value, S_IFREG | 0o400):
+            self._count_left(value, self._argument(2), pos)
+
+    def write_fd(self, value: int) -> None:
+        self._fd(value, S_IFREG | 0o200)
+        self.plan.count = self._argument(2)
+
+    def readv_fd(self, value: int) -> None:
+        if self._fd(value, S_IFREG | 0o400):
+            total = sum(size for _, size in self._iov())
+            self._count_left(value, total, None)
+
+    def writev_fd(self, value: int) -> None:
+        self._fd(value, S_IFREG | 0o200)
+        self.plan.count = sum(size for _, size in self._iov())
+
+    def _count_left(self, fd: int, count: int, pos: int | None) -> None:
+        self.plan.count = self.host.bytes_left(self.pid, _signed(fd), count, pos)
+
+    def closed(self, value: int) -> None:
+        self.replaced(value)
+        place = self.host.fd_path(self.pid, _signed(value))
+        if place is not None and self.host.in_tree(place):
+            raise NotMirrored
+
+    def replaced(self, value: int) -> None:
+        """A number that is free, or taken by something else, afterwards."""
+        self.plan.args.append(value)
+        if 0 <= _signed(value) < MAX_FD:
+            self.plan.spare_fd = value & (MAX_FD - 1)
+
+    # ---- data
+    def data(self, value: int) -> None:
+        """What is written; its size is the next argument."""
+        size = min(self._argument(2), DATA_MAX)
+        data = self.host.read(self.pid, value, size)
+        self.plan.add_pointer(self.plan.place(data))
+
+    def _iov(self) -> list[tuple[int, int]]:
+        count = self._argument(2)
+        if count > IOV_MAX:
+            return []
+        raw = self.host.read(self.pid, self._argument(1), count * _IOV.size)
+        return list(_IOV.iter_unpack(raw[: len(raw) & ~15]))
+
+    def read_iov(self, _value: int) -> None:
+        plan = self.plan
+        iov = self._iov()
+        at = plan.place(
+            b"".join(_IOV.pack(abi.USER_BUFFER, size) for _base, size in iov)
+        )
+        plan.relocations += [at + 16 * i for i in range(len(iov))]
+        plan.add_pointer(at)
+
+    def write_iov(self, _value: int) -> None:
+        plan, words, left = self.plan, b"", DATA_MAX
+        for base, size in (iov := self._iov()):
+            data = self.host.read(self.pid, base, min(size, left)) if left else b""
+            left -= len(data)
+            words += _IOV.pack(plan.place(data), size)
+        at = plan.place(words)
+        plan.relocations += [at + 16 * i for i in range(len(iov))]
+        plan.add_pointer(at)
+
+    def vector(self, value: int) -> None:
+        """argv or envp."""
+        if not value:
+            self.number(0)
+            return
+        plan, words = self.plan, []
+        for pointer in self.host.pointers(self.pid, value, VECTOR_MAX):
+            text = self.host.string(self.pid, pointer)
+            if text is None or len(plan.memory) + len(text) > VECTOR_BYTES:
+                break
+            words.append(plan.place(text + b"\0"))
+        plan.add_pointer(plan.add_vector([*words, -1]))
+
+
+def _signed(value: int, bits: int = 32) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What keeps CMD going when the supervisor of its system calls does not.
+
+A process of its own holds the listener too.  It sleeps until the supervisor is dead or
+stuck, and from then on lets every call go on; it ends with the last process that has
+the filter.  Without it these would get ENOSYS for an answer, or none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from kpfs.engine.errors import KernelError
+from kpfs.host import mounts
+from kpfs.mirror import seccomp
+
+# What each of the supervisor's threads shows: the report in work, when it was received
+# (ns of the monotonic clock, 0: none is in work, COMMITTED: it takes as long as it must
+# and while the supervisor lives nobody else may answer), how many it has received.
+SLOT = struct.Struct("=QQQ")
+SLOTS = 4  # each report wakes all that wait for one
+STATE_SIZE = SLOTS * SLOT.size
+GAVE_UP = (1 << 64) - 1  # in place of their number
+COMMITTED = (1 << 64) - 1  # in place of the time
+PATIENCE = 5.0  # s in which a report must be answered
+DYING = re.compile(r"^State:\s*[ZX]|^CoreDumping:\s*1", re.M)
+TICK = 0.5  # s between looks
+NEXT_REPORTS = 8  # the one in work may be that much after the last that was shown
+
+
+class Watch:
+    """Finds out when the supervisor is stuck."""
+
+    def __init__(self, listener: int, state: mmap.mmap) -> None:
+        self.listener = listener
+        self.state = state
+        self.received: list[int] = []
+        self.waiting_since: float | None = None  # for it to receive another report
+
+    def is_stuck(self) -> bool:
+        """To be asked again and again."""
+        slots = list(SLOT.iter_unpack(self.state[:STATE_SIZE]))
+        now = time.monotonic()
+        received = [count for _, _, count in slots]
+        begins = [begin for _, begin, _ in slots if begin not in (0, COMMITTED)]
+        if GAVE_UP in received or (begins and now - min(begins) / 1e9 > PATIENCE):
+            return True
+        if received != self.received or not seccomp.has_reports(self.listener):
+            self.received = received
+            self.waiting_since = None
+            return False
+        if self.waiting_since is None:
+            self.waiting_since = now
+        return now - self.waiting_since > PATIENCE
+
+
+def keep(
+    listener: int,
+    state: mmap.mmap,
+    supervisor: int,
+    abort: Callable[[], object] = lambda: None,
+) -> None:
+    """Watch the supervisor's process until nobody is left who has the filter.
+
+    abort: has the mount fail what it is asked.  A thread that waits for an answer of
+    its own mount (kpfs.mirror.write) while the others have died cannot end without.
+    """
+
+    def look() -> None:
+        if is_dying(supervisor):
+            abort()
+
+    watch = Watch(listener, state)
+    waiting = select.poll()
+    waiting.register(listener, 0)  # POLLHUP comes unasked
+    try:
+        alive = os.pidfd_open(supervisor)
+    except OSError:
+        alive = -1
+    else:
+        waiting.register(alive, select.POLLIN)
+    while alive >= 0:
+        events = dict(waiting.poll(TICK * 1000))
+        if events.get(listener, 0) & select.POLLHUP:
+            return
+        if alive in events:
+            alive = -1
+        elif watch.is_stuck():
+            break
+        else:
+            look()
+    take_over(listener, state, alive, look)
+
+
+def is_dying(pid: int) -> bool:
+    """Whether a process was killed, but not all of its threads have ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return bool(DYING.search(status))
+
+
+def take_over(
+    listener: int,
+    state: mmap.mmap,
+    alive: int = -1,
+    look: Callable[[], object] = lambda: None,
+) -> None:
+    """Let the reports in work go on, and all that follow.
+
+    alive: pidfd of a supervisor that is stuck; look: called now and then until it dies.
+    """
+    waiting = select.poll()
+    waiting.register(listener, select.POLLIN)
+    if alive >= 0:
+        waiting.register(alive, select.POLLIN)
+    _release(listener, state, alive < 0)
+    while True:
+        events = dict(waiting.poll(TICK * 1000 if alive >= 0 else None))
+        if alive in events:
+            waiting.unregister(alive)
+            alive = -1
+            _release(listener, state, True)
+        elif alive >= 0:
+            look()
+        if events.get(listener, 0) & select.POLLHUP:
+            return
+        note = seccomp.receive(listener) if listener in events else None
+        if note is not None:
+            seccomp.let_go_on(listener, note.id)
+
+
+def _release(listener: int, state: mmap.mmap, dead: bool) -> None:
+    """Let go on what the supervisor had in work.
+
+    dead: also what it has committed itself to.
+    """
+    slots = list(SLOT.iter_unpack(state[:STATE_SIZE]))
+    spared = {last for last, begin, _ in slots if begin == COMMITTED and not dead}
+    for last, _, _ in slots:
+        for ident in range(last, last + NEXT_REPORTS + 1):
+            if ident not in spared:
+                seccomp.let_go_on(listener, ident & GAVE_UP)
+
+
+# ---- the runner's side
+class Filter:
+    """The filter of a command, to be made before the fork that becomes it."""
+
+    def __init__(
+        self, channel: socket.socket, supervisor: int, mountpoint: str
+    ) -> None:
+        """channel leads to the supervisor, in the process of that number."""
+        self.channel = channel
+        self.supervisor = supervisor
+        self.mountpoint = mountpoint
+        self.ours, self.commands = socket.socketpair()
+
+    def install(self) -> None:
+        """In the process that is to be the command: put the filter on it."""
+        from kpfs.mirror.calls import CALLS
+
+        self.ours.close()
+        try:
+            listener = seccomp.install_listener(CALLS)
+        except KernelError as error:
+            if error.errno != errno.EBUSY:  # a kpfs run within another: that has them
+                reason = os.strerror(error.errno)
+                print(f"kpfs: system calls are not mirrored: {reason}", file=sys.stderr)
+            return
+        # what is called from here on waits until the runner has given the listener on
+        socket.send_fds(self.commands, [b"l"], [listener])
+
+    def hand_over(self) -> None:
+        """In the runner: give the listener to the supervisor, and have it watched."""
+        self.commands.close()
+        with self.ours, self.channel:
+            _, fds, _, _ = socket.recv_fds(self.ours, 1, 1)
+            for listener in fds:
+                start(listener, self.channel, self.supervisor, self.mountpoint)
+                os.close(listener)
+
+
+def start(
+    listener: int, channel: socket.socket, supervisor: int, mountpoint: str
+) -> int:
+    """Start a keeper and give the listener to the supervisor: the keeper's pid."""
+    shared = os.memfd_create("mirror")
+    os.ftruncate(shared, STATE_SIZE)
+    state = mmap.mmap(shared, STATE_SIZE)
+    keeper = os.fork()
+    if not keeper:
+        try:
+            _become_keeper(listener)
+            keep(listener, state, supervisor, partial(mounts.abort, mountpoint))
+        finally:
+            os._exit(0)
+    with contextlib.suppress(OSError):  # it is dead: the keeper finds out
+        socket.send_fds(channel, [b"l"], [listener, shared])
+    state.close()
+    os.close(shared)
+    return keeper
+
+
+def _become_keeper(listener: int) -> None:
+    """Leave the terminal, and all that the runner has open."""
+    os.setsid()
+    os.chdir("/")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
+        comm.write("kpfs-keeper")
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) != listener:
+            with contextlib.suppress(OSError):
+                os.close(int(name))

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A mirrored system call as the guest gets it: guest/src/fs/mirror.c.
+
+What the call finds on the host goes into struct mirror_call, its strings and data into
+the user memory of the task that makes it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from kpfs import abi
+
+if TYPE_CHECKING:
+    from kpfs.guest.kernel.syscalls import HostTask
+    from kpfs.guest.machine import Guest
+
+# nr, args[6], count, cwd, paths, link, fd[2], fd_mode[2], spare_fd, new_fd[2], name[2]
+_MIRROR_CALL = struct.Struct("<11Q2i2Ii2i4I")
+_CWD_AT = 256  # where the working directory's path stands, behind the structure
+PATH_MAX = 4096
+_LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
+_BLOCK_SIZE = _LINK_AT + PATH_MAX + 1
+DATA_MAX = 4096  # bytes of a write that the guest sees
+MAX_FD = 4096
+S_IFREG, S_IFDIR = 0o100000, 0o040000
+
+
+class Plan:
+    """One call, with all that is known of it before the guest is asked.
+
+    Pointers are offsets into ``memory``, which is what the task's user memory will
+    begin with; USER_BUFFER in it is what the call may write to.
+    """
+
+    def __init__(self, nr: int) -> None:
+        self.nr = nr
+        self.args: list[int] = []
+        self.pointers = 0  # bit n: args[n] is an offset into the user memory
+        self.memory = bytearray()
+        self.relocations: list[int] = []  # words in memory that are offsets, likewise
+        self.count = 0  # bytes that a read or write moves
+        self.cwd = b""
+        self.link = b""  # what the symbolic link has that is read
+        self.fds: list[tuple[int, int]] = []  # used: number, mode
+        self.spare_fd = -1  # closed or replaced
+        self.new_fds: list[int] = []  # will be made
+        self.names: list[tuple[int, int]] = []  # components, mode
+        self.paths = False
+
+    def place(self, data: bytes) -> int:
+        """Put data into the user memory: its offset there, a multiple of 8."""
+        offset = len(self.memory)
+        self.memory += data
+        self.memory += bytes(-len(self.memory) % 8)
+        return offset
+
+    def add_pointer(self, offset: int) -> None:
+        """The next argument is an address in the user memory."""
+        self.pointers |= 1 << len(self.args)
+        self.args.append(offset)
+
+    def add_vector(self, words: list[int]) -> int:
+        """Put an array of pointers there, -1 standing for NULL: its offset."""
+        start = len(self.memory)
+        self.relocations += [start + 8 * i for i, word in enumerate(words) if word >= 0]
+        return self.place(struct.pack(f"<{len(words)}Q", *(max(w, 0) for w in words)))
+
+
+class MirrorGuest:
+    """Makes planned calls in the guest.  Context: control, lock held."""
+
+    def __init__(self, guest: Guest) -> None:
+        """KeyError where the guest's image has no mirror_syscall()."""
+        func = guest.address_of("mirror_syscall")
+        if func is None:
+            raise KeyError("mirror_syscall")
+        self._guest = guest
+        self._func = func
+        self._block = guest.alloc_data(_BLOCK_SIZE)
+        self._view = guest.view(self._block, _BLOCK_SIZE)
+        self._memory: dict[int, memoryview] = {}  # the tasks' user memory, by address
+
+    def call(self, task: HostTask, plan: Plan) -> int:
+        """Make the call as the task: its value, -errno."""
+        user, block, view = task.user, self._block, self._view
+        args = plan.args
+        if plan.pointers:
+            self._fill(user, plan)
+            for n in range(len(args)):
+                if plan.pointers >> n & 1:
+                    args[n] += user
+        args += [0] * (6 - len(args))
+        for at, text in ((_CWD_AT, plan.cwd), (_LINK_AT, plan.link)):
+            if text:
+                path = text[:PATH_MAX] + b"\0"
+                view[at : at + len(path)] = path
+        fds = [*plan.fds, (-1, 0), (-1, 0)]
+        new = [*plan.new_fds, -1, -1]
+        names = [*plan.names, (0, 0), (0, 0)]
+        cwd = block + _CWD_AT if plan.cwd else 0
+        link = block + _LINK_AT if plan.link else 0
+        (fd0, mode0), (fd1, mode1) = fds[:2]
+        view[: _MIRROR_CALL.size] = _MIRROR_CALL.pack(
+            *(plan.nr, *args[:6], plan.count, cwd, plan.paths, link),
+            *(fd0, fd1, mode0, mode1, plan.spare_fd, *new[:2], *names[0], *names[1]),
+        )
+        return self._guest.syscalls.call_function(task, self._func, block)
+
+    def _fill(self, user: int, plan: Plan) -> None:
+        """Put the plan's memory where the task's is."""
+        memory = plan.memory
+        if not memory:
+            return
+        for at in plan.relocations:
+            word = int.from_bytes(memory[at : at + 8], "little") + user
+            memory[at : at + 8] = word.to_bytes(8, "little")
+        view = self._memory.get(user)
+        if view is None:
+            view = self._memory[user] = self._guest.view(user, abi.USER_SIZE)
+        size = min(len(memory), abi.USER_SIZE)
+        view[:size] = memory[:size]

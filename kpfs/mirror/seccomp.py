@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Seccomp user notification, as little of it as ``kpfs run`` needs.
+
+The command installs a filter that reports some system calls to a listener and lets
+all others through; whoever holds the listener answers each report: by letting the call
+go on, or by what it shall give.
+Document: seccomp_unotify(2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import select
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kpfs.engine.errors import KernelError
+
+AUDIT_ARCH_X86_64 = 0xC000003E
+SYS_SECCOMP = 317
+SECCOMP_SET_MODE_FILTER = 1
+SECCOMP_FILTER_FLAG_NEW_LISTENER = 8
+SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV = 32
+SECCOMP_RET_ALLOW = 0x7FFF0000
+SECCOMP_RET_USER_NOTIF = 0x7FC00000
+SECCOMP_IOCTL_NOTIF_RECV = 0xC0502100
+SECCOMP_IOCTL_NOTIF_SEND = 0xC0182101
+SECCOMP_IOCTL_NOTIF_ID_VALID = 0x40082102
+SECCOMP_IOCTL_NOTIF_SET_FLAGS = 0x40082104
+SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP = 1
+SECCOMP_USER_NOTIF_FLAG_CONTINUE = 1
+PR_SET_NO_NEW_PRIVS = 38
+NOTIF_SIZE = 80
+NOTIF = struct.Struct("=QIIiIQ6Q")
+RESPONSE = struct.Struct("=QqiI")
+
+# BPF: load a word of struct seccomp_data, jump if equal, return
+LD_W_ABS, JEQ_K, RET_K = 0x20, 0x15, 0x06
+OFFSET_NR, OFFSET_ARCH = 0, 4
+MAX_SYSCALLS = 250
+
+
+class Notification(NamedTuple):
+    """A reported system call.  Kernel: struct seccomp_notif."""
+
+    id: int
+    pid: int  # of the thread
+    nr: int
+    args: tuple[int, ...]  # six words
+
+
+def build_filter(syscalls: Iterable[int]) -> bytes:
+    """BPF code that reports the given x86-64 system calls and allows the rest.
+
+    At most MAX_SYSCALLS of them: the jumps are eight bits wide.  Calls of other
+    architectures, 32-bit programs, are let through.
+    """
+    numbers = sorted(set(syscalls))
+    if len(numbers) > MAX_SYSCALLS:
+        raise ValueError(f"{len(numbers)} system calls")
+    code = [
+        (LD_W_ABS, 0, 0, OFFSET_ARCH),
+        (JEQ_K, 1, 0, AUDIT_ARCH_X86_64),
+        (RET_K, 0, 0, SECCOMP_RET_ALLOW),
+        (LD_W_ABS, 0, 0, OFFSET_NR),
+    ]
+    code += [
+        (JEQ_K, len(numbers) - index, 0, number) for index, number in enumerate(numbers)
+    ]
+    code += [(RET_K, 0, 0, SECCOMP_RET_ALLOW), (RET_K, 0, 0, SECCOMP_RET_USER_NOTIF)]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+def install_listener(syscalls: Iterable[int]) -> int:
+    """Put the filter on the calling thread and its children; the listener's descriptor.
+
+    Without CAP_SYS_ADMIN in its user namespace the caller gives up gaining privileges
+    by exec.  errno: EBUSY when a listener is there already, ENOSYS or EINVAL where the
+    host has no user notification.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    code = ctypes.create_string_buffer(build_filter(syscalls))
+    length = (len(code) - 1) // 8
+    program = ctypes.create_string_buffer(
+        struct.pack("=HxxxxxxQ", length, ctypes.addressof(code))
+    )
+    # a signal shall not interrupt a call that is being looked at (Linux 5.19)
+    flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+
+    def seccomp() -> int:
+        return int(libc.syscall(SYS_SECCOMP, SECCOMP_SET_MODE_FILTER, flags, program))
+
+    listener = seccomp()
+    if listener < 0 and ctypes.get_errno() == errno.EINVAL:
+        flags = SECCOMP_FILTER_FLAG_NEW_LISTENER
+        listener = seccomp()
+    if listener < 0 and ctypes.get_errno() == errno.EACCES:
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        listener = seccomp()
+    if listener < 0:
+        raise KernelError(ctypes.get_errno(), "seccomp user notification")
+    os.set_inheritable(listener, False)
+    return listener
+
+
+def wake_up_synchronously(listener: int) -> None:
+    """Switch to and fro on one CPU: a tenth of the cost (Linux 6.6)."""
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(
+            listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
+        )
+
+
+def receive(listener: int) -> Notification | None:
+    """The next report, waited for; None if its caller died or there was none."""
+    buffer = bytearray(NOTIF_SIZE)
+    try:
+        fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, buffer)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EINTR, errno.EAGAIN):
+            return None
+        raise
+    return parse(buffer)
+
+
+def has_reports(listener: int) -> bool:
+    """Whether a report waits to be received."""
+    return any(events & select.POLLIN for events in _poll(listener, 0))
+
+
+def is_abandoned(listener: int, timeout: int | None = None) -> bool:
+    """Whether nobody has the filter any more; waits until that or until a report.
+
+    timeout: ms.
+    """
+    return any(events & select.POLLHUP for events in _poll(listener, timeout))
+
+
+def _poll(listener: int, timeout: int | None) -> list[int]:
+    waiting = select.poll()
+    waiting.register(listener, select.POLLIN)
+    return [events for _fd, events in waiting.poll(timeout)]
+
+
+def parse(buffer: bytes | bytearray) -> Notification:
+    """struct seccomp_notif to a Notification."""
+    words = NOTIF.unpack(buffer)
+    return Notification(words[0], words[1], words[3], words[6:])
+
+
+def let_go_on(listener: int, ident: int) -> bool:
+    """The call runs on the host as if nothing had looked at it; False: there is none.
+
+    There is none when its caller died, when another has answered, or before it was
+    received.
+    """
+    return _send(listener, ident, 0, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+
+
+def answer(listener: int, ident: int, value: int) -> bool:
+    """The call does not run, its caller gets value, -errno; False: there is none."""
+    return _send(listener, ident, max(value, 0), min(value, 0), 0)
+
+
+def is_valid(listener: int, ident: int) -> bool:
+    """Whether the caller waits for an answer, and so its pid is still its own."""
+    try:
+        fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, struct.pack("=Q", ident))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return False
+        raise
+    return True
+
+
+def _send(listener: int, ident: int, value: int, error: int, flags: int) -> bool:
+    response = RESPONSE.pack(ident, value, error, flags)
+    try:
+        fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, response)
+    except OSError as refusal:
+        if refusal.errno in (errno.ENOENT, errno.EINPROGRESS):
+            return False
+        raise
+    return True

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The supervisor of ``kpfs run``: CMD's system calls are made in the guest too.
+
+A thread of the daemon receives them from the listener, has each made by the guest task
+of that process, and lets the host go on.  keeper.py steps in where it does not.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kpfs.engine.errors import KernelError
+from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.kernel import Caller, Kernel
+from kpfs.mirror import calls as mirror_calls
+from kpfs.mirror import seccomp
+from kpfs.mirror.host import Host, trees_of
+from kpfs.mirror.keeper import COMMITTED, GAVE_UP, SLOT, SLOTS, STATE_SIZE
+from kpfs.mirror.plan import MirrorGuest, Plan
+from kpfs.mirror.seccomp import Notification
+from kpfs.mirror.write import NAMES, Commit, TreeWriter, Writers
+
+if TYPE_CHECKING:
+    from kpfs.guest.kernel.syscalls import HostTask
+
+log = logging.getLogger(__name__)
+
+SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
+FIRST_PAUSE = 0.0001
+# makes a call in the guest; what it gives if that is all, None: the host's is to go on
+Replay = Callable[[Notification, Commit], int | None]
+# whether a process that is to end may do so: its parent can take the signal
+Settled = Callable[[Notification, Callable[[int], bool]], bool]
+
+
+class Supervisor:
+    """Receives reports, has them replayed, and answers, whatever becomes of it.
+
+    A caller whose report is not received yet can be interrupted by a signal that it has
+    a handler for without SA_RESTART: EINTR where no host gives it.  So there are some
+    threads, of which one always waits for the next report (they replay one at a time),
+    and a process ends when its parent sleeps, if it does so soon.
+    """
+
+    def __init__(
+        self,
+        listener: int,
+        state: mmap.mmap,
+        replay: Replay,
+        settled: Settled | None = None,
+    ) -> None:
+        self.listener = listener
+        self.state = state
+        self.replay = replay
+        self.settled = settled
+        self.in_work: dict[int, int] = {}  # slot -> pid
+        self.turn = threading.Lock()
+        # threads that may wait in settle(); the others go on receiving
+        self.settling = threading.Semaphore(SLOTS - 2)
+        self.received = [0] * SLOTS
+        self.broken = False  # the guest is dead: only let go on
+
+    def run(self) -> None:
+        """Until nobody is left who has the filter."""
+        threads = [
+            threading.Thread(target=self.loop, args=(slot,), daemon=True)
+            for slot in range(1, SLOTS)
+        ]
+        for thread in threads:
+            thread.start()
+        self.loop(0)
+        for thread in threads:
+            thread.join()
+
+    def loop(self, slot: int) -> None:
+        """The body of one thread."""
+        try:
+            while True:
+                note = seccomp.receive(self.listener)
+                if note is not None:
+                    self.handle(slot, note)
+                elif seccomp.is_abandoned(self.listener, 0):
+                    return
+        except BaseException:
+            SLOT.pack_into(self.state, slot * SLOT.size, 0, 0, GAVE_UP)
+            raise
+
+    def handle(self, slot: int, note: Notification) -> None:
+        """One report."""
+        self.received[slot] += 1
+        count, at = self.received[slot], slot * SLOT.size
+        SLOT.pack_into(self.state, at, note.id, time.monotonic_ns(), count)
+        self.in_work[slot] = note.pid
+        value = None
+
+        def commit() -> bool:
+            SLOT.pack_into(self.state, at, note.id, COMMITTED, count)
+            return seccomp.is_valid(self.listener, note.id)
+
+        try:
+            with self.turn:
+                if not self.broken:
+                    value = self.replay(note, commit)
+            if (
+                self.settled
+                and note.nr == mirror_calls.NR_EXIT_GROUP
+                and self.settling.acquire(blocking=False)
+            ):
+                try:
+                    self.settle(note)
+                finally:
+                    self.settling.release()
+        except KernelError as error:
+            log.debug("call %d of %d: %s", note.nr, note.pid, error)
+        except Exception:
+            # a dead guest would have one complain at every call
+            self.broken = True
+            log.exception("system calls are not mirrored any more")
+        finally:
+            if value is None:
+                seccomp.let_go_on(self.listener, note.id)
+            else:
+                seccomp.answer(self.listener, note.id, value)
+            del self.in_work[slot]
+            SLOT.pack_into(self.state, at, note.id, 0, count)
+
+    def settle(self, note: Notification) -> None:
+        """Wait, not for long, until the parent of a process that is to end sleeps."""
+        assert self.settled
+        pause, deadline = FIRST_PAUSE, time.monotonic() + SETTLE_PATIENCE
+        while not self.settled(note, self.may_be_in_work):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(pause)
+            pause *= 2
+
+    def may_be_in_work(self, pid: int) -> bool:
+        """Whether a process may wait for an answer, received already or not."""
+        return pid in list(self.in_work.values()) or seccomp.has_reports(self.listener)
+
+
+class Replayer:
+    """Makes a host's system call in the guest."""
+
+    def __init__(
+        self, kernel: Kernel, host: Host, writers: Writers | None = None
+    ) -> None:
+        """writers: what the mount asks at each write."""
+        self.kernel = kernel
+        self.host = host
+        self.write = TreeWriter(
+            kernel, host, {} if writers is None else writers, self.task
+        )
+        with kernel.lock:
+            self.guest = MirrorGuest(kernel.guest)
+        self.tasks: dict[int, HostTask] = {}  # of the processes seen so far
+
+    def __call__(self, note: Notification, commit: Commit) -> int | None:
+        """See Replay.  Context: control, the lock is not held."""
+        nr, pid = note.nr, note.pid
+        try:
+            plan = mirror_calls.plan_call(self.host, note)
+        except mirror_calls.NotMirrored:
+            value = self.write(note, commit) if nr in NAMES else None
+            if value is None:
+                with self.kernel.lock:
+                    self.task(pid)
+            return value
+        with self.kernel.lock:
+            self.make(self.task(pid), plan)
+        if nr in mirror_calls.EXECS or nr in mirror_calls.EXITS:
+            self.host.forget(pid)
+            self.tasks.pop(pid, None)  # it may change its user
+        return None
+
+    def make(self, task: HostTask, plan: Plan) -> int:
+        """Have a task make a call: its value, -errno."""
+        ret = self.guest.call(task, plan)
+        self.kernel.guest_ran()
+        if ret == BLOCKED:
+            log.warning("mirrored call %d of %d sleeps", plan.nr, task.pid)
+        return ret
+
+    def task(self, pid: int) -> HostTask:
+        """The task of a thread of the host.
+
+        At the first call of a new one its creator's task forks in the guest.
+        """
+        known = self.tasks.get(pid)
+        if known is not None and not known.gone:
+            return self.kernel.task(Caller(pid, known.uid, 0))
+        self.forget_dead()
+        self.kernel.guest.host_task(
+            pid, self.host.uid(pid), parent=self.host.creator(pid)
+        )
+        task = self.tasks[pid] = self.kernel.task(Caller(pid, self.host.uid(pid), 0))
+        return task
+
+    def forget_dead(self) -> None:
+        """Drop what is held of processes whose task has ended."""
+        for pid in [pid for pid, task in self.tasks.items() if task.gone]:
+            del self.tasks[pid]
+            self.host.forget(pid)
+
+    def settled(self, note: Notification, busy: Callable[[int], bool]) -> bool:
+        """Whether the parent of a process that is to end sleeps outside our calls.
+
+        busy: whether a process may be in one.  SIGCHLD could interrupt that.
+        """
+        parent = self.host.creator(note.pid)
+        if not self.host.catches(parent, signal.SIGCHLD):
+            return True
+        return not busy(parent) and self.host.sleeps(parent)
+
+
+def serve(kernel: Kernel, channel: int, source: str, writers: Writers) -> None:
+    """Await a listener on a socket, and supervise: the body of a thread.
+
+    source is what the mount table calls the mount; writers: see TreeWriter.
+    """
+    try:
+        with socket.socket(fileno=channel) as sock:
+            _, fds, _, _ = socket.recv_fds(sock, 1, 2)
+        if len(fds) != 2:
+            return  # the command could not be filtered, or is gone
+        listener, shared = fds
+        seccomp.wake_up_synchronously(listener)
+        state = mmap.mmap(shared, STATE_SIZE)
+        replayer = Replayer(kernel, Host(trees_of(source)), writers)
+        Supervisor(listener, state, replayer, replayer.settled).run()
+    except Exception:
+        log.exception("the supervisor of system calls failed")

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Writes of CMD to files of the mount, made for it and answered in its place.
+
+FUSE cannot do them as Linux does: the host answers an empty write itself and moves the
+file position whatever the file says.  So the supervisor takes a duplicate of the
+caller's descriptor, which shares its position, and writes to that; the mount finds in
+``writers`` whom the thread that writes stands for, and makes the caller's call in the
+middle of that request.  Where it cannot, the caller's own call goes on as FUSE has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import threading
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.seqfile import WHOLE_MAX
+from kpfs.fs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs, WriteCall
+from kpfs.kernel import Caller, Kernel
+
+if TYPE_CHECKING:
+    from kpfs.mirror.host import Host
+    from kpfs.mirror.seccomp import Notification
+
+NAMES = {1: "write", 18: "pwrite64", 20: "writev"}
+SEGMENTS_MAX = 512  # of a writev()
+_IOV = struct.Struct("<2Q")
+
+# Called with the kernel's lock held right before the call is made: from now on it is
+# not to go on by itself.  False: there is nobody left to make it for.
+Commit = Callable[[], bool]
+Writers = MutableMapping[int, InPlace]  # by the number of our thread
+
+
+class TreeWriter:
+    """Makes the calls of NAMES.  task(pid) sees to it that the guest has that task."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        host: Host,
+        writers: Writers,
+        task: Callable[[int], object],
+    ) -> None:
+        self.kernel = kernel
+        self.host = host
+        self.writers = writers
+        self.task = task
+
+    def __call__(self, note: Notification, commit: Commit) -> int | None:
+        """The value of the call, -errno; None: it was not made and is to go on."""
+        call = self.read_call(note)
+        fd = self.host.take_writable(note.pid, note.args[0]) if call else -1
+        if call is None or fd < 0:
+            return None
+        try:
+            return self.write(note, fd, call, commit)
+        finally:
+            os.close(fd)
+
+    def read_call(self, note: Notification) -> WriteCall | None:
+        """What is to be written; None where the caller's memory does not say."""
+        name, (_, address, size, pos, *_) = NAMES[note.nr], note.args
+        parts = [(address, size)]
+        if name == "writev":
+            if size > SEGMENTS_MAX:
+                return None
+            raw = self.host.read(note.pid, address, size * _IOV.size)
+            if len(raw) < size * _IOV.size:
+                return None
+            parts = list(_IOV.iter_unpack(raw))
+        total = sum(length for _, length in parts)
+        if total > WHOLE_MAX:
+            return None
+        data = b"".join(self.host.read(note.pid, *part) for part in parts)
+        if len(data) < total:
+            return None
+        pos -= (pos >> 63) << 64
+        return WriteCall(name, data, [length for _, length in parts], pos)
+
+    def write(
+        self, note: Notification, fd: int, call: WriteCall, commit: Commit
+    ) -> int | None:
+        """The call, made in the middle of a write to fd."""
+        reached = False
+
+        def in_place(vfs: Vfs, opened: OpenFile) -> int:
+            nonlocal reached
+            reached = True
+            return self.make(vfs, opened, note.pid, fd, call, commit)
+
+        me = threading.get_native_id()
+        self.writers[me] = in_place
+        try:
+            if call.data:
+                try:
+                    # by write(2), for the sake of those who watch by inotify(7)
+                    return os.pwrite(fd, call.data, 0)
+                except OSError as error:
+                    if reached or error.errno != errno.ESPIPE:
+                        raise
+            return fcntl.ioctl(fd, EMPTY_WRITE)
+        except OSError as error:
+            return -(error.errno or errno.EIO) if reached else None
+        finally:
+            self.writers.pop(me, None)
+
+    def make(
+        self,
+        vfs: Vfs,
+        opened: OpenFile,
+        pid: int,
+        fd: int,
+        call: WriteCall,
+        commit: Commit,
+    ) -> int:
+        """The call as the guest's, and the position that it leaves.
+
+        Context: a thread of the mount, in the request; the lock is not held: who reads
+        from the same open file has its position locked, and waits for that.
+        """
+        moves = call.name != "pwrite64" and not opened.node.nonseekable
+        before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0
+        caller = Caller(pid, self.host.uid(pid), 0)
+        with self.kernel.lock:
+            if not commit():
+                raise KernelError(errno.ESRCH, f"{pid} is gone")
+            self.task(pid)
+            taken, after = vfs.write_call(caller, opened, call, before)
+        if moves and after != before:
+            with contextlib.suppress(OSError):
+                os.lseek(fd, after, os.SEEK_SET)
+        return taken
