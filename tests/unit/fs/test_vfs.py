@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Open files as system calls of the caller's task."""
+
+import errno
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from kpfs import abi
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import Dir, File, Handle
+from kpfs.fs.seqfile import ValueFile
+from kpfs.fs.vfs import AT_FDCWD, Vfs
+from kpfs.kernel import Caller
+from tests.unit.fakes import ME, FakeKernel
+
+PATH = "/kprobes/enabled"
+LINUX_PATH = "/sys/kernel/debug/kprobes/enabled"
+
+
+class Value(ValueFile):
+    value = b"1"
+
+    def show(self):
+        return self.value + b"\n"
+
+    def store(self, data):
+        self.value = data
+
+
+@pytest.fixture
+def kernel():
+    return FakeKernel()
+
+
+@pytest.fixture
+def make(kernel):
+    """A tree with one file."""
+
+    def make(node):
+        root, folder = Dir(), Dir()
+        root.children["kprobes"] = folder
+        folder.children["enabled"] = node
+        return Vfs(kernel, root)
+
+    return make
+
+
+def names(kernel):
+    return [(pid, name) for pid, name, _ in kernel.calls]
+
+
+def test_each_operation_is_a_system_call(kernel, make):
+    vfs = make(Value())
+    opened = vfs.open(ME, PATH, os.O_RDWR)
+    assert vfs.read(ME, opened, 100, 0) == b"1\n"
+    assert vfs.write(ME, opened, b"0", 2) == 1
+    vfs.release(opened)
+    pid = ME.pid
+    assert kernel.calls == [
+        (pid, "openat", (AT_FDCWD, LINUX_PATH.encode(), os.O_RDWR, 0)),
+        (pid, "read", (0, 0x1000, 100)),
+        (pid, "write", (0, b"0", 1)),
+        (pid, "close", (0,)),
+    ]
+
+
+def test_who_inherited_the_file_gets_a_descriptor(kernel, make):
+    vfs = make(Value())
+    opened = vfs.open(ME, PATH, os.O_RDONLY)
+    child = Caller(200, 0, 0)
+    for _ in range(2):
+        vfs.read(child, opened, 1, 0)
+    kernel.tasks[ME.pid].gone = True
+    vfs.release(opened)
+    assert names(kernel)[1:] == [
+        (200, "openat"),
+        (200, "read"),
+        (200, "read"),
+        (200, "close"),
+    ]
+
+
+def test_a_refused_open_leaves_nothing(kernel, make):
+    class Busy(File):
+        def opened(self, flags):
+            raise KernelError(errno.EBUSY, "")
+
+    with pytest.raises(KernelError) as info:
+        make(Busy()).open(ME, PATH, os.O_WRONLY | os.O_TRUNC)
+    assert info.value.errno == errno.EBUSY
+
+
+class Pipe(File):
+    text = b""
+
+    def handle(self, flags, pid):
+        return PipeHandle(self, flags, pid)
+
+
+class PipeHandle(Handle):
+    def ready(self):
+        return bool(self.file.text)
+
+    def read(self, size, offset):
+        text, self.file.text = self.file.text, b""
+        if not text:
+            raise KernelError(errno.EAGAIN, "")
+        return text
+
+
+def test_a_blocked_read_waits_outside_the_system_call(kernel, make):
+    pipe = Pipe()
+    vfs = make(pipe)
+    opened = vfs.open(ME, PATH, os.O_RDONLY)
+    kernel.waits = [lambda: None, lambda: setattr(pipe, "text", b"line\n")]
+    assert vfs.read(ME, opened, 100, 0) == b"line\n"
+    assert names(kernel) == [(ME.pid, "openat"), (ME.pid, "read")]
+
+
+def test_a_blocked_read_can_be_interrupted(kernel, make):
+    vfs = make(Pipe())
+    opened = vfs.open(ME, PATH, os.O_RDONLY)
+    with pytest.raises(KernelError) as info:
+        vfs.read(ME, opened, 100, 0, lambda: True)
+    assert info.value.errno == errno.EINTR
+
+
+def test_nonblocking_read(kernel, make):
+    vfs = make(Pipe())
+    opened = vfs.open(ME, PATH, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(KernelError) as info:
+        vfs.read(ME, opened, 100, 0)
+    assert info.value.errno == errno.EAGAIN
+
+
+class Request(SimpleNamespace):
+    """struct kpfs_host_op"""
+
+    def data(self):
+        return self.bytes
+
+
+def test_the_guest_itself_finds_the_files(kernel, make):
+    make(Value())
+    request = Request(kind=abi.HOST_OPEN, path=LINUX_PATH, flags=os.O_RDWR, pid=1)
+    assert kernel.host_files(request) == 0
+    cookie = request.cookie
+
+    def ask(kind, pos, **more):
+        request = Request(kind=kind, pos=pos, cookie=cookie, **more)
+        return kernel.host_files(request), request.pos
+
+    assert ask(abi.HOST_READ, 0, count=1) == (b"1", 1)
+    assert ask(abi.HOST_READ, 1, count=9) == (b"\n", 2)
+    assert ask(abi.HOST_WRITE, 2, bytes=b"0") == (1, 3)
+    assert ask(abi.HOST_READ, 0, count=9) == (b"0\n", 2)
+    ask(abi.HOST_RELEASE, 0)
+    with pytest.raises(KernelError) as info:
+        ask(abi.HOST_READ, 0, count=9)
+    assert info.value.errno == errno.EINVAL
+
+
+def test_the_guest_asks_for_what_is_not_there(kernel, make):
+    make(Value())
+    for path in ("/sys/kernel/debug/x", "/elsewhere", "/sys/kernel/debug/kprobes/x"):
+        request = Request(kind=abi.HOST_OPEN, path=path, flags=0, pid=1)
+        with pytest.raises(KernelError) as info:
+            kernel.host_files(request)
+        assert info.value.errno == errno.ENOENT

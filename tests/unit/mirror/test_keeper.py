@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command goes on whatever becomes of the supervisor of its system calls."""
+
+import mmap
+import os
+import signal
+import socket
+import time
+
+import pytest
+
+from kpfs.mirror import keeper, seccomp
+from kpfs.mirror.keeper import COMMITTED, GAVE_UP, SLOT, STATE_SIZE, Watch
+from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
+
+CALLS = 20
+
+
+def command():
+    """Makes calls that wait for an answer: its exit status."""
+    mine = {os.getppid() for _ in range(CALLS)}
+    return 0 if len(mine) == 1 else 1
+
+
+class Scene:
+    """A command under a filter, a process in the supervisor's place, a keeper."""
+
+    def __init__(self):
+        self.command, listener = filtered([SYS_GETPPID], command)
+        self.supervisor = os.fork()
+        if not self.supervisor:
+            os.close(listener)
+            signal.pause()
+            os._exit(0)
+        ours, theirs = socket.socketpair()
+        self.keeper = keeper.start(listener, theirs, self.supervisor, "/nowhere")
+        os.close(listener)
+        _, fds, _, _ = socket.recv_fds(ours, 1, 2)
+        self.listener, shared = fds
+        self.state = mmap.mmap(shared, STATE_SIZE)
+        os.close(shared)
+        ours.close()
+        theirs.close()
+        self.alive = {self.supervisor, self.command}
+
+    def end_supervisor(self):
+        os.kill(self.supervisor, signal.SIGKILL)
+        os.waitpid(self.supervisor, 0)
+        self.alive.discard(self.supervisor)
+
+    def finish(self):
+        """The command's status; the keeper must have ended after it."""
+        status = os.waitpid(self.command, 0)[1]
+        self.alive.discard(self.command)
+        os.close(self.listener)
+        assert os.waitpid(self.keeper, 0)[1] == 0
+        if self.alive:
+            self.end_supervisor()
+        return status
+
+
+@pytest.fixture
+def scene():
+    yield (scene := Scene())
+    for pid in scene.alive:  # a test has failed
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_it_ends_with_the_command(scene):
+    for _ in range(CALLS):
+        note = seccomp.receive(scene.listener)
+        seccomp.let_go_on(scene.listener, note.id)
+    assert scene.finish() == 0
+
+
+def test_the_supervisor_dies_before_it_receives(scene):
+    scene.end_supervisor()
+    assert scene.finish() == 0
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_the_supervisor_dies_with_a_report_in_work(scene, shown):
+    """Whether or not it came to say which."""
+    first = seccomp.receive(scene.listener)
+    SLOT.pack_into(scene.state, SLOT.size, first.id, time.monotonic_ns(), 1)
+    if not shown:
+        seccomp.let_go_on(scene.listener, first.id)
+        seccomp.receive(scene.listener)
+    scene.end_supervisor()
+    assert scene.finish() == 0
+
+
+def test_the_supervisor_gives_up(scene):
+    SLOT.pack_into(scene.state, 0, 0, 0, GAVE_UP)
+    assert scene.finish() == 0
+
+
+def committed_and_stuck(scene):
+    """The supervisor gives up with a call that it is committed to; that call."""
+    first = seccomp.receive(scene.listener)
+    SLOT.pack_into(scene.state, SLOT.size, first.id, COMMITTED, 1)
+    SLOT.pack_into(scene.state, 0, 0, 0, GAVE_UP)
+    time.sleep(2 * keeper.TICK)
+    return first
+
+
+def test_a_stuck_supervisor_answers_what_it_is_committed_to(scene):
+    first = committed_and_stuck(scene)
+    assert seccomp.let_go_on(scene.listener, first.id)
+    assert scene.finish() == 0
+
+
+def test_a_stuck_supervisor_that_dies_answers_nothing(scene):
+    first = committed_and_stuck(scene)
+    assert seccomp.is_valid(scene.listener, first.id)
+    scene.end_supervisor()
+    assert scene.finish() == 0
+
+
+class Clock:
+    def __init__(self, monkeypatch):
+        self.now = 100.0
+        self.reports = False
+        monkeypatch.setattr(keeper.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(seccomp, "has_reports", lambda _listener: self.reports)
+        self.state = bytearray(STATE_SIZE)
+        self.watch = Watch(-1, self.state)
+
+    def stuck_after(self, seconds):
+        self.now += seconds
+        return self.watch.is_stuck()
+
+    def show(self, slot, begin, received):
+        SLOT.pack_into(self.state, slot * SLOT.size, 7, int(begin * 1e9), received)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def test_an_idle_supervisor_is_not_stuck(clock):
+    assert not clock.stuck_after(0)
+    assert not clock.stuck_after(1000)
+
+
+def test_a_report_in_work_for_too_long(clock):
+    clock.show(0, 0, 3)
+    clock.show(2, clock.now, 5)
+    assert not clock.stuck_after(keeper.PATIENCE - 1)
+    assert clock.stuck_after(2)
+
+
+def test_a_report_that_takes_as_long_as_it_must(clock):
+    SLOT.pack_into(clock.state, 0, 7, COMMITTED, 3)
+    assert not clock.stuck_after(0)
+    assert not clock.stuck_after(100 * keeper.PATIENCE)
+
+
+def test_a_report_that_nobody_receives(clock):
+    clock.show(0, 0, 3)
+    assert not clock.stuck_after(0)
+    clock.reports = True
+    assert not clock.stuck_after(1)
+    assert not clock.stuck_after(keeper.PATIENCE - 1)
+    clock.show(0, 0, 4)
+    assert not clock.stuck_after(2), "it received another"
+    assert not clock.stuck_after(1)
+    assert clock.stuck_after(keeper.PATIENCE + 1)

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Writes to the mount's files: what is read of the caller, and what the guest makes."""
+
+import ctypes
+import errno
+import os
+import stat
+import threading
+
+import pytest
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import register_kprobe
+from kpfs.fs.node import Dir, File
+from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
+from kpfs.fs.tree import build
+from kpfs.fs.vfs import EMPTY_WRITE, LLONG_MAX, Vfs, WriteCall
+from kpfs.kernel import Caller
+from kpfs.mirror.host import Host, Tree
+from kpfs.mirror.seccomp import Notification
+from kpfs.mirror.write import SEGMENTS_MAX, TreeWriter
+from tests.unit.fakes import FakeKernel
+
+ME = Caller(os.getpid(), 0, 0)
+WRITE, PWRITE, WRITEV = 1, 18, 20
+
+
+# ---- the caller's side
+@pytest.fixture
+def host():
+    yield (host := Host([]))
+    host.close()
+
+
+@pytest.fixture
+def read_call(host):
+    """What is read of a call of this process."""
+
+    def read_call(nr, *args):
+        writer = TreeWriter(FakeKernel(), host, {}, lambda _pid: None)
+        words = (*args, 0, 0, 0, 0, 0, 0)[:6]
+        return writer.read_call(Notification(1, os.getpid(), nr, words))
+
+    return read_call
+
+
+def test_what_is_written_is_in_the_callers_memory(read_call):
+    text = ctypes.create_string_buffer(b"0123456789")
+    at = ctypes.addressof(text)
+    assert read_call(WRITE, 3, at, 4)[:3] == ("write", b"0123", [4])
+    assert read_call(WRITE, 3, at, 0)[:2] == ("write", b"")
+    assert read_call(WRITE, 3, 0, 0).data == b""
+    assert read_call(PWRITE, 3, at, 2, 7) == ("pwrite64", b"01", [2], 7)
+    assert read_call(PWRITE, 3, at, 2, 2**64 - 1).pos == -1
+
+
+def test_segments(read_call):
+    text = ctypes.create_string_buffer(b"0123456789")
+    at = ctypes.addressof(text)
+    words = (ctypes.c_uint64 * 6)(at + 5, 2, 0, 0, at, 1)
+    vector = ctypes.addressof(words)
+    assert read_call(WRITEV, 3, vector, 3)[:3] == ("writev", b"560", [2, 0, 1])
+    assert read_call(WRITEV, 3, vector, 0)[:3] == ("writev", b"", [])
+    assert read_call(WRITEV, 3, 8, 1) is None
+    assert read_call(WRITEV, 3, vector, SEGMENTS_MAX + 1) is None
+
+
+def test_what_cannot_be_read_or_is_too_long_goes_on(read_call):
+    text = ctypes.create_string_buffer(WHOLE_MAX + 1)
+    at = ctypes.addressof(text)
+    assert read_call(WRITE, 3, 16, 5) is None
+    assert len(read_call(WRITE, 3, at, WHOLE_MAX).data) == WHOLE_MAX
+    assert read_call(WRITE, 3, at, WHOLE_MAX + 1) is None
+    assert read_call(WRITE, 3, at, 2**64 - 1) is None
+
+
+def take(fd, *, device=None, pid=None):
+    """take_writable() of a descriptor of ours, where the mount has that device."""
+    device = os.stat("/dev").st_dev if device is None else device
+    return Host([Tree("/none", device)]).take_writable(pid or os.getpid(), fd)
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    return path, path.stat().st_dev
+
+
+def test_a_duplicate_shares_the_position(scratch):
+    path, device = scratch
+    fd = os.open(path, os.O_RDWR)
+    copy = take(fd, device=device)
+    assert copy not in (-1, fd)
+    assert not os.get_inheritable(copy)
+    os.lseek(copy, 5, os.SEEK_SET)
+    assert os.lseek(fd, 0, os.SEEK_CUR) == 5
+    os.close(fd)
+    os.close(copy)
+
+
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_PATH])
+def test_not_to_be_written_to(scratch, flags):
+    path, device = scratch
+    before = os.listdir("/proc/self/fd")
+    fd = os.open(path, flags)
+    assert take(fd, device=device) == -1
+    os.close(fd)
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_not_the_mounts(scratch):
+    path, device = scratch
+    fd = os.open(path, os.O_WRONLY)
+    assert take(fd, device=device + 1) == -1
+    assert take(900, device=device) == -1
+    assert take(fd, device=device, pid=1 << 22) == -1
+    os.close(fd)
+
+
+def test_a_descriptor_of_a_thread(scratch):
+    path, device = scratch
+    fd = os.open(path, os.O_WRONLY)
+    ready, end = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: (ready.set(), end.wait()))
+    thread.start()
+    ready.wait()
+    try:
+        os.close(os.pidfd_open(thread.native_id, os.O_EXCL))
+    except OSError:
+        pytest.skip("PIDFD_THREAD needs Linux 6.9")
+    else:
+        copy = take(fd, device=device, pid=thread.native_id)
+        assert copy >= 0
+        os.close(copy)
+    finally:
+        end.set()
+        thread.join()
+        os.close(fd)
+
+
+# ---- the mount's side
+@pytest.fixture
+def vfs(kernel):
+    return Vfs(kernel, build(kernel))
+
+
+def call(name, *parts, pos=0):
+    return WriteCall(name, b"".join(parts), [len(part) for part in parts], pos)
+
+
+def code(vfs, opened, *args, at=0, **more):
+    with pytest.raises(KernelError) as error:
+        vfs.write_call(ME, opened, call(*args, **more), at)
+    return errno.errorcode[error.value.errno]
+
+
+@pytest.mark.guest
+class TestInTheGuest:
+    def test_an_empty_write_reaches_the_file(self, vfs):
+        opened = vfs.open(ME, "/kprobes/enabled", os.O_RDWR)
+        assert code(vfs, opened, "write", b"") == "EINVAL"
+        assert code(vfs, opened, "pwrite64", b"") == "EINVAL"
+        assert code(vfs, opened, "writev", b"", b"0") == "EINVAL"
+        assert vfs.write_call(ME, opened, call("writev", b"", b""), 3) == (0, 3)
+        events = vfs.open(ME, "/tracing/kprobe_events", os.O_WRONLY)
+        assert vfs.write_call(ME, events, call("write", b""), 3) == (0, 3)
+
+    @pytest.mark.parametrize(
+        ("path", "data", "after"),
+        [
+            ("/kprobes/enabled", b"1\n", 7),
+            ("/tracing/tracing_on", b"1\n", 8),
+            ("/tracing/events/enable", b"0\n", 9),
+            ("/tracing/kprobe_events", b"# nothing\n", 7),
+            ("/sys/debug/kprobes-optimization", b"1\n", 9),
+            ("/kmsg", b"text\n", 7),
+        ],
+    )
+    def test_positions(self, vfs, path, data, after):
+        opened = vfs.open(ME, path, os.O_RDWR)
+        assert vfs.write_call(ME, opened, call("write", data), 7) == (len(data), after)
+        parts = call("writev", data, data)
+        twice = 7 + 2 * (after - 7)
+        assert vfs.write_call(ME, opened, parts, 7) == (2 * len(data), twice)
+
+    def test_a_file_that_cannot_be_seeked(self, vfs):
+        """FUSE's position stays where it was; what is read comes from the kernel's."""
+        opened = vfs.open(ME, "/tracing/saved_cmdlines_size", os.O_RDWR)
+        assert vfs.read(ME, opened, 2, 0) == b"65"
+        assert vfs.write_call(ME, opened, call("write", b"1"), 0) == (1, 0)
+        assert vfs.read(ME, opened, 8, 2) == b"2\n"
+        assert vfs.write_call(ME, opened, call("write", b"128"), 0) == (3, 0)
+        assert vfs.read(ME, opened, 8, 4) == b""
+
+    @pytest.mark.parametrize(
+        ("path", "reader", "writer"),
+        [
+            ("/kprobes/enabled", True, True),
+            ("/tracing/kprobe_events", False, False),
+            ("/tracing/trace", False, True),
+            ("/tracing/trace_marker", False, False),
+            ("/kmsg", True, True),
+        ],
+    )
+    def test_pwrite_where_the_open_file_allows_it(self, vfs, path, reader, writer):
+        data = b"1" if path.endswith("enabled") else b"# x\n"
+        for flags, allowed in ((os.O_RDWR, reader), (os.O_WRONLY, writer)):
+            opened = vfs.open(ME, path, flags)
+            there = call("pwrite64", data, pos=100)
+            if allowed:
+                assert vfs.write_call(ME, opened, there, 7) == (len(data), 7)
+            else:
+                assert code(vfs, opened, "pwrite64", data, pos=100) == "ESPIPE"
+            assert code(vfs, opened, "pwrite64", data, pos=-1) == "EINVAL"
+
+    def test_behind_the_last_position(self, vfs):
+        opened = vfs.open(ME, "/kprobes/enabled", os.O_RDWR)
+        assert code(vfs, opened, "write", b"1", at=LLONG_MAX) == "EINVAL"
+        assert code(vfs, opened, "pwrite64", b"1", pos=LLONG_MAX) == "EINVAL"
+
+    def test_it_is_one_system_call(self, kernel, vfs):
+        """With that name, and of what it calls in turn."""
+        hits = []
+        for name in ("ksys_write", "__x64_sys_pwrite64", "vfs_writev", "vfs_write"):
+            handler = lambda _p, _regs, name=name: hits.append(name)  # noqa: E731
+            with kernel.lock:
+                register_kprobe(
+                    kernel.state, Kprobe(symbol_name=name, pre_handler=handler)
+                )
+        opened = vfs.open(ME, "/kprobes/enabled", os.O_RDWR)
+        for name, *made in (
+            ("write", "ksys_write", "vfs_write"),
+            ("pwrite64", "__x64_sys_pwrite64", "vfs_write"),
+            ("writev", "vfs_writev"),
+        ):
+            hits.clear()
+            vfs.write_call(ME, opened, call(name, b"1", b"1"), 0)
+            assert hits == made
+
+    def test_segments_are_in_the_callers_memory(self, kernel, vfs):
+        opened = vfs.open(ME, "/tracing/trace_marker", os.O_WRONLY)
+        vfs.write_call(ME, opened, call("writev", b"one\n", b"", b"two"), 0)
+        trace = vfs.open(ME, "/tracing/trace", os.O_RDONLY)
+        lines = vfs.read(ME, trace, 65536, 0).decode().splitlines()
+        assert [line.rsplit(": ")[-1] for line in lines[-2:]] == ["one", "two"]
+
+    def test_one_record_of_a_writev_to_kmsg(self, kernel, vfs):
+        opened = vfs.open(ME, "/kmsg", os.O_WRONLY)
+        vfs.write_call(ME, opened, call("writev", b"one ", b"two\n"), 0)
+        assert bytes(kernel.guest.kernel_log(0)[-1].text) == b"one two"
+
+    def test_the_calls_of_all_segments_are_made(self, kernel, vfs):
+        opened = vfs.open(ME, "/machine/syscall", os.O_WRONLY)
+        before = kernel.stats()["syscalls"]
+        lines = call("writev", b"getpid\n", b"getppid\ngetpid\n")
+        vfs.write_call(ME, opened, lines, 0)
+        assert kernel.stats()["syscalls"] == before + 4
+
+
+# ---- a mix of both ways
+class Text(SeqFile):
+    text = "0123456789"
+
+    def show(self):
+        return self.text
+
+    def store(self, data):
+        return len(data)
+
+
+def test_a_position_that_fuse_moved_is_put_right():
+    kernel, root = FakeKernel(), Dir()
+    root.children["text"] = node = Text()
+    node.mode = stat.S_IFREG | 0o600
+    vfs = Vfs(kernel, root)
+    opened = vfs.open(ME, "/text", os.O_RDWR)
+    vfs.read(ME, opened, 2, 0)
+    vfs.write(ME, opened, b"xyz", 2)  # leaves FUSE at 5, the kernel at 2
+    assert vfs.write_call(ME, opened, call("write", b"xyz"), 5) == (3, 2)
+    assert vfs.read(ME, opened, 2, 2) == b"23"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reader", "writer"), [(SeqFile, False, False), (ValueFile, True, True)]
+)
+def test_may_pwrite(kind, reader, writer):
+    file = kind()
+    assert (file.may_pwrite(os.O_RDWR), file.may_pwrite(os.O_WRONLY)) == (
+        reader,
+        writer,
+    )
+    file.seq_for_writers = False
+    assert not file.may_pwrite(os.O_RDWR) or reader
+    assert file.may_pwrite(os.O_WRONLY)
+
+
+def test_a_file_without_a_position():
+    class Stream(File):
+        nonseekable = True
+
+    assert not Stream().may_pwrite(os.O_WRONLY)
+
+
+def test_the_ioctl_has_no_data_and_is_nobody_elses():
+    assert EMPTY_WRITE >> 30 == 0
+    assert EMPTY_WRITE & 0xFF == 0
+    assert chr(EMPTY_WRITE >> 8) == "k"

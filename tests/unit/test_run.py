@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Parts of ``kpfs run`` that need no tree: supervision, namespaces, directories."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from kpfs import run
+from tests.harness import ROOT
+
+
+class NoDaemon:
+    log = "log"
+
+    def has_died(self):
+        return False
+
+
+def shell(script):
+    return run.supervise(["sh", "-c", script], NoDaemon())
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)],
+)
+def test_exit_status(script, status):
+    assert shell(script) == status
+
+
+def test_a_command_that_cannot_be_run(tmp_path, capfd):
+    assert run.supervise([str(tmp_path / "none")], NoDaemon()) == 127
+    assert "No such file or directory" in capfd.readouterr().err
+    assert run.supervise([str(tmp_path)], NoDaemon()) == 126
+    assert "Permission denied" in capfd.readouterr().err
+
+
+def test_signals_are_as_the_caller_has_them(capfd):
+    """Python ignores SIGPIPE; a command must not inherit that."""
+    shell("grep -E 'Sig(Ign|Blk)' /proc/self/status")
+    words = capfd.readouterr().out.split()
+    assert int(words[1], 16) & 1 << signal.SIGCHLD - 1 == 0
+    assert int(words[3], 16) & 1 << signal.SIGPIPE - 1 == 0
+
+
+def test_a_signal_to_kpfs_reaches_the_command():
+    program = """
+from kpfs import run
+from tests.unit.test_run import shell
+raise SystemExit(shell("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done"))
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    with child:
+        assert child.stdout.readline() == b"up\n"
+        child.terminate()
+        assert child.wait() == 9
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSPC, errno.EINVAL])
+def test_no_namespace_is_one_line_with_a_remedy(number):
+    line = run._why_no_namespace(OSError(number, os.strerror(number)))
+    assert os.strerror(number) in line
+    assert "sysctl" in line or "container" in line
+    assert "\n" not in line
+
+
+def test_identity_maps_every_id():
+    text = run._MapWriter.identity("uid_map")
+    assert [line.split()[0] for line in text.splitlines()] == [
+        line.split()[1] for line in text.splitlines()
+    ]
+
+
+def in_namespaces(code):
+    """Run Python code where it may mount, in a process of its own."""
+    head = (
+        "from kpfs import run\nfrom kpfs.host import mounts\nrun.enter_namespaces()\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", head + code], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_inside_it_is_root(tmp_path):
+    done = in_namespaces("import os; print(os.geteuid(), os.getegid())")
+    if "no user and mount namespace" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert done.stdout == "0 0\n", done.stderr
+
+
+def test_provide_directory(tmp_path):
+    """What lies beside a directory that is added stays as it was."""
+    top = tmp_path / "top"
+    (top / "sub").mkdir(parents=True)
+    (top / "sub" / "inner").write_text("inner")
+    (top / "file").write_text("old")
+    (top / "link").symlink_to("file")
+    done = in_namespaces(
+        f"""
+import os
+top = {str(top)!r}
+mounts.provide_directory(top + "/added")
+print(sorted(os.listdir(top)), os.listdir(top + "/added"))
+print(open(top + "/link").read(), open(top + "/sub/inner").read())
+print(os.readlink(top + "/link"))
+open(top + "/file", "w").write("new")
+"""
+    )
+    if "no user and mount namespace" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert done.stdout.splitlines() == [
+        "['added', 'file', 'link', 'sub'] []",
+        "old inner",
+        "file",
+    ], done.stderr
+    assert sorted(p.name for p in top.iterdir()) == ["file", "link", "sub"]
+    assert (top / "file").read_text() == "new"
+
+
+def test_make_read_only(tmp_path):
+    done = in_namespaces(
+        f"""
+mounts.make_read_only({str(tmp_path)!r})
+open({str(tmp_path / "x")!r}, "w")
+"""
+    )
+    if "no user and mount namespace" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert "Read-only file system" in done.stderr
