@@ -6,9 +6,6 @@ import time
 
 import pytest
 
-from kpfs.guest.emu.watchdog import Watchdog
-from tests.unit.guest.bare import BareCpu
-
 pytestmark = pytest.mark.guest
 
 LIMIT = 0.5  # s
@@ -91,22 +88,3 @@ def test_short_runs_are_left_alone(guest, task):
     while time.process_time() < end:
         assert guest.syscalls.call(task, "getppid") == 1
     assert not any("soft lockup" in line for line in log_of(guest))
-
-
-def test_without_timers(monkeypatch):
-    """A C library that has none: then there is no watchdog."""
-    monkeypatch.setattr("kpfs.guest.emu.watchdog._library", lambda: None)
-    dog = Watchdog(0, 0)
-    dog.wind()
-    assert not dog.expired()
-    dog.close()
-
-
-def test_a_closed_one_bites_no_more():
-    cpu = BareCpu(1).cpu
-    cpu.watchdog.limit = 0.05
-    cpu.watchdog.wind()
-    cpu.close()
-    end = time.process_time() + 0.2
-    while time.process_time() < end:
-        pass

@@ -182,18 +182,6 @@ def test_points_on_the_command_line(capsys):
     assert status == explain.EXIT_REFUSED
 
 
-@pytest.mark.guest
-def test_points_of_our_own_guest(capsys):
-    status, out, _ = run(capsys, "kfree", "kfree+1", "kfree+5")
-    first, second, third = re.split(r"^(?=kfree)", out, flags=re.M)[1:]
-    assert "accepted, [FTRACE]" in first
-    assert "0f 1f 44 00 00" in first
-    assert "refused, EILSEQ" in second
-    assert "kfree+0x5 at 0xffffffff8" in third
-    assert "accepted" in third
-    assert status == explain.EXIT_REFUSED
-
-
 # ---- the image
 
 

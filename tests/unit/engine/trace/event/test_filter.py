@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Filters: what is refused, what the file shows, and what gets through in the guest."""
+"""Filters: what is refused, and what the file shows."""
 
 import errno
 import re
@@ -7,7 +7,6 @@ import re
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.trace.text.output import trace_text
 from tests.unit.engine.trace.catalogue import FILTERS
 from tests.unit.engine.trace.fakes import Trace
 
@@ -80,52 +79,3 @@ def test_too_long(shared):
     assert store(shared.ts, event, f'b == "{"x" * 256}"') == "EINVAL"
     assert "Operand too long" in shared.ts.filter_text(event)
     assert store(shared.ts, event, f'b == "{"x" * 255}"') == ""
-
-
-class Guest:
-    def __init__(self, kernel):
-        self.kernel = kernel
-        self.ts = kernel.trace
-        self.syscalls = kernel.guest.syscalls
-        self.task = self.syscalls.host_task(1234, 0)
-        self.syscalls.set_comm(self.task, "hitn")
-        command = COMMAND.format("__x64_sys_getppid").encode()
-        self.ts.run_commands(command, kernel.kprobe_events)
-        self.event = self.ts.events.find("kprobes", "e")
-        self.ts.enable_store(self.event, b"1")
-
-    def hit(self):
-        """Lines of the trace of one hit."""
-        self.ts.ring.reset()
-        self.syscalls.call(self.task, "getppid")
-        return trace_text(self.ts).splitlines()[12:]
-
-
-@pytest.fixture(scope="module")
-def guest():
-    from kpfs.kernel import Kernel
-
-    kernel = Kernel(nr_cpus=1, quiet=True)
-    with kernel.lock:
-        yield Guest(kernel)
-    kernel.stop()
-
-
-@pytest.mark.guest
-@pytest.mark.parametrize(("text", "error", "passes", "shown"), FILTERS)
-def test_what_passes(guest, text, error, passes, shown):
-    assert store(guest.ts, guest.event, text) == error
-    assert len(guest.hit()) == passes
-
-
-@pytest.mark.guest
-def test_filtered_hits_count_and_leave_the_buffer_alone(guest):
-    store(guest.ts, guest.event, "e == 7")
-    guest.hit()
-    before = guest.kernel.kprobe_events.profile()
-    store(guest.ts, guest.event, "e == 8")
-    rings = guest.ts.ring.cpus
-    content = [bytes(ring.pages) for ring in rings]
-    guest.syscalls.call(guest.task, "getppid")
-    assert guest.kernel.kprobe_events.profile() != before
-    assert [bytes(ring.pages) for ring in rings] == content

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""x86's verdicts on bytes: boundaries, refusals, boosting, emulation, optimisation."""
+"""x86's verdicts on bytes: boundaries, refusals, boosting, emulation."""
 
 import errno
 
 import pytest
 
-from kpfs.engine.arch.x86.checks.optimize import Obstacle, Region, Why, can_optimize
 from kpfs.engine.arch.x86.checks.probe import (
     Emulation,
     MachineText,
@@ -17,66 +16,12 @@ from kpfs.engine.arch.x86.checks.probe import (
     relocate,
 )
 from kpfs.engine.arch.x86.insn import decode
-from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.ktypes import KAddr, Symbol
-
-F = 0xFFFF_FFFF_8100_0100  # the function under test
-THUNKS = 0xFFFF_FFFF_8180_0000
-ENTRY = 0xFFFF_FFFF_8170_0000
-
-
-class Tables:
-    """One function at F in otherwise empty text."""
-
-    def __init__(self, code, *, reserved=(), exceptions=(), ftrace=()):
-        self.bytes = bytes.fromhex(code)
-        self.size = len(self.bytes)
-        self.reserved = reserved
-        self.exceptions = exceptions
-        self.ftrace = [F + offset for offset in ftrace]
-        self.markers = {
-            "__indirect_thunk_start": THUNKS,
-            "__indirect_thunk_end": THUNKS + 0x100,
-            "__entry_text_start": ENTRY,
-            "__entry_text_end": ENTRY + 0x100,
-        }
-
-    def lookup_name(self, name):
-        if name in self.markers:
-            return [Symbol(name, KAddr(self.markers[name]), 0, "T")]
-        return []
-
-    def symbol_at(self, addr):
-        if F <= addr < F + self.size:
-            return Symbol("f", KAddr(F), self.size, "t")
-        return None
-
-    def ftrace_location(self, start, end):
-        return next((s for s in self.ftrace if start <= s <= end), None)
-
-    def text_reserved(self, start, end):
-        return any(
-            F + at <= end and F + at + size > start for at, size in self.reserved
-        )
-
-    def has_exception_entry(self, start, end):
-        return any(start <= F + at < end for at in self.exceptions)
-
-    def read(self, addr, size):
-        if not F <= addr < F + self.size:
-            raise MemoryFault(addr)
-        return self.bytes[addr - F : addr - F + size]
-
-
-def text(code, **kwargs):
-    return MachineText(Tables(code, **kwargs))
+from kpfs.engine.errors import KernelError
+from tests.unit.engine.arch.x86.checks.tables import PLAIN, F, Tables, text
 
 
 def insn(code):
     return decode(bytes.fromhex(code), F)
-
-
-PLAIN = "55 4889e5 4883ec10 31c0 c9 c3 cccc"  # 1 3 4 2 1 1, int3 int3
 
 
 def test_boundaries():
@@ -230,108 +175,3 @@ def test_landing_pad():
     t = text(PLAIN)
     assert arch_adjust_kprobe_addr(t, F, 0) == (F, True)
     assert arch_adjust_kprobe_addr(t, F, 1) == (F + 1, False)
-
-
-# ---- optimisation
-
-
-def region_size(code, at=0, **kwargs):
-    verdict = can_optimize(text(code, **kwargs), F + at)
-    assert isinstance(verdict, Region), verdict
-    return verdict.size
-
-
-def obstacle(code, at=0, **kwargs):
-    verdict = can_optimize(text(code, **kwargs), F + at)
-    assert isinstance(verdict, Obstacle)
-    return verdict.why, verdict.addr - F if verdict.addr else None
-
-
-def test_region_is_whole_instructions():
-    assert region_size(PLAIN) == 8
-    assert region_size(PLAIN, 1) == 7
-    assert region_size(PLAIN, 4) == 6
-
-
-def test_fewer_than_five_bytes():
-    code = "90" * 16
-    assert region_size(code, 11) == 5
-    assert obstacle(code, 12)[0] is Why.NO_ROOM
-
-
-def test_instruction_that_needs_a_step():
-    assert obstacle("55 7420 90909090 c3") == (Why.NOT_BOOSTABLE, 1)
-    assert obstacle("55 c3 cccccccccccc") == (Why.NOT_RELOCATABLE, 2)
-
-
-@pytest.mark.parametrize("jump", ["eb", "74", "e2", "e3"])
-@pytest.mark.parametrize("at", range(8))
-def test_jump_into_the_region(jump, at):
-    # 8 nops, then a jump to one of them; the probe is on the first
-    code = "90" * 8 + jump + (at - 10 & 0xFF).to_bytes(1, "little").hex() + "90" * 4
-    if 1 <= at <= 5:  # behind the jump's own bytes, too
-        assert obstacle(code) == (Why.JUMP_INTO, 8)
-    else:
-        assert region_size(code) == 5
-
-
-def test_near_jump_into_the_region():
-    code = "90" * 8 + "0f85f7ffffff" + "90" * 4
-    assert obstacle(code)[0] is Why.JUMP_INTO
-    call = "90" * 8 + "e8f5ffffff" + "90" * 4
-    assert region_size(call) == 5
-
-
-def test_whole_function_is_looked_at():
-    body = "9090909090909090"
-    assert obstacle(body + "8b00c3", exceptions=[8]) == (Why.EXCEPTION, 8)
-    assert obstacle(body + "ffe0") == (Why.INDIRECT_JUMP, 8)
-    assert obstacle(body + "ff24c511223344") == (Why.INDIRECT_JUMP, 8)
-    assert obstacle(body + "0f3a") == (Why.UNDECODABLE, 8)
-    assert region_size(body + "ffd0c3") == 5  # an indirect call is harmless
-
-
-def rel32(source, target):
-    return (target - source).to_bytes(4, "little", signed=True).hex()
-
-
-@pytest.mark.parametrize("target", [THUNKS, THUNKS + 0x100])
-def test_retpoline(target):
-    body = "90" * 8
-    jump = "e9" + rel32(F + 13, target)
-    assert obstacle(body + jump) == (Why.THUNK_JUMP, 8)
-    jcc = "0f84" + rel32(F + 14, target)
-    assert obstacle(body + jcc) == (Why.THUNK_JUMP, 8)
-    call = "e8" + rel32(F + 13, target)
-    assert region_size(body + call + "c3") == 5
-    near = "e9" + rel32(F + 13, THUNKS + 0x101)
-    assert region_size(body + near) == 5
-
-
-def test_text_that_others_patch():
-    code = "90" * 16
-    assert obstacle(code, reserved=[(4, 5)])[0] is Why.RESERVED
-    assert obstacle(code, 8, reserved=[(4, 5)])[0] is Why.RESERVED
-    assert region_size(code, reserved=[(5, 2)]) == 5
-    assert obstacle("90" * 4 + "0f1f440000" + "90" * 8, ftrace=[4]) == (Why.RESERVED, 4)
-
-
-def test_first_culprit_is_named():
-    code = "90" * 8 + "ffe0" + "0f3a"
-    assert obstacle(code) == (Why.INDIRECT_JUMP, 8)
-    assert obstacle(code, exceptions=[3]) == (Why.EXCEPTION, 3)
-
-
-def test_vex_instruction_with_the_opcode_of_a_jump():
-    # vpshufd's immediate is taken for the distance of a ja: the kernel errs so, too
-    code = "90" * 8 + "c5f970c1f5" + "c3"
-    assert obstacle(code) == (Why.JUMP_INTO, 8)
-
-
-def test_entry_code():
-    tables = Tables("90" * 16)
-    tables.markers["__entry_text_start"] = F
-    tables.markers["__entry_text_end"] = F + 16
-    verdict = can_optimize(MachineText(tables), F)
-    assert isinstance(verdict, Obstacle)
-    assert verdict.why is Why.ENTRY_TEXT

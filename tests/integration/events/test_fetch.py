@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fetch arguments: what they give in the guest."""
+
+import struct
+
+import pytest
+
+from kpfs.engine.trace.text.output import trace_text
+
+pytestmark = pytest.mark.guest
+
+FUNC = "__x64_sys_getppid"
+
+
+class Guest:
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.ts = kernel.trace
+        self.ops = kernel.kprobe_events
+        self.task = kernel.guest.syscalls.host_task(1234, 0)
+        kernel.guest.syscalls.set_comm(self.task, "hitn")
+
+    def values(self, args, kind="p", place=FUNC):
+        """What one hit of a probe prints of its arguments."""
+        self.ts.release_all()
+        command = f"{kind}:e {place} {args}".encode("latin-1")
+        self.ts.run_commands(command, self.ops)
+        event = self.ts.events.find("kprobes", "e")
+        self.ts.enable_store(event, b"1")
+        self.ts.ring.reset()
+        self.kernel.guest.syscalls.call(self.task, "getppid")
+        self.ts.enable_store(event, b"0")
+        text = trace_text(self.ts).partition(": e: (")[2]
+        return text.partition(") ")[2].removesuffix("\n")
+
+
+@pytest.fixture(scope="module")
+def guest():
+    from kpfs.kernel import Kernel
+
+    kernel = Kernel(nr_cpus=1, quiet=True)
+    with kernel.lock:
+        yield Guest(kernel)
+    kernel.stop()
+
+
+@pytest.mark.parametrize("offset", ["", "+5"])
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        # conformance case 101
+        (
+            r"a=\200:u8 b=\200:s8 c=\200:x8 d=\70000:u16 e=\70000:s16 f=\70000:x16",
+            "a=200 b=-56 c=0xc8 d=4464 e=4464 f=0x1170",
+        ),
+        (
+            r"g=\-5:u32 h=\-5:s32 i=\-5:x32 j=\-5:u64 k=\-5:s64 l=\-5:x64 m=\-5",
+            "g=4294967291 h=-5 i=0xfffffffb j=18446744073709551611 k=-5 "
+            "l=0xfffffffffffffffb m=0xfffffffffffffffb",
+        ),
+        (r"n=\0:symbol o=\0xab:b4@4/8 p=\0xab:b4@0/8", "n=0x0 o=10 p=11"),
+        # 102
+        (
+            "b=@linux_banner:u8[5] c=@linux_banner:x8 d=@linux_banner+1:x16 "
+            r"g=+0(\0):string h=@linux_banner:b4@0/8 i=@linux_banner:x8[2]",
+            "b={76,105,110,117,120} c=0x4c d=0x6e69 g=(fault) h=12 i={0x4c,0x69}",
+        ),
+        # 103
+        (r'c=$comm s=\"str"', 'c="hitn" s="str"'),
+        # user memory only, and none of it there
+        ("x=@linux_banner:ustring", "x=(fault)"),
+        (r"x=+u0(\0):string y=+0(\0xffffffff00000000):string", "x=(fault) y=(fault)"),
+        # not canonical: #GP instead of #PF
+        (r"x=+0(\0x8000000000000000):string", "x=(fault)"),
+        # a fault on the way to a string leaves it the room of those after it
+        (
+            r'n=+0(+8(\0)):string b=\"foo" c=+0(\0):string e=+0(+8(\0)):string',
+            'n="foo" b="foo" c=(fault) e=(fault)',
+        ),
+    ],
+)
+def test_values(guest, offset, args, text):
+    assert guest.values(args, place=FUNC + offset) == text
+
+
+def test_symbols(guest):
+    text = guest.values(r'a=%ip:symbol b=%ip:symstr c=\"x" d=$stack0:symstr')
+    symbol = guest.kernel.guest.lookup_name(FUNC)[0]
+    name = guest.kernel.guest.symbol_at(symbol.addr).name
+    here = f"{name}+0x1/{symbol.size:#x}"
+    first, second, third, fourth = text.split()
+    assert first == f"a={here}"
+    # as in Linux, what follows a symbol takes the place of its NUL
+    assert second == f'b="{here}x"'
+    assert third == 'c="x"'
+    assert fourth.startswith('d="do_syscall_64+0x')
+
+
+def test_registers_and_memory(guest):
+    text = guest.values("a=$stack b=%sp c=+0($stack) d=$stack0 e=%cs:x16 f=$stack2048")
+    values = dict(item.split("=") for item in text.split())
+    assert values["a"] == values["b"]
+    assert values["c"] == values["d"] != "0x0"
+    assert values["e"] == "0x10"
+    assert values["f"] == "0x0"  # not of this stack
+
+
+def test_return_probe_in_the_guest(guest):
+    assert guest.values("$retval:s32 c=$comm", kind="r") == 'arg1=1 c="hitn"'
+
+
+def test_array_of_strings(guest):
+    heap = guest.ts.runtime.heap
+    block = heap.alloc(64)
+    heap.view(block, 64)[:] = struct.pack("<QQQ40s", block + 24, 0, block + 28, b"one")
+    text = guest.values(f"a=+0(\\{block:#x}):string[3] b=+0(\\{block:#x}):x64[2]")
+    # the second pointer is null: that ends the fetch, as the kernel's loop goes on
+    assert text.startswith('a={"one",(fault),')
+    assert text.endswith(f"b={{{block + 24:#x},0x0}}")
+
+
+def test_record_too_long_for_a_page_is_not_written(guest):
+    heap = guest.ts.runtime.heap
+    block = heap.alloc(4096)
+    heap.view(block, 4096)[:] = b"x" * 4096
+    assert guest.values(f"a=+0(\\{block:#x}):string") == ""
+    heap.view(block, 4096)[3000] = 0
+    assert guest.values(f"a=+0(\\{block:#x}):string") == f'a="{"x" * 3000}"'

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a guest does that lacks an option of the configuration."""
+
+import errno
+
+import pytest
+
+from kpfs import config
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
+from kpfs.engine.register import Kprobe, kprobe_optimizer, register_kprobe
+from kpfs.fs.node import walk
+from kpfs.fs.tree import build
+from kpfs.kernel import Kernel
+
+pytestmark = pytest.mark.guest
+
+
+def configured(*words):
+    return config.make(map(config.parse_one, words))
+
+
+@pytest.fixture
+def kernel(request):
+    kernel = Kernel(nr_cpus=1, quiet=True, config=configured(*request.param.split()))
+    yield kernel
+    kernel.stop()
+
+
+def entry_probe(kernel):
+    """A probe at the entry of vfs_read, once the optimizer has been."""
+    p = Kprobe(symbol_name="vfs_read", pre_handler=lambda *_: 0)
+    register_kprobe(kernel.state, p)
+    kprobe_optimizer(kernel.state)
+    kernel.guest.tick()
+    code = kernel.guest.read(p.addr, 5)
+    return kernel.state.kprobe_table[p.addr], code
+
+
+@pytest.mark.parametrize("kernel", ["KPROBES_ON_FTRACE=n"], indirect=True)
+def test_entries_become_jumps_without_ftrace(kernel):
+    p, code = entry_probe(kernel)
+    assert not kprobe_ftrace(p)
+    assert kprobe_optimized(p)
+    assert code[0] == 0xE9
+    assert kernel.trace.tracers == ("nop",)
+    assert "function-trace" not in kernel.trace.options.text("nop")
+    with pytest.raises(KernelError):
+        kernel.trace.options.store(b"nofunction-trace", "nop")
+
+
+@pytest.mark.parametrize("kernel", ["KPROBES_ON_FTRACE=n OPTPROBES=n"], indirect=True)
+def test_nothing_is_a_jump_without_optprobes(kernel):
+    p, code = entry_probe(kernel)
+    assert not kprobe_ftrace(p)
+    assert not kprobe_optimized(p)
+    assert code[0] == 0xCC
+
+
+def test_the_documented_sysctl():
+    """sysctl -w debug.kprobes_optimization=n"""
+    kernel = Kernel(quiet=True, config=configured("DOCUMENTED_SYSCTL=y"))
+    root = build(kernel)
+    documented = walk(root, "/sys/debug/kprobes_optimization")
+    own = walk(root, "/sys/debug/kprobes-optimization")
+    for data, shown in ((b"n\n", "0\n"), (b"Y", "1\n"), (b"0\n", "0\n")):
+        assert documented.store(data) == len(data)
+        assert (documented.show(), own.show()) == (shown, shown)
+    for data in (b"yes", b"2", b"yn", b""):
+        with pytest.raises(KernelError) as refused:
+            documented.store(data)
+        assert refused.value.errno == errno.EINVAL
+    with pytest.raises(KernelError):
+        own.store(b"n\n")
+    kernel.stop()

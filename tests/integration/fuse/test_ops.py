@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Operations of FUSE: what Linux makes of them on a mount."""
+
+import ctypes
+import errno
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.fuse import ops as fuse_ops
+from kpfs.fs.node import File, Handle
+from kpfs.fs.tree import build
+from tests.unit.fakes import FakeKernel
+
+pytestmark = pytest.mark.fuse
+
+
+class Pipe(File):
+    """Blocks until somebody writes."""
+
+    nonseekable = True
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def handle(self, flags, pid):
+        return PipeHandle(self, flags, pid)
+
+
+class PipeHandle(Handle):
+    def ready(self):
+        return bool(self.file.lines)
+
+    def read(self, size, offset):
+        if not self.file.lines:
+            raise KernelError(errno.EAGAIN, "")
+        return self.file.lines.pop(0)
+
+    def take(self, data, pos):
+        self.file.lines.append(data)
+        return len(data)
+
+
+class MountKernel(FakeKernel):
+    """Also waits and wakes."""
+
+    on_wake = None
+
+    def __init__(self):
+        super().__init__()
+        self.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
+
+    def start(self):
+        pass
+
+    def syscall(self, *args, **more):
+        result = super().syscall(*args, **more)
+        if self.on_wake:
+            self.on_wake()
+        return result
+
+    def wait(self, seconds):
+        self.lock.release()
+        time.sleep(seconds)
+        self.lock.acquire()
+
+
+def serve(mountpoint):
+    """The process behind the mounts of these tests."""
+    kernel = MountKernel()
+    root = build(kernel)
+    root.children["pipe"] = pipe = Pipe()
+    pipe.mode = 0o100644
+    fuse_ops.mount(kernel, root, mountpoint, lambda: print("ready", flush=True))
+    print("ended", flush=True)
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("/dev/fuse cannot be opened")
+    tmp_path = tmp_path / "\u65e5\u672c"
+    tmp_path.mkdir()
+    script = f"from {__name__} import serve; serve({str(tmp_path)!r})"
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    )
+    assert daemon.stdout.readline() == "ready\n"
+    yield SimpleNamespace(path=tmp_path, daemon=daemon)
+    daemon.terminate()
+    assert daemon.communicate(timeout=10)[0] == "ended\n"
+    assert daemon.returncode == 0
+    assert not os.path.ismount(tmp_path)
+
+
+def test_sendfile_sends_its_callers_back_to_read(mounted):
+    path = mounted.path / "kprobes/enabled"
+    fd, null = os.open(path, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
+    for _ in range(2):
+        with pytest.raises(OSError, match="Invalid") as error:
+            os.sendfile(null, fd, 0, 4096)
+        assert error.value.errno == errno.EINVAL
+        os.stat(path)
+        path.read_text()
+    assert os.fstat(fd).st_size == path.stat().st_size == 0
+    assert os.read(fd, 100) == b"1\n"
+    os.close(fd)
+    os.close(null)
+
+
+def test_seeking_and_truncating_on_a_mount(mounted):
+    fd = os.open(mounted.path / "kprobes/blacklist", os.O_RDWR)
+    with pytest.raises(OSError, match="Invalid"):
+        os.lseek(fd, 0, os.SEEK_END)
+    os.ftruncate(fd, 10)
+    assert os.fstat(fd).st_size == 10
+    with pytest.raises(OSError, match="Invalid"):
+        os.fsync(fd)
+    os.close(fd)
+    fd = os.open(mounted.path / "kprobes/enabled", os.O_RDONLY)
+    assert os.lseek(fd, 0, os.SEEK_END) == 0
+    os.close(fd)
+
+
+def test_names_are_bytes(mounted):
+    with pytest.raises(FileNotFoundError):
+        os.stat(os.fsencode(mounted.path) + b"/kprobes/\xff\xc3")
+    assert mounted.path.name.startswith("\u65e5")
+
+
+def test_open_with_o_trunc_and_append(mounted):
+    sysctl = mounted.path / "sys/debug/kprobes-optimization"
+    with open(sysctl, "ab", buffering=0) as file:
+        assert file.write(b"0") == 1
+    assert sysctl.read_text() == "0\n"
+    with open(sysctl, "wb", buffering=0) as file:
+        assert file.write(b"1 junk") == 2
+    assert sysctl.read_text() == "1\n"
+
+
+def test_poll_and_blocking_read(mounted):
+    path = mounted.path / "pipe"
+    fd = os.open(path, os.O_RDONLY)
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    assert poll.poll(0) == []
+    # by another open file: a blocked read() keeps others off its own
+    threading.Timer(0.2, path.write_text, ("line\n",)).start()
+    assert poll.poll(5000) == [(fd, select.POLLIN)]
+    assert os.read(fd, 100) == b"line\n"
+    threading.Timer(0.2, path.write_text, ("more\n",)).start()
+    assert os.read(fd, 100) == b"more\n"
+    with pytest.raises(OSError, match="Illegal seek"):
+        os.lseek(fd, 0, os.SEEK_SET)
+    os.close(fd)
+
+
+def test_a_blocked_reader_can_be_killed(mounted):
+    reader = subprocess.Popen(["cat", mounted.path / "pipe"])
+    time.sleep(0.3)
+    assert reader.poll() is None
+    reader.kill()
+    assert reader.wait(timeout=5) == -9
+
+
+def test_ending_with_a_blocked_reader(mounted):
+    reader = subprocess.Popen(["cat", mounted.path / "pipe"], stderr=subprocess.DEVNULL)
+    time.sleep(0.3)
+    mounted.daemon.terminate()
+    assert reader.wait(timeout=10) != 0
+    assert mounted.daemon.wait(timeout=10) == 0
+
+
+def test_umount_ends_the_daemon(mounted):
+    umount2 = ctypes.CDLL(None).umount2
+    if os.geteuid() != 0:
+        pytest.skip("umount(2) is for root")
+    assert umount2(os.fsencode(mounted.path), 0) == 0
+    assert mounted.daemon.wait(timeout=10) == 0

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The watchdog by itself, without a guest."""
+
+import time
+
+from kpfs.guest.emu.watchdog import Watchdog
+from tests.unit.guest.bare import BareCpu
+
+
+def test_without_timers(monkeypatch):
+    """A C library that has none: then there is no watchdog."""
+    monkeypatch.setattr("kpfs.guest.emu.watchdog._library", lambda: None)
+    dog = Watchdog(0, 0)
+    dog.wind()
+    assert not dog.expired()
+    dog.close()
+
+
+def test_a_closed_one_bites_no_more():
+    cpu = BareCpu(1).cpu
+    cpu.watchdog.limit = 0.05
+    cpu.watchdog.wind()
+    cpu.close()
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
