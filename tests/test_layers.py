@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What may import what, read off the sources."""
+"""What may import what, and where each module is tested: read off the sources.
+
+Every import counts, wherever it stands: at the top of a module, in a function, or under
+TYPE_CHECKING.  A "room" is a folder of modules.
+"""
 
 import ast
+import re
+from collections import defaultdict
+from functools import cache
 
 import pytest
 
@@ -10,6 +17,7 @@ from tests.harness import ROOT
 OURS = "kpfs"
 # engine/ and guest/ stand beside kpfs/, and are links in it
 FOLDERS = {"kpfs.engine": ROOT / "engine", "kpfs.guest": ROOT / "guest"}
+TESTS = ROOT / "tests"
 # package -> prefixes of our modules it may import; what is not named may import all
 MAY_IMPORT = {
     "kpfs.engine": ("kpfs.engine",),
@@ -21,12 +29,50 @@ MAY_IMPORT = {
         "kpfs.engine.machine",
     ),
 }
+# folder -> what it may not import.  F.* are the modules directly in F, F.** are those
+# in the folders below it as well.
+COMMANDS = ("kpfs.__main__", "kpfs.cli", "kpfs.daemon", "kpfs.run", "kpfs.tools")
+MAY_NOT_IMPORT = {
+    "kpfs.host.**": (
+        "kpfs.engine",
+        "kpfs.guest",
+        "kpfs.kernel",
+        "kpfs.fs",
+        "kpfs.mirror",
+        *COMMANDS,
+    ),
+    "kpfs.engine.*": ("kpfs.engine.arch", "kpfs.engine.runtime", "kpfs.engine.trace"),
+    "kpfs.engine.runtime.**": ("kpfs.engine.arch", "kpfs.engine.trace"),
+    "kpfs.engine.arch.**": ("kpfs.engine.trace",),
+    "kpfs.guest.emu.**": (
+        "kpfs.guest.loader",
+        "kpfs.guest.kernel",
+        "kpfs.guest.machine",
+    ),
+    "kpfs.guest.loader.**": ("kpfs.guest.kernel", "kpfs.guest.machine"),
+    "kpfs.guest.kernel.**": ("kpfs.guest.machine",),
+    "kpfs.kernel.**": ("kpfs.host", "kpfs.fs", "kpfs.mirror", *COMMANDS),
+    "kpfs.fs.*": (
+        "kpfs.host",
+        "kpfs.mirror",
+        "kpfs.fs.files",
+        "kpfs.fs.fuse",
+        *COMMANDS,
+    ),
+    "kpfs.fs.files.**": ("kpfs.host", "kpfs.mirror", "kpfs.fs.fuse", *COMMANDS),
+    "kpfs.fs.fuse.**": ("kpfs.mirror", *COMMANDS),
+    "kpfs.mirror.**": ("kpfs.fs.fuse", *COMMANDS),
+}
 # third-party package -> who alone may import it
 KEEPERS = {
     "fuse": ("kpfs.fs.fuse.ops",),
     "unicorn": ("kpfs.guest.emu.cpu",),
     "capstone": ("kpfs.engine.arch.x86.insn",),
 }
+# module -> the files that test it, for those that tests/unit has no file of
+ELSEWHERE = TESTS / "tested_elsewhere.tsv"
+# fixtures that boot a guest or run the command: not for unit tests
+BOOTING = {"kernel", "kpfs", "mount", "session_mount"}
 
 
 def modules():
@@ -46,52 +92,142 @@ MODULES = modules()
 SOURCES = {name: path for name, path in MODULES.items() if path.stem != "__init__"}
 
 
-def syntax(name):
-    return ast.parse(MODULES[name].read_text())
+@cache
+def syntax(path):
+    return ast.parse(path.read_text())
 
 
-def for_types_only(tree):
-    """The statements under ``if TYPE_CHECKING``."""
-    return {
-        id(statement)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for branch in node.body
-        for statement in ast.walk(branch)
-    }
-
-
-def imports(name, *, at_run_time=False, at_load_time=False):
-    """The dotted names that a module imports."""
-    tree = syntax(name)
-    skipped = for_types_only(tree) if at_run_time or at_load_time else set()
-    statements = tree.body if at_load_time else ast.walk(tree)
-    for node in statements:
-        if id(node) in skipped:
-            continue
+@cache
+def imports(path):
+    """The dotted names that a file imports, of whatever form and wherever."""
+    found = set()
+    for node in ast.walk(syntax(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name}: relative import"
+            assert node.level == 0, f"{path}: relative import"
             for alias in node.names:
-                assert alias.name != "*", f"{name}: star import"
+                assert alias.name != "*", f"{path}: star import"
                 whole = f"{node.module}.{alias.name}"
-                yield whole if whole in MODULES else node.module
+                found.add(whole if whole in MODULES else node.module)
+    return found
 
 
-def ours(name, **which):
-    return {m for m in imports(name, **which) if m.split(".")[0] == OURS}
+def ours(name):
+    """What a module imports of ours; no module imports itself."""
+    found = {m for m in imports(MODULES[name]) if m.split(".")[0] == OURS}
+    return found - {name}
+
+
+def room(name):
+    return name.rpartition(".")[0]
 
 
 def within(module, prefixes):
     return any(module == p or module.startswith(p + ".") for p in prefixes)
 
 
+def covers(pattern, name):
+    folder, _, stars = pattern.rpartition(".")
+    return room(name) == folder if stars == "*" else within(name, [folder])
+
+
+# ---- circles
+def circles(graph):
+    """The sets of nodes that lead to one another."""
+
+    def reached(start):
+        found, ahead = set(), [start]
+        while ahead:
+            new = graph.get(ahead.pop(), set()) - found
+            found |= new
+            ahead += new
+        return found
+
+    lead = {node: reached(node) for node in graph}
+    joined = {
+        frozenset(other for other in lead[node] if node in lead.get(other, ()))
+        for node in graph
+    }
+    return sorted(sorted(circle) for circle in joined if circle)
+
+
+def told(graph, why=lambda a, b: ""):
+    """The circles, each with the imports that make it, to be read by whoever fails."""
+    return "\n".join(
+        "\n    ".join(
+            [
+                f"circle of {', '.join(circle)}",
+                *(
+                    f"{a} -> {b}{why(a, b)}"
+                    for a in circle
+                    for b in sorted(graph[a] & set(circle))
+                ),
+            ]
+        )
+        for circle in circles(graph)
+    )
+
+
+def between_modules():
+    return {name: ours(name) & set(SOURCES) for name in SOURCES}
+
+
+def between_rooms():
+    """(room, room) -> the imports between the two.
+
+    A module that imports nothing of ours can be imported by all: it is a leaf, which
+    belongs to no room.
+    """
+    graph = between_modules()
+    found = defaultdict(set)
+    for name, imported in graph.items():
+        for other in imported:
+            if graph[other] and room(other) != room(name):
+                found[room(name), room(other)].add(f"{name} -> {other}")
+    return found
+
+
+def test_circles_are_found():
+    graph = {"a": {"b", "c"}, "b": {"d"}, "c": set(), "d": {"a"}, "e": {"a", "f"}}
+    assert circles(graph) == [["a", "b", "d"]]
+    assert circles({**graph, "f": {"e"}}) == [["a", "b", "d"], ["e", "f"]]
+    assert circles({**graph, "d": {"c"}}) == []
+
+
+def test_no_circle_of_modules():
+    found = told(between_modules())
+    assert not found, found
+
+
+def test_no_circle_of_rooms():
+    edges = between_rooms()
+    graph = defaultdict(set)
+    for a, b in edges:
+        graph[a].add(b)
+    found = told(graph, lambda a, b: f" ({', '.join(sorted(edges[a, b]))})")
+    assert not found, found
+
+
+# ---- directions
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_direction(name):
     package = ".".join(name.split(".")[:2])
     wrong = {m for m in ours(name) if not within(m, MAY_IMPORT.get(package, (OURS,)))}
     assert wrong == set()
+
+
+@pytest.mark.parametrize("folder", MAY_NOT_IMPORT)
+def test_what_a_folder_may_not_import(folder):
+    covered = [name for name in SOURCES if covers(folder, name)]
+    assert covered, "there is no such folder"
+    wrong = [
+        f"{name} -> {m}"
+        for name in covered
+        for m in sorted(ours(name))
+        if within(m, MAY_NOT_IMPORT[folder])
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("name", sorted(SOURCES))
@@ -101,7 +237,11 @@ def test_imports_name_modules_that_exist(name):
 
 @pytest.mark.parametrize("package", sorted(KEEPERS))
 def test_third_party_is_kept_in_its_module(package):
-    users = {n for n in SOURCES if package in {m.split(".")[0] for m in imports(n)}}
+    users = {
+        name
+        for name, path in SOURCES.items()
+        if package in {m.split(".")[0] for m in imports(path)}
+    }
     assert users <= set(KEEPERS[package])
 
 
@@ -109,44 +249,92 @@ def test_only_arches_names_an_architecture():
     users = {
         name
         for name in SOURCES
-        if not name.startswith("kpfs.engine.arch.")
-        and any(
-            m.startswith("kpfs.engine.arch.x86") for m in ours(name, at_run_time=True)
-        )
+        if not within(name, ["kpfs.engine.arch.x86"])
+        and any(within(m, ["kpfs.engine.arch.x86"]) for m in ours(name))
     }
-    assert users <= {"kpfs.engine.arches"}
+    assert {name.rpartition(".")[2] for name in users} == {"arches"}
 
 
-def test_the_core_does_not_know_of_events():
-    users = {
-        name
-        for name in SOURCES
-        if name.startswith("kpfs.engine.")
-        and not name.startswith("kpfs.engine.trace.")
-        and any(within(m, ["kpfs.engine.trace"]) for m in ours(name))
+def test_what_measures_imports_no_test():
+    wrong = [
+        f"{path.name} -> {m}"
+        for path in sorted((ROOT / "bench").rglob("*.py"))
+        for m in imports(path)
+        if within(m, ["tests"])
+    ]
+    assert wrong == []
+
+
+# ---- where modules are tested
+def unit_test(name):
+    """The file of tests/unit that tests a module, if there is one."""
+    _, *folders, last = name.split(".")
+    return TESTS.joinpath("unit", *folders, f"test_{last}.py")
+
+
+def elsewhere():
+    """Module -> files, of the table of those that have no file in tests/unit."""
+    lines = ELSEWHERE.read_text().splitlines()
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    assert rows == sorted(rows), f"{ELSEWHERE.name} is not in order"
+    return {module: files.split() for module, files in rows}
+
+
+def tells_of(path, module):
+    """Whether a file imports a module, or has its whole name in its text."""
+    if path.suffix == ".py" and module in imports(path):
+        return True
+    return bool(re.search(rf"\b{re.escape(module)}(?!\.?\w)", path.read_text()))
+
+
+def test_each_module_is_tested():
+    """By a file of its own in tests/unit, or by what a line of the table names."""
+    listed = elsewhere()
+    own = {name for name in SOURCES if unit_test(name).exists()}
+    wrong = {
+        "neither a file nor a line": sorted(SOURCES.keys() - own - listed.keys()),
+        "a file, and a line that nobody needs": sorted(own & listed.keys()),
     }
-    assert users == set()
+    assert not any(wrong.values()), wrong
 
 
-def test_no_import_cycles():
-    graph = {name: ours(name, at_load_time=True) & set(SOURCES) for name in SOURCES}
-    done, path = set(), []
-
-    def visit(name):
-        if name in path:
-            cycle = [*path[path.index(name) :], name]
-            pytest.fail(" -> ".join(cycle))
-        if name in done:
-            return
-        path.append(name)
-        for imported in sorted(graph[name]):
-            visit(imported)
-        done.add(path.pop())
-
-    for name in sorted(graph):
-        visit(name)
+def test_no_stale_line_says_where_modules_are_tested():
+    stale = [
+        f"{module}: {file}"
+        for module, files in elsewhere().items()
+        for file in files or ["no file"]
+        if module not in SOURCES
+        or not (TESTS / file).is_file()
+        or not tells_of(TESTS / file, module)
+    ]
+    assert stale == []
 
 
+def test_unit_tests_are_named_like_modules():
+    known = {unit_test(name) for name in SOURCES}
+    assert set((TESTS / "unit").rglob("test_*.py")) - known == set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((TESTS / "unit").rglob("*.py")),
+    ids=lambda path: str(path.relative_to(TESTS)),
+)
+def test_unit_tests_boot_no_guest(path):
+    functions = [n for n in ast.walk(syntax(path)) if isinstance(n, ast.FunctionDef)]
+    asked_for = {arg.arg for function in functions for arg in function.args.args}
+    own = {function.name for function in functions}
+    classes = {
+        alias.name
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith(OURS)
+        for alias in node.names
+    }
+    assert BOOTING & (asked_for - own) == set()
+    assert classes & {"Kernel", "Guest"} == set()
+
+
+# ---- what stands in a module
 @pytest.mark.parametrize("name", sorted(set(MODULES) - set(SOURCES)))
 def test_init_is_empty(name):
     assert MODULES[name].read_text() == ""
@@ -154,7 +342,7 @@ def test_init_is_empty(name):
 
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_no_import_for_its_side_effect(name):
-    tree = syntax(name)
+    tree = syntax(MODULES[name])
     used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -169,7 +357,7 @@ MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_no_module_level_mutable_state(name):
     """Module-level tables are constants: named so, and never changed in the module."""
-    tree = syntax(name)
+    tree = syntax(MODULES[name])
     for node in tree.body:
         targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
         if isinstance(getattr(node, "value", None), MUTABLE):

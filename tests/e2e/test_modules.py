@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Modules through the mount, and insmod and its kin under ``kpfs run``."""
+"""Modules through the mount, and insmod and its kin under ``kpfs run``.
+
+This also tests kpfs.tools.
+"""
 
 import re
 import shlex

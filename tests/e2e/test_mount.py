@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs mount`` and ``kpfs umount``."""
+"""``kpfs mount`` and ``kpfs umount``.
+
+This also tests kpfs.daemon.
+"""
 
 import os
 import signal

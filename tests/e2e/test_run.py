@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs run``, as who we are and as an ordinary user."""
+"""``kpfs run``, as who we are and as an ordinary user.
+
+This also tests kpfs.__main__.
+"""
 
 import fcntl
 import os

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fetch arguments: what they give in the guest."""
+"""Fetch arguments: what they give in the guest.
+
+This also tests kpfs.engine.trace.probe.kprobe_event.
+"""
 
 import struct
 

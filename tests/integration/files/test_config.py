@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a guest does that lacks an option of the configuration."""
+"""What a guest does that lacks an option of the configuration.
+
+This also tests kpfs.engine.trace.options and kpfs.fs.files.sysctl.
+"""
 
 import errno
 

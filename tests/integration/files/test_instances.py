@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""tracing/instances over the real guest: made, used apart from the first, removed."""
+"""tracing/instances over the real guest: made, used apart from the first, removed.
+
+This also tests kpfs.engine.trace.array, kpfs.fs.files.array and
+kpfs.fs.files.instances.
+"""
 
 import errno
 import os

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The composition root over the real guest."""
+"""The composition root over the real guest.
+
+This also tests kpfs.fs.files.buffers and kpfs.kernel.root.
+"""
 
 import errno
 import os

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Operations of FUSE: what Linux makes of them on a mount."""
+"""Operations of FUSE: what Linux makes of them on a mount.
+
+This also tests kpfs.fs.fuse.loop.
+"""
 
 import ctypes
 import errno

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.guest.machine: the booted guest as the engine sees it."""
+"""kpfs.guest.machine: the booted guest as the engine sees it.
+
+This also tests kpfs.guest.kernel.control and kpfs.guest.kernel.tasks.
+"""
 
 import errno
 import struct

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.guest.kernel.syscalls: calls, host operations, tasks of host processes."""
+"""kpfs.guest.kernel.syscalls: calls, host operations, tasks of host processes.
+
+This also tests kpfs.guest.kernel.hosttask.
+"""
 
 import errno
 import os

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""System calls of this process, made again in a guest."""
+"""System calls of this process, made again in a guest.
+
+This also tests kpfs.mirror.plan.
+"""
 
 import ctypes
 import errno

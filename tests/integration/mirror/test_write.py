@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writes of a command to the mount's files, as the guest makes them."""
+"""Writes of a command to the mount's files, as the guest makes them.
+
+This also tests kpfs.engine.trace.event.marker and kpfs.fs.files.options.
+"""
 
 import errno
 import os

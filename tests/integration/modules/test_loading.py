@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Loading and unloading: what is refused and how, parameters, symbols, init text."""
+"""Loading and unloading: what is refused and how, parameters, symbols, init text.
+
+This also tests kpfs.fs.files.insmod, kpfs.guest.loader.layout,
+kpfs.guest.loader.modules, kpfs.guest.loader.percpu and kpfs.kernel.modules.
+"""
 
 import errno
 import os

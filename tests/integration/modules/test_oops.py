@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the log says of faults, warnings and lines in pieces."""
+"""What the log says of faults, warnings and lines in pieces.
+
+This also tests kpfs.guest.kernel.backtrace and kpfs.guest.kernel.unwind.
+"""
 
 import errno
 import re

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files that are nearly modules, and names: errno and message, and nothing stays."""
+"""Files that are nearly modules, and names: errno and message, and nothing stays.
+
+This also tests kpfs.fs.files.insmod and kpfs.guest.loader.modelf.
+"""
 
 import errno
 import os

@@ -2,6 +2,8 @@
 """Modules that make and fire synthetic events.
 
 tests/conformance/modules has what a real Linux shows of tests/modules/synth_calls.c.
+
+This also tests kpfs.engine.trace.synth.synth_api and kpfs.guest.loader.modref.
 """
 
 import errno

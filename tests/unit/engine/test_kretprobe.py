@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.engine.kretprobe: registering return probes."""
+"""kpfs.engine.kretprobe: registering return probes.
+
+This also tests kpfs.engine.rethook.
+"""
 
 import errno
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.engine.register: what is accepted, what is refused with which errno, and why."""
+"""kpfs.engine.register: what is accepted, what is refused with which errno, and why.
+
+This also tests kpfs.engine.kprobe_ftrace.
+"""
 
 import errno
 

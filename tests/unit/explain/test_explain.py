@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs explain, held to the verdicts of the real kernel whose dump it judges."""
+"""kpfs explain, held to the verdicts of the real kernel whose dump it judges.
+
+This also tests kpfs.engine.arch.judge, kpfs.engine.arch.x86.checks.verdicts,
+kpfs.engine.arches and kpfs.engine.trace.probe.notrace.
+"""
 
 import argparse
 import csv

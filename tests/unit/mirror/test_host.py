@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What /proc says of a process, and the plans that are made of it."""
+"""What /proc says of a process, and the plans that are made of it.
+
+This also tests kpfs.mirror.plan.
+"""
 
 import ctypes
 import mmap

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Commands in writes, deletion, and the switches of events."""
+"""Commands in writes, deletion, and the switches of events.
+
+This also tests kpfs.engine.trace.array, kpfs.engine.trace.event.event_file and
+kpfs.engine.trace.event.trace_event.
+"""
 
 import errno
 

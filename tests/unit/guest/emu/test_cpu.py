@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""cpu: traps, hypercalls, registers, contexts, on hand-assembled code."""
+"""cpu: traps, hypercalls, registers, contexts, on hand-assembled code.
+
+This also tests kpfs.guest.emu.libunicorn and kpfs.guest.emu.regwindow.
+"""
 
 import pytest
 

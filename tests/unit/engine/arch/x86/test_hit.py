@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Breakpoints: handlers, slots, single steps, nesting, faults."""
+"""Breakpoints: handlers, slots, single steps, nesting, faults.
+
+This also tests kpfs.engine.arch.x86.ainsn, kpfs.engine.arch.x86.core,
+kpfs.engine.arch.x86.stub and kpfs.engine.arch.x86.trap.
+"""
 
 import random
 

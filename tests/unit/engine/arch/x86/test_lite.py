@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records of kprobe events: both ways of writing them, contexts, full buffers."""
+"""Records of kprobe events: both ways of writing them, contexts, full buffers.
+
+This also tests kpfs.engine.runtime.heap.
+"""
 
 import struct
 

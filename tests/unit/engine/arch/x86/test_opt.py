@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Jumps: detour buffers, what a hit sees, turning them on and off."""
+"""Jumps: detour buffers, what a hit sees, turning them on and off.
+
+This also tests kpfs.engine.arch.x86.core.
+"""
 
 import pytest
 

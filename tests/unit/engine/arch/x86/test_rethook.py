@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Return probes: the trampoline, several on one function, instances, events."""
+"""Return probes: the trampoline, several on one function, instances, events.
+
+This also tests kpfs.engine.arch.x86.ftrace, kpfs.engine.arch.x86.stub and
+kpfs.engine.rethook.
+"""
 
 import struct
 

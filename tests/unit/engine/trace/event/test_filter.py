@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Filters: what is refused, and what the file shows."""
+"""Filters: what is refused, and what the file shows.
+
+This also tests kpfs.engine.trace.event.event_file and kpfs.engine.trace.event.fields.
+"""
 
 import errno
 import re

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The grammar of probe definitions: what is refused, and how that is said."""
+"""The grammar of probe definitions: what is refused, and how that is said.
+
+This also tests kpfs.engine.trace.errlog.
+"""
 
 import pytest
 

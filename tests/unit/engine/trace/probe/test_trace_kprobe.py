@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kprobe events: what they show, how they switch, and modules."""
+"""Kprobe events: what they show, how they switch, and modules.
+
+This also tests kpfs.engine.trace.probe.kprobe_event and
+kpfs.engine.trace.probe.notrace.
+"""
 
 import errno
 import re

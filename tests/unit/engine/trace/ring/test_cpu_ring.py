@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The reader of the per-CPU rings, against a writer that does as the guest does."""
+"""The reader of the per-CPU rings, against a writer that does as the guest does.
+
+This also tests kpfs.engine.trace.ring.ring_buffer.
+"""
 
 import random
 from itertools import groupby, islice

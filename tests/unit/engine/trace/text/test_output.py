@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lines of trace and trace_pipe."""
+"""Lines of trace and trace_pipe.
+
+This also tests kpfs.engine.trace.text.lines.
+"""
 
 import random
 import struct
