@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kpfs.engine.errors import MemoryFault
-from kpfs.explain import explain
+from kpfs.explain import command
 from kpfs.explain.image import DumpedImage, needed_functions, read_functions
 from kpfs.explain.supplement import OracleError, ask_oracle
 from kpfs.host.mounts import SetupError
@@ -36,14 +36,14 @@ def image():
 
 @pytest.fixture
 def explainer(image):
-    return explain.Explainer(explain.judging_state(image, image.judge), image.judge)
+    return command.Explainer(command.judging_state(image, image.judge), image.judge)
 
 
 def run(capsys, *argv):
     """(status, stdout, stderr) of kpfs explain."""
     parser = argparse.ArgumentParser()
-    explain.add_arguments(parser)
-    status = explain.main(parser.parse_args(list(map(str, argv))))
+    command.add_arguments(parser)
+    status = command.main(parser.parse_args(list(map(str, argv))))
     return status, *capsys.readouterr()
 
 
@@ -57,11 +57,11 @@ def test_table_equals_the_kernels(capsys):
 
 
 def test_other_points(image):
-    st = explain.judging_state(image, image.judge)
+    st = command.judging_state(image, image.judge)
     wrong = []
     points = rows(SAMPLE / "more-verdicts.tsv")
     for row in points:
-        verdict = explain.judge(
+        verdict = command.judge(
             st, image.judge, int(row["addr"], 16) + int(row["offset"])
         )
         if (verdict.name, verdict.tag) != (row["verdict"], row["tags"]):
@@ -90,7 +90,7 @@ def test_what_the_dump_lacks_is_not_guessed(capsys, monkeypatch, tmp_path):
     assert differ
     assert all(ours.endswith("\t?\t?") for ours, _ in differ)
     assert f"{len(differ)} rows not known" in err
-    assert status == explain.EXIT_REFUSED
+    assert status == command.EXIT_REFUSED
 
 
 # ---- in words
@@ -145,18 +145,18 @@ def test_unknown_symbol(explainer):
 
 
 def test_address_and_offset_forms():
-    assert explain.parse_point("vfs_read") == ("vfs_read", None, 0)
-    assert explain.parse_point("vfs_read+5") == ("vfs_read", None, 5)
-    assert explain.parse_point("vfs_read+0x10") == ("vfs_read", None, 16)
-    assert explain.parse_point("0xffffffff81000000+2") == (None, 0xFFFFFFFF81000002, 0)
+    assert command.parse_point("vfs_read") == ("vfs_read", None, 0)
+    assert command.parse_point("vfs_read+5") == ("vfs_read", None, 5)
+    assert command.parse_point("vfs_read+0x10") == ("vfs_read", None, 16)
+    assert command.parse_point("0xffffffff81000000+2") == (None, 0xFFFFFFFF81000002, 0)
     for bad in ("vfs_read+", "f+x", "12z"):
         with pytest.raises(SetupError):
-            explain.parse_point(bad)
+            command.parse_point(bad)
 
 
 def test_names_of_errnos():
-    assert explain.errno_name(errno.EOPNOTSUPP) == "EOPNOTSUPP"
-    assert explain.errno_name(errno.EILSEQ) == "EILSEQ"
+    assert command.errno_name(errno.EOPNOTSUPP) == "EOPNOTSUPP"
+    assert command.errno_name(errno.EILSEQ) == "EILSEQ"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_points_on_the_command_line(capsys):
     status, out, _ = run(capsys, "--image", SAMPLE, *MORE, known, "no_such_function")
     assert out.startswith(f"{known}: ")
     assert "no_such_function: refused, ENOENT" in out
-    assert status == explain.EXIT_REFUSED
+    assert status == command.EXIT_REFUSED
 
 
 @pytest.mark.guest
@@ -191,7 +191,7 @@ def test_points_of_our_own_guest(capsys):
     assert "refused, EILSEQ" in second
     assert "kfree+0x5 at 0xffffffff8" in third
     assert "accepted" in third
-    assert status == explain.EXIT_REFUSED
+    assert status == command.EXIT_REFUSED
 
 
 # ---- the image
@@ -272,6 +272,6 @@ def test_oracle_that_fails(capsys, lacking, tmp_path):
     status, out, err = run(
         capsys, "--image", SAMPLE, "--oracle", tmp_path / "run", hex(more[0].addr)
     )
-    assert status == explain.EXIT_REFUSED
+    assert status == command.EXIT_REFUSED
     assert "lacks the bytes" in out
     assert "exit status 3" in err
