@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.command import Command
 from bench.row import Row
-from tests.harness import Kpfs
 
 CYCLES = 500
 CALLS_PER_CYCLE = 3
@@ -42,7 +42,7 @@ print(time.perf_counter() - begin)
 def mirroring(repeats: int) -> Iterator[Row]:
     """Microseconds that mirroring adds to a call, and to a fork with its exit."""
     with tempfile.TemporaryDirectory() as scratch:
-        kpfs = Kpfs(Path(scratch))
+        kpfs = Command(Path(scratch))
 
         def seconds(program: str, *options: str) -> float:
             words = ("--quiet-guest", *options, "--", sys.executable, "-Sc", program)

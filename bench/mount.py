@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bench.command import Command
 from bench.row import Row, medians
-from tests.harness import Kpfs, daemon_of
+from kpfs.host.mounts import mount_at
 
 OPERATIONS = 300  # in one measurement
 IDLE_SECONDS = 5
@@ -26,7 +27,7 @@ LIST = "/sys/kernel/debug/kprobes/list"
 def cold_start(repeats: int) -> Iterator[Row]:
     """``kpfs run -- cat LIST``, from nothing to nothing."""
     with tempfile.TemporaryDirectory() as scratch:
-        command = Kpfs(Path(scratch)).command("run", "--", "cat", LIST)
+        command = Command(Path(scratch)).command("run", "--", "cat", LIST)
 
         def run() -> None:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -64,7 +65,7 @@ def repeatedly(
 def operations(repeats: int) -> Iterator[Row]:
     """Microseconds of open-read-close, open-write-close and stat on a mount."""
     with tempfile.TemporaryDirectory() as scratch:
-        kpfs = Kpfs(Path(scratch))
+        kpfs = Command(Path(scratch))
         enabled = kpfs.mount() / "kprobes/enabled"
         reading, writing, stating = medians(
             [
@@ -104,7 +105,7 @@ def drain(mount: Path) -> tuple[int, float]:
 def draining(repeats: int) -> Iterator[Row]:
     """A million records by trace_pipe, and a full buffer of 1 MB by trace."""
     with tempfile.TemporaryDirectory() as scratch:
-        kpfs = Kpfs(Path(scratch))
+        kpfs = Command(Path(scratch))
         mount = kpfs.mount("--quiet-guest")
         tracing = mount / "tracing"
         events = "".join(f"p:e{i} __x64_sys_getppid\n" for i in range(EVENTS))
@@ -127,6 +128,13 @@ def draining(repeats: int) -> Iterator[Row]:
         kpfs.finish()
 
 
+def daemon_of(mount: Path) -> int:
+    """The pid of the daemon that serves it, which is in the name of its source."""
+    entry = mount_at(str(mount))
+    assert entry is not None
+    return int(entry.source.removeprefix("kpfs:"))
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process so far, to the ns: clock_getcpuclockid(3)."""
     return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
@@ -141,7 +149,7 @@ def memory(pid: int) -> float:
 def idle(_repeats: int) -> Iterator[Row]:
     """An idle mount, with its background tasks."""
     with tempfile.TemporaryDirectory() as scratch:
-        kpfs = Kpfs(Path(scratch))
+        kpfs = Command(Path(scratch))
         daemon = daemon_of(kpfs.mount())
         time.sleep(1)
         before = cpu_seconds(daemon)

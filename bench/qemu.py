@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import thread_time
 
+from bench.command import ROOT
 from bench.engine import Bench, Place, find, is_boosted, is_jump, per_hit, with_event
 from bench.guestcode import CALLS, TARGETS, Loop
 from bench.row import Row, medians
@@ -30,7 +31,7 @@ class NotHereError(Exception):
 
 def oracle() -> Path:
     """The program that runs scripts in a real kernel, as scripts/oracle finds it."""
-    beside = HERE.parents[2] / "shared/oracle/run"
+    beside = ROOT.parent / "shared/oracle/run"
     path = Path(os.environ.get("KPFS_ORACLE") or beside)
     if not os.access(path, os.X_OK):
         raise NotHereError(f"{path} is missing (KPFS_ORACLE names another)")

@@ -197,9 +197,9 @@ def _run_arguments(parser: ArgumentParser) -> None:
 
 
 def _explain_arguments(parser: ArgumentParser) -> None:
-    from kpfs.explain import explain
+    from kpfs.explain import command
 
-    explain.add_arguments(parser)
+    command.add_arguments(parser)
 
 
 # ---- mount
@@ -306,9 +306,9 @@ def run(arguments: Namespace) -> int:
 
 def explain(arguments: Namespace) -> int:
     """``kpfs explain``."""
-    from kpfs.explain import explain as module
+    from kpfs.explain import command
 
-    return int(module.main(arguments))
+    return int(command.main(arguments))
 
 
 COMMANDS = {

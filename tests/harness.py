@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import shutil
@@ -12,12 +11,12 @@ import signal
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-KPFS = ROOT / "scripts" / "kpfs"
+from bench import command
+
+ROOT, KPFS, TIMEOUT = command.ROOT, command.KPFS, command.TIMEOUT
 CONFORMANCE = ROOT / "tests" / "conformance"
 ORACLE = Path(os.environ.get("KPFS_ORACLE", ROOT / "../shared/oracle/run"))
 GRAVE = re.compile(r"kpfs\[\d+\] (WARNING|ERROR|CRITICAL) ")
-TIMEOUT = 60  # s, for any one command
 NOBODY = 65534
 
 
@@ -46,43 +45,12 @@ def missing_oracle() -> str:
     return "" if os.access(ORACLE, os.X_OK) else f"{ORACLE} is not there"
 
 
-@functools.cache
-def prepare() -> None:
-    """Let the command prepare what it needs: the first use says so on stderr."""
-    subprocess.run([str(KPFS), "--version"], capture_output=True, timeout=600)
-
-
-class Kpfs:
-    """Runs the command, with a log of its own; unmounts and checks at the end."""
+class Kpfs(command.Command):
+    """The command, for tests: at the end it complains about the log."""
 
     def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
-        self.log = scratch / "kpfs.log"
-        self.mounted: list[Path] = []
+        super().__init__(scratch)
         self.announced: list[str] = []
-        prepare()
-
-    def command(self, *words: str | Path) -> list[str]:
-        """The command line: words, with our log added."""
-        name, *rest = map(str, words)
-        log = ["--log", str(self.log)] if name in ("mount", "run") else []
-        return [str(KPFS), name, *log, *rest]
-
-    def __call__(
-        self, *words: str | Path, **options: object
-    ) -> subprocess.CompletedProcess[str]:
-        """Run it to its end; stdout and stderr are kept."""
-        options = {"capture_output": True, "text": True, "timeout": TIMEOUT, **options}
-        return subprocess.run(self.command(*words), **options)  # type: ignore[call-overload]
-
-    def mount(self, *options: str) -> Path:
-        """A new mount."""
-        target = self.scratch / f"m{len(self.mounted)}"
-        target.mkdir()
-        done = self("mount", *options, target)
-        assert (done.returncode, done.stderr) == (0, "")
-        self.mounted.append(target)
-        return target
 
     def sh(self, script: str, **options: object) -> subprocess.CompletedProcess[str]:
         """``kpfs run -- sh -c script``."""
@@ -158,7 +126,7 @@ def wait_for(fd: int, complaint: str, seconds: float = 10) -> None:
 def copy_checkout(target: Path) -> None:
     """What a user needs of the project, as in a fresh clone."""
     skip = shutil.ignore_patterns("__pycache__")
-    for name in ("kpfs", "engine", "guest", "scripts"):
+    for name in ("kpfs", "engine", "guest", "scripts", "bench"):
         shutil.copytree(ROOT / name, target / name, symlinks=True, ignore=skip)
     shutil.copy(ROOT / "pyproject.toml", target)
 

@@ -4,17 +4,14 @@
 import errno
 import functools
 import hashlib
-import os
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from bench import box
 from kpfs.engine.errors import KernelError
-from kpfs.fs import tree
-from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller, Kernel
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "tests" / "modules"
@@ -54,40 +51,14 @@ def module(name: str, body: str, *options: str) -> Path:
     return build(name, HEAD + body + LICENSE, *options)
 
 
-class Box:
-    """A quiet kernel and the files of its mount, used by this process."""
+class Box(box.Box):
+    """A kernel that modules are loaded into, and what tests ask of it."""
 
     def __init__(self, nr_cpus: int = 2) -> None:
-        self.kernel = Kernel(nr_cpus=nr_cpus, quiet=True)
-        self.vfs = Vfs(self.kernel, tree.build(self.kernel))
-        self.caller = Caller(os.getpid(), 0, 0)
+        super().__init__(nr_cpus)
         self._seq = 0
 
-    def close(self) -> None:
-        self.kernel.stop()
-
-    # ---- files
-    def read(self, path: str) -> str:
-        opened = self.vfs.open(self.caller, path, os.O_RDONLY)
-        data = b""
-        try:
-            while piece := self.vfs.read(self.caller, opened, 65536, len(data)):
-                data += piece
-        finally:
-            self.vfs.release(opened)
-        return data.decode()
-
-    def write(self, path: str, text: str) -> None:
-        opened = self.vfs.open(self.caller, path, os.O_WRONLY | os.O_APPEND)
-        try:
-            self.vfs.write(self.caller, opened, text.encode(), 0)
-        finally:
-            self.vfs.release(opened)
-
     # ---- modules
-    def insmod(self, path: Path | str, *parameters: str) -> None:
-        self.write("/machine/insmod", " ".join((str(path), *parameters)) + "\n")
-
     def rmmod(self, name: str) -> None:
         self.write("/machine/rmmod", f"{name}\n")
 
@@ -103,14 +74,6 @@ class Box:
         return [r.text.decode() for r in records]
 
     # ---- the guest
-    def address(self, name: str) -> int:
-        return self.kernel.guest.lookup_name(name)[0].addr
-
-    def call(self, function: str, *args: int) -> int:
-        """Run a function of the guest; its value, signed."""
-        value = self.kernel.guest.call(self.address(function), *args)
-        return value - (1 << 64) if value >> 63 else value
-
     def syscall(self, name: str, *args: int | str) -> int:
         """By a process of its own."""
         task = self.kernel.guest.host_task(777_000, 0, "caller", 1)

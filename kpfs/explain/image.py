@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -65,8 +64,6 @@ class DumpedImage:
         self._names: dict[str, list[tuple[int, str]]] = {}
         first_name: dict[int, tuple[str, str]] = {}
         table = gzip.decompress((self.folder / "symbols.tsv.gz").read_bytes())
-        # tells this kernel from others, whichever functions are in functions.tsv
-        self.digest = hashlib.sha256(table).hexdigest()[:16]
         for line in table.decode().splitlines():
             addr, kind, name = line.split()[:3]
             self._names.setdefault(name, []).append((int(addr, 16), kind))
@@ -85,11 +82,6 @@ class DumpedImage:
             self._code[fn.addr] = fn.code
             self._sites.pop(fn.addr, None)
             self._bugs.pop(fn.addr, None)
-
-    def has_code(self, addr: int) -> bool:
-        """Whether the bytes of the function around addr are known."""
-        sym = self.symbol_at(addr)
-        return sym is not None and sym.addr in self._code
 
     # ---- what the checks read of kpfs.engine.machine.Machine
 
@@ -229,21 +221,3 @@ def _read_addresses(path: Path) -> list[int]:
 
 def _within(addrs: list[int], first: int, last: int) -> list[int]:
     return addrs[bisect_left(addrs, first) : bisect_right(addrs, last)]
-
-
-def needed_functions(image: DumpedImage, addrs: Iterable[int]) -> dict[int, Symbol]:
-    """The functions without bytes that judging probes at addrs asks for.
-
-    They are the function around each address and, for a part with a dot in its name,
-    the whole one.
-    """
-    missing: dict[int, Symbol] = {}
-    for addr in addrs:
-        sym = image.symbol_at(addr)
-        if sym is None:
-            continue
-        whole = image.lookup_name(sym.name.partition(".")[0])[:1]
-        for needed in (sym, *whole):
-            if image.is_text(needed.addr) and not image.has_code(needed.addr):
-                missing.setdefault(needed.addr, needed)
-    return missing

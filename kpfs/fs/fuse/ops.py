@@ -51,7 +51,9 @@ def _import_fuse() -> Any:
     try:
         import fuse
     except OSError as e:
-        raise FuseUnavailable("libfuse 2 is not installed (package libfuse2)") from e
+        raise FuseUnavailable(
+            "needs libfuse 2 (Debian: apt install libfuse2, newer ones libfuse2t64)"
+        ) from e
     except ImportError as e:
         raise FuseUnavailable("the Python package fusepy is not installed") from e
     if not hasattr(fuse, "FUSE") or not hasattr(fuse, "_libfuse"):

@@ -3,13 +3,15 @@
 
 A probe at an offset behind its function's end is judged by the function it lands in,
 and a part such as f.cold by the whole one; a dump need not have the bytes of these.
-They are looked for, in this order, in the files that come with kpfs, in those of the
-user's cache, and in the same kernel running: the oracle, a program that boots it and
-runs a shell script in it.  The first two are named by a digest of the kernel's symbols.
+They are looked for, in this order, in supplements/ beside this file, in the user's
+cache, and in the same kernel running: the oracle, a program that boots it and runs a
+shell script in it.  The first two are named by a digest of the kernel's symbols.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import os
 import shlex
 import signal
@@ -18,6 +20,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from kpfs.engine.errors import MemoryFault
 from kpfs.engine.ktypes import Symbol
 from kpfs.explain.image import DumpedFunction, DumpedImage, read_functions
 
@@ -46,11 +49,17 @@ class OracleError(Exception):
     """The oracle gave no answer, or is another kernel."""
 
 
+def digest(image: DumpedImage) -> str:
+    """Tells its kernel from others, whichever functions the dump has."""
+    table = gzip.decompress((image.folder / "symbols.tsv.gz").read_bytes())
+    return hashlib.sha256(table).hexdigest()[:16]
+
+
 def supplement(image: DumpedImage, missing: Mapping[int, Symbol]) -> dict[int, Symbol]:
     """Take in what files have of the missing functions; what is missing still."""
     still = dict(missing)
     for folder in (Path(__file__).with_name("supplements"), _cache_folder()):
-        path = folder / f"{image.digest}.tsv"
+        path = folder / f"{digest(image)}.tsv"
         if still and path.is_file():
             _take(image, still, read_functions(path))
     return still
@@ -74,6 +83,31 @@ def ask_oracle(
     _take(image, still, found.values())
     _keep(image, [found[addr] for addr in missing if addr not in still])
     return still
+
+
+def needed_functions(image: DumpedImage, addrs: Iterable[int]) -> dict[int, Symbol]:
+    """The functions without bytes that judging probes at addrs asks for.
+
+    They are the function around each address and, for a part with a dot in its name,
+    the whole one.
+    """
+    missing: dict[int, Symbol] = {}
+    for addr in addrs:
+        sym = image.symbol_at(addr)
+        if sym is None:
+            continue
+        whole = image.lookup_name(sym.name.partition(".")[0])[:1]
+        for needed in (sym, *whole):
+            if image.is_text(needed.addr) and not _has_code(image, needed.addr):
+                missing.setdefault(needed.addr, needed)
+    return missing
+
+
+def _has_code(image: DumpedImage, addr: int) -> bool:
+    try:
+        return bool(image.read(addr, 1))
+    except MemoryFault:
+        return False
 
 
 def _take(
@@ -128,7 +162,7 @@ def _cache_folder() -> Path:
 
 def _keep(image: DumpedImage, functions: Iterable[DumpedFunction]) -> None:
     """Add to the cache; that it cannot be written is no harm."""
-    path = _cache_folder() / f"{image.digest}.tsv"
+    path = _cache_folder() / f"{digest(image)}.tsv"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         old = path.read_text() if path.is_file() else _COLUMNS

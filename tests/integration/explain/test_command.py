@@ -6,19 +6,18 @@ import re
 
 import pytest
 
-from kpfs.explain import explain
-
-pytestmark = pytest.mark.guest
+from kpfs.explain import command
 
 
 def run(capsys, *argv):
     """(status, stdout, stderr) of kpfs explain."""
     parser = argparse.ArgumentParser()
-    explain.add_arguments(parser)
-    status = explain.main(parser.parse_args(list(map(str, argv))))
+    command.add_arguments(parser)
+    status = command.main(parser.parse_args(list(map(str, argv))))
     return status, *capsys.readouterr()
 
 
+@pytest.mark.guest
 def test_points_of_our_own_guest(capsys):
     status, out, _ = run(capsys, "kfree", "kfree+1", "kfree+5")
     first, second, third = re.split(r"^(?=kfree)", out, flags=re.M)[1:]
@@ -27,4 +26,4 @@ def test_points_of_our_own_guest(capsys):
     assert "refused, EILSEQ" in second
     assert "kfree+0x5 at 0xffffffff8" in third
     assert "accepted" in third
-    assert status == explain.EXIT_REFUSED
+    assert status == command.EXIT_REFUSED

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command kpfs of this checkout, as those who measure or test it run it."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+KPFS = ROOT / "scripts" / "kpfs"
+TIMEOUT = 60  # s, for any one command
+
+
+@functools.cache
+def prepare() -> None:
+    """Let the command prepare what it needs: the first use says so on stderr."""
+    subprocess.run([str(KPFS), "--version"], capture_output=True, timeout=600)
+
+
+class Command:
+    """Runs the command, with a log of its own below the folder scratch."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.log = scratch / "kpfs.log"
+        self.mounted: list[Path] = []
+        prepare()
+
+    def command(self, *words: str | Path) -> list[str]:
+        """The command line: words, with our log added."""
+        name, *rest = map(str, words)
+        log = ["--log", str(self.log)] if name in ("mount", "run") else []
+        return [str(KPFS), name, *log, *rest]
+
+    def __call__(
+        self, *words: str | Path, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end; stdout and stderr are kept."""
+        options = {"capture_output": True, "text": True, "timeout": TIMEOUT, **options}
+        return subprocess.run(self.command(*words), **options)
+
+    def mount(self, *options: str) -> Path:
+        """A new mount."""
+        target = self.scratch / f"m{len(self.mounted)}"
+        target.mkdir()
+        done = self("mount", *options, target)
+        assert (done.returncode, done.stderr) == (0, "")
+        self.mounted.append(target)
+        return target
+
+    def finish(self) -> None:
+        """Unmount all."""
+        for target in self.mounted:
+            self("umount", target)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What becomes of a probe: accepted or refused, and whether it becomes a jump.
+
+A verdict comes from the very checks of registration: kpfs.engine.register looks at the
+address, the architecture at the instruction and at the jump, and what kprobe_events
+asks besides is in kpfs.engine.trace.  They need the tables and the bytes of a kernel,
+and none that runs: a guest of ours has them, and so has a dump (kpfs.explain.image).
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import NamedTuple, cast
+
+from kpfs.engine.arch.base import Arch
+from kpfs.engine.arch.judge import Judge, Jump, Tables
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.kprobe import Kprobe, kprobe_ftrace
+from kpfs.engine.kprobe_ftrace import check_ftrace_location
+from kpfs.engine.ktypes import KAddr
+from kpfs.engine.machine import Machine
+from kpfs.engine.register import check_kprobe_address_safe
+from kpfs.engine.state import State
+from kpfs.engine.trace.probe.notrace import within_notrace_func
+
+
+class Verdict(NamedTuple):
+    """What becomes of a probe."""
+
+    errno: int  # 0: accepted
+    why: str  # it was refused
+    ftrace: bool = False
+    jump: Jump | None = None  # None: refused, or uses ftrace
+
+    @property
+    def name(self) -> str:
+        """Of the errno; ok if accepted."""
+        return errno_name(self.errno) if self.errno else "ok"
+
+    @property
+    def tag(self) -> str:
+        """As in kprobes/list; - if refused."""
+        if self.errno:
+            return "-"
+        if self.ftrace:
+            return "FTRACE"
+        return "none" if self.jump is None or self.jump.why_not else "OPTIMIZED"
+
+
+def errno_name(number: int) -> str:
+    """The kernel's name: Python prefers ENOTSUP, which Linux has not."""
+    if number == errno.EOPNOTSUPP:
+        return "EOPNOTSUPP"
+    return errno.errorcode.get(number, str(number))
+
+
+def judge(st: State, arch: Judge, addr: int) -> Verdict:
+    """The fate of an event `p ADDR` that is alone in its function.
+
+    Raises MemoryFault if it depends on bytes that are not there.
+    Context: control.
+    """
+    p = Kprobe(addr=KAddr(addr))
+    try:
+        try:
+            if within_notrace_func(st.machine, addr):
+                raise KernelError(errno.EINVAL, "its function has no ftrace site")
+        except MemoryFault:
+            # what the tables forbid is EINVAL with and without a site
+            check_kprobe_address_safe(st, KAddr(addr))
+            raise
+        check_ftrace_location(st, p)
+        check_kprobe_address_safe(st, KAddr(addr))
+        if kprobe_ftrace(p):
+            return Verdict(0, "", ftrace=True)
+        arch.check_instruction(addr)
+    except KernelError as refused:
+        return Verdict(refused.errno, refused.why)
+    return Verdict(0, "", jump=arch.check_jump(addr))
+
+
+class _JudgingArch:
+    """The little that the core's checks ask of an architecture."""
+
+    kretprobe_blacklist = ()
+
+    def __init__(self, arch: Judge) -> None:
+        self.arch_within_kprobe_blacklist = arch.arch_within_kprobe_blacklist
+        self.arch_adjust_kprobe_addr = arch.arch_adjust_kprobe_addr
+
+    def arch_init_kprobes(self, core: object) -> None:
+        """No probe will ever be armed."""
+
+
+def judging_state(tables: Tables, arch: Judge) -> State:
+    """A State in which addresses can be judged as by registration, and no more.
+
+    The casts say: those checks read the tables alone.
+    """
+    return State(cast(Machine, tables), cast(Arch, _JudgingArch(arch)))

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What pip installs: the contents of the wheel, and the command that it brings.
+
+All is built in a copy of the checkout and installed without a network, into a new
+virtual environment that sees the packages of the one the tests run in.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kpfs.cli import VERSION
+from tests import harness
+
+LIST = "cat /sys/kernel/debug/kprobes/list"
+# Lists a probe of a module that is in the wheel, loaded by a program that is in it.
+USES_DATA = "modprobe kprobe_example && lsmod && cut -c 17- $KPFS/kprobes/list"
+USED = """\
+Module                  Size  Used by
+kprobe_example         12288  0
+  k  do_sys_openat2+0x0    [FTRACE]
+"""
+DATA = ("py.typed", "bin/*", "guest/image/**", "guest/include/**")
+NEW_VENV = ("-m", "venv", "--without-pip")
+PIP = ("-m", "pip", "--disable-pip-version-check")
+NO_NETWORK = ("--no-index", "--quiet")
+
+
+class Environment:
+    """A new virtual environment.
+
+    It has no pip, whose installation takes seconds: ours works for it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.python = folder / "bin/python"
+        subprocess.run([sys.executable, *NEW_VENV, str(folder)], check=True)
+        (packages,) = folder.glob("lib/python*/site-packages")
+        ours = sysconfig.get_path("purelib")
+        (packages / "dependencies.pth").write_text(f"{ours}\n")
+
+    def run(self, *words: str | Path, cwd: str | Path = "/") -> str:
+        """What a command of the environment prints; it must succeed and not complain.
+
+        The library is the one that scripts/kpfs found, which may be a private copy.
+        """
+        library = f"{sys.prefix}/libfuse.so.2"
+        path = f"{self.python.parent}:/usr/bin:/bin"
+        done = command(words, cwd=cwd, PATH=path, FUSE_LIBRARY_PATH=library)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    def pip(self, *words: str | Path) -> None:
+        """pip of the environment, without a network."""
+        outside = Path(sys.prefix, "pip-of")  # where scripts/setup.sh had to borrow one
+        pip = outside.read_text().strip() if outside.exists() else sys.executable
+        self.run(pip, *PIP, "--python", self.python, words[0], *NO_NETWORK, *words[1:])
+
+
+def command(words, cwd="/", **settings):
+    """A command with little in its environment."""
+    return subprocess.run(
+        list(map(str, words)),
+        env={"HOME": os.environ["HOME"], **settings},
+        capture_output=True,
+        text=True,
+        timeout=harness.TIMEOUT,
+        cwd=cwd,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A copy of the checkout, in which building may leave what it likes."""
+    folder = tmp_path_factory.mktemp("source") / "kpfs"
+    skipped = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info")
+    shutil.copytree(harness.ROOT, folder, symlinks=True, ignore=skipped)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    return Environment(tmp_path_factory.mktemp("wheel") / "venv")
+
+
+def make_wheel(environment, source, target):
+    options = ("--no-deps", "--no-build-isolation", "--wheel-dir", target)
+    environment.pip("wheel", *options, source)
+    (wheel,) = target.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(environment, source, tmp_path_factory):
+    return make_wheel(environment, source, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def installed(environment, wheel):
+    """The environment with the wheel; pip looks whether it has what that needs."""
+    environment.pip("install", wheel)
+    return environment
+
+
+def names(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def package_files():
+    """What the wheel must have of kpfs/, with what is behind the links there."""
+    root = harness.ROOT / "kpfs"
+    found = [
+        path
+        for pattern in ("**/*.py", *DATA)
+        for path in glob.glob(pattern, root_dir=root, recursive=True)
+    ]
+    return {f"kpfs/{path}" for path in found if (root / path).is_file()}
+
+
+def test_it_brings_one_package(wheel):
+    tops = {name.split("/")[0] for name in names(wheel)}
+    assert tops == {"kpfs", f"kpfs-{VERSION}.dist-info"}
+
+
+def test_it_has_all_modules_and_what_they_read_and_no_more(wheel):
+    found = {name for name in names(wheel) if name.startswith("kpfs/")}
+    assert found == package_files()
+    assert "kpfs/engine/arch/x86/core.py" in found
+    assert "kpfs/guest/image/vmlinux" in found
+    assert "kpfs/guest/include/linux/kprobes.h" in found
+
+
+@pytest.mark.fuse
+def test_the_command(installed):
+    assert installed.run("kpfs", "run", "--", *LIST.split()) == ""
+    assert installed.run("kpfs", "run", "--", "sh", "-c", USES_DATA) == USED
+
+
+def test_the_module_and_the_version(installed):
+    assert installed.run("python", "-m", "kpfs", "--version") == f"kpfs {VERSION}\n"
+    known = "from importlib.metadata import version; print(version('kpfs'))"
+    assert installed.run("python", "-c", known) == f"{VERSION}\n"
+
+
+def test_types_are_found_in_it(installed):
+    """By whoever imports the package: py.typed says that it has some."""
+    text = "from kpfs.engine.errors import KernelError\nn: int = KernelError(1, '').why"
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull]
+    done = command([*mypy, "--python-executable", installed.python, "-c", text])
+    wrong = 'expression has type "str", variable has type "int"'
+    assert wrong in done.stdout, done.stdout
+
+
+@pytest.mark.user
+def test_the_command_as_an_ordinary_user(ordinary, wheel):
+    """He installs it himself, beside the packages that scripts/kpfs has for him."""
+    shutil.copy(wheel, "/var/tmp")
+    script = f"""
+    home=${{kpfs%/scripts/kpfs}}/.venv
+    [ -d "$home" ] || home=$(echo "$HOME"/.cache/kpfs/venv-*)
+    set -e
+    cd "$(mktemp -d)"
+    pip=$(cat "$home/pip-of" 2>/dev/null || echo "$home/bin/python")
+    "$home/bin/python" {shlex.join(NEW_VENV)} venv
+    echo "$home"/lib/python*/site-packages > dependencies.pth
+    mv dependencies.pth venv/lib/python*/site-packages
+    "$pip" {shlex.join(PIP)} --python venv/bin/python install {shlex.join(NO_NETWORK)} \
+        /var/tmp/{wheel.name}
+    export FUSE_LIBRARY_PATH="$home/libfuse.so.2"
+    venv/bin/kpfs run -- {LIST}
+    venv/bin/kpfs run -- sh -c {shlex.quote(USES_DATA)}
+    """
+    try:
+        done = ordinary(script)
+    finally:
+        Path("/var/tmp", wheel.name).unlink()
+    assert (done.returncode, done.stdout, done.stderr) == (0, USED, "")
+
+
+@pytest.mark.fuse
+def test_without_libfuse_it_says_what_to_install(installed):
+    kpfs = installed.python.with_name("kpfs")
+    done = command([kpfs, "run", "--", "true"], FUSE_LIBRARY_PATH="libnone.so.2")
+    needs = "needs libfuse 2 (Debian: apt install libfuse2, newer ones libfuse2t64)"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"kpfs: {needs}\n"
+
+
+def test_the_source_distribution(environment, source, wheel, tmp_path):
+    """It has the sources of the images too, and gives the same wheel."""
+    build = "import setuptools.build_meta as b, sys; b.build_sdist(sys.argv[1])"
+    done = command([environment.python, "-c", build, tmp_path], cwd=source)
+    assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    root = tmp_path / f"kpfs-{VERSION}"
+    assert (root / "kpfs/engine/runtime/entry.S").is_file()
+    assert (root / "kpfs/guest/src/kernel.ld").is_file()
+    assert not [n for n in ("tests", "bench", ".venv") if (root / n).exists()]
+    assert names(make_wheel(environment, root, tmp_path / "dist")) == names(wheel)
+
+
+@pytest.mark.fuse
+def test_an_editable_installation(source, tmp_path):
+    """One that reads the modules where they stand, in the checkout."""
+    environment = Environment(tmp_path / "venv")
+    environment.pip("install", "--no-build-isolation", "--editable", source)
+    where = "import kpfs.engine.arm as m; print(m.__file__)"
+    path = Path(environment.run("python", "-c", where).strip())
+    assert path.resolve() == source / "engine/arm.py"
+    assert environment.run("kpfs", "run", "--", "sh", "-c", USES_DATA) == USED

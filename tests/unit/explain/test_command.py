@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kpfs explain on a dump: its words, and its command line.
+
+What it says of every function is held to the real kernel's own words in tests/verdicts.
+"""
+
+import argparse
+import csv
+import errno
+import re
+from pathlib import Path
+
+import pytest
+
+from kpfs.explain import command
+from kpfs.explain.image import DumpedImage, read_functions
+from kpfs.explain.verdicts import judging_state
+from kpfs.host.mounts import SetupError
+
+SAMPLE = Path(__file__).parents[2] / "data" / "optim"
+
+
+def rows(path):
+    with path.open(newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t"))
+
+
+@pytest.fixture(scope="module")
+def image():
+    return DumpedImage(SAMPLE)
+
+
+@pytest.fixture
+def explainer(image):
+    return command.Explainer(judging_state(image, image.judge), image.judge)
+
+
+def run(capsys, *argv):
+    """(status, stdout, stderr) of kpfs explain."""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    status = command.main(parser.parse_args(list(map(str, argv))))
+    return status, *capsys.readouterr()
+
+
+def point(explainer, want):
+    """A point of the sample with that verdict and tag at some offset, and its words."""
+    for row in rows(SAMPLE / "verdicts.tsv"):
+        if (row["verdict"], row["tags"]) == want and int(row["offset"]) < int(
+            row["size"]
+        ):
+            name = f"{row['symbol']}+{row['offset']}"
+            return row, *explainer.explain(name)
+    raise AssertionError(want)
+
+
+def test_words_for_an_optimised_probe(explainer):
+    _, verdict, words = point(explainer, ("ok", "OPTIMIZED"))
+    assert f"[OPTIMIZED]: a jump replaces {verdict.jump.size} bytes" in words
+    listed = [line for line in words.splitlines() if line.startswith("    ffffffff8")]
+    assert sum(len(re.findall(r" [0-9a-f]{2}\b", line[20:52])) for line in listed) == (
+        verdict.jump.size
+    )
+
+
+def test_words_for_an_ftrace_probe(explainer):
+    row, verdict, words = point(explainer, ("ok", "FTRACE"))
+    assert verdict.ftrace
+    assert "[FTRACE]" in words
+    assert f"{row['addr']}  0f 1f 44 00 00" in words
+
+
+def test_words_mark_the_culprit(explainer):
+    _, verdict, words = point(explainer, ("ok", "none"))
+    assert verdict.jump.why_not in words
+    culprit = [line for line in words.splitlines() if line.startswith("  > ")]
+    assert f"{verdict.jump.culprit:x}" in culprit[0]
+
+
+def test_words_for_a_refusal(explainer):
+    row, verdict, words = point(explainer, ("EILSEQ", "-"))
+    assert verdict.errno == errno.EILSEQ
+    assert "refused, EILSEQ: not the start of an instruction" in words
+    # the instruction that the address is in the midst of
+    assert f"  > {int(row['addr'], 16):x}" in words
+
+
+def test_unknown_symbol(explainer):
+    verdict, words = explainer.explain("no_such_function+3")
+    assert verdict.errno == errno.ENOENT
+    assert "ENOENT: no symbol no_such_function" in words
+
+
+def test_address_and_offset_forms():
+    assert command.parse_point("vfs_read") == ("vfs_read", None, 0)
+    assert command.parse_point("vfs_read+5") == ("vfs_read", None, 5)
+    assert command.parse_point("vfs_read+0x10") == ("vfs_read", None, 16)
+    assert command.parse_point("0xffffffff81000000+2") == (None, 0xFFFFFFFF81000002, 0)
+    for bad in ("vfs_read+", "f+x", "12z"):
+        with pytest.raises(SetupError):
+            command.parse_point(bad)
+
+
+@pytest.mark.parametrize("folder", ["/nonexistent", SAMPLE.parent])
+def test_no_image(capsys, folder):
+    with pytest.raises(SetupError, match="no image in"):
+        run(capsys, "--image", folder, "vfs_read")
+
+
+def test_no_point(capsys):
+    with pytest.raises(SystemExit):
+        run(capsys, "--image", SAMPLE)
+
+
+def test_points_on_the_command_line(capsys):
+    known = rows(SAMPLE / "functions.tsv")[0]["symbol"]
+    status, out, _ = run(capsys, "--image", SAMPLE, known, "no_such_function")
+    assert out.startswith(f"{known}: ")
+    assert "no_such_function: refused, ENOENT" in out
+    assert status == command.EXIT_REFUSED
+
+
+def test_a_point_whose_bytes_the_dump_lacks(capsys):
+    lacking = read_functions(SAMPLE / "more-functions.tsv")[0]
+    status, out, err = run(capsys, "--image", SAMPLE, hex(lacking.addr))
+    assert f"the image lacks the bytes of {lacking.symbol}" in out
+    assert (status, err) == (command.EXIT_REFUSED, "")
