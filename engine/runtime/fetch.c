@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Records of events with arguments or a filter. */
+/*
+ * What runs the programs of fetch.h. Nothing here knows where a record goes: record.c and
+ * trace.c come here with the bytes of one.
+ */
 #include "fetch.h"
-#include "record.h"
 
 #define THREAD_SIZE 16384UL
 #define TASK_SIZE 0x7ffffffff000UL
@@ -195,7 +197,7 @@ static const struct kp_arg *next_arg(const struct kp_arg *a)
 }
 
 /* Bytes of all strings. Kernel: __get_data_size() */
-static u64 dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
+u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
 {
 	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
 	u64 size = 0;
@@ -215,7 +217,7 @@ static u64 dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
 }
 
 /* Kernel: store_trace_args() */
-static void store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room)
+void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room)
 {
 	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
 	u32 i, at = p->start + p->size;
@@ -432,71 +434,4 @@ int kp_filter_match(const struct kp_pred *preds, const u8 *record)
 		i = predicate(preds + i, record) ? preds[i].yes : preds[i].no;
 	while (i < FILTER_REJECT);
 	return i == FILTER_ACCEPT;
-}
-
-/* ---- records */
-
-/* Head and fields, all but what store_args() stores. */
-static void fill(struct kp_event *e, struct pt_regs *regs, u64 *record, u64 first, u64 second)
-{
-	u64 task = kp_current();
-	u32 pid = *(u32 *)(task + kp_const32(task_pid));
-
-	record[0] = ENTRY_HEAD(e->type, kp_context(kp_preempt_count(), regs->flags), pid);
-	record[1] = first;
-	if (e->flags & EVENT_RETURN)
-		record[2] = second;
-}
-
-/*
- * The record of an event with arguments or a filter. With a filter it is made aside, so
- * that one that is not wanted costs no place in the ring.
- */
-static inline __attribute__((always_inline)) void event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
-{
-	const struct kp_prog *p = (const struct kp_prog *)e->prog;
-	struct kp_cpu *c = kp_this_cpu();
-	struct kp_ring *r = (struct kp_ring *)c->ring;
-	u64 room, size, i, *record;
-
-	if (e->files ? 0 : !(e->flags & EVENT_RECORD) || !r->on)
-		return;
-	room = p ? dynamic_size(p, regs) : 0;
-	size = e->size + room;
-	if (size > KP_PAGE_DATA)
-		return;
-	record = e->filter | e->files ? (u64 *)r->scratch : kp_ring_reserve(c, size);
-	if (!record)
-		return;
-	fill(e, regs, record, first, second);
-	if (p)
-		store_args(p, regs, (u8 *)record, room);
-	if (e->files) {
-		struct kp_start start = { regs->ip - !(e->flags & EVENT_RETURN), regs->sp, regs->bp }, here;
-
-		KP_HERE(here);
-		kp_record_files(e, record, size, &start, &here);
-		return;
-	}
-	if (e->filter) {
-		if (!kp_filter_match((const struct kp_pred *)e->filter, (u8 *)record))
-			return;
-		record = kp_ring_reserve(c, size);
-		if (!record)
-			return;
-		for (i = 0; i < (size + 3) / 4; i++)
-			((u32 *)record)[i] = ((u32 *)r->scratch)[i];
-	}
-	kp_save_cmdline(kp_current(), *(u32 *)((u8 *)record + 4));
-}
-
-/* Stack traces show the names of these. */
-__attribute__((noinline)) void kprobe_trace_func(struct kp_event *e, struct pt_regs *regs)
-{
-	event_record(e, regs, regs->ip - 1, 0);
-}
-
-__attribute__((noinline)) void kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs)
-{
-	event_record(e, regs, node->func, node->ret_addr);
 }

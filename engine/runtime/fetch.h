@@ -62,16 +62,7 @@ struct kp_pred {
 	u64 value;
 };
 
-/* Where a stack trace begins. */
-struct kp_start {
-	u64 ip, sp, bp;
-};
-
+u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs);
+void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room);
 int kp_filter_match(const struct kp_pred *preds, const u8 *record);
-#define KP_HERE(start) \
-	asm volatile("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2" \
-		     : "=r"((start).ip), "=r"((start).sp), "=r"((start).bp))
-void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start, const struct kp_start *here);
-void kprobe_trace_func(struct kp_event *e, struct pt_regs *regs);
-void kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs);
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Writing a record: inline, for the paths where each memory access counts. */
+/*
+ * Writing a record: a place for it by ring.c, the rest inline, for the paths where each
+ * memory access counts.
+ */
 #ifndef _KP_RECORD_H
 #define _KP_RECORD_H
 #include "runtime.h"
@@ -73,4 +76,6 @@ static inline u32 kp_context(u32 pc, u64 eflags)
 	return (flags << 16 | (count > 15 ? 15 : count)) - 1;
 }
 
+/* ring.c: a place for a record of size bytes, 0 if there is none */
+void *kp_ring_place(struct kp_ring *r, u64 size);
 #endif

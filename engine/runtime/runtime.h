@@ -349,15 +349,8 @@ struct kp_cmdline {
 	u64 comm[2];
 };
 
-/* ---- record.c: for handlers that write records of their own */
-void *kp_ring_place(struct kp_ring *r, u64 size);
-void *kp_ring_reserve(struct kp_cpu *c, u64 size);
-void *kp_record_begin(struct kp_event *e, struct pt_regs *regs);
-
 extern struct kp_config kp_config;
 extern char kp_ret_trampoline[];
-int kp_event_handler(struct kp_handler *h, struct pt_regs *regs);
-int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs);
 
 /*
  * What kp_config says is written into the instructions that need it: there are so many

@@ -5,6 +5,7 @@
  */
 #include "fetch.h"
 #include "record.h"
+#include "trace.h"
 
 #define TRACE_FN 1 /* Kernel: enum trace_type */
 #define TRACE_STACK 4
@@ -160,7 +161,7 @@ void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, 
 	if (!(e->flags & EVENT_RECORD) ||
 	    (e->filter && !kp_filter_match((const struct kp_pred *)e->filter, (u8 *)record)))
 		return;
-	p = kp_ring_reserve(c, size);
+	p = kp_ring_place((struct kp_ring *)c->ring, size);
 	if (!p)
 		return;
 	for (i = 0; i < (size + 3) / 4; i++)
