@@ -46,7 +46,6 @@
 #define REQ_NONE 0
 #define REQ_SYSCALL 1 /* nr, args: do_syscall_64() */
 #define REQ_CALL 2    /* args[0] = function, args[1..6] = its arguments */
-#define REQ_MIRROR 3  /* as REQ_SYSCALL, for a call that a host process makes outside the mount */
 #ifndef __ASSEMBLER__
 struct kpfs_request {
 	unsigned long kind;  /* REQ_*; REQ_NONE again when finished */
@@ -58,14 +57,12 @@ struct kpfs_request {
 /*
  * What a file of the mount is asked: struct task_struct.host_op, at HC_HOST_OP. Python sets
  * ret (and pos, cookie), or leaves a request in task->nested, which is served at once and
- * followed by another HC_HOST_OP, or sets wait: the task sleeps until it is woken by
- * VEC_RESCHEDULE, then HC_HOST_OP again.
+ * followed by another HC_HOST_OP.
  */
 #define HOST_OPEN 1    /* path, flags (O_*), mode; Python sets cookie, kept in the open file */
 #define HOST_READ 2    /* count, pos; Python puts up to HOST_DATA_SIZE bytes of its answer at data */
 #define HOST_WRITE 3   /* count, pos; up to HOST_DATA_SIZE bytes from user memory at data */
 #define HOST_RELEASE 4
-#define HOST_GETATTR 5 /* path; Python may set mode */
 #define HOST_DATA_SIZE 4096
 #define HOST_NO_PWRITE 0x100000000UL /* Python adds it to the flags of a HOST_OPEN: without FMODE_PWRITE */
 struct kpfs_host_op {
@@ -77,7 +74,6 @@ struct kpfs_host_op {
 	long pos;            /* read and write: new position afterwards, set by Python */
 	unsigned long data;  /* kernel address of the bounce page */
 	unsigned long path;  /* kernel address of the path from the mount's root, NUL ended */
-	unsigned long wait;
 	long ret;
 };
 

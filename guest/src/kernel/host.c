@@ -33,7 +33,6 @@ static noinline void kpfs_serve(struct kpfs_request *req)
 
 	switch (req->kind) {
 	case REQ_SYSCALL:
-	case REQ_MIRROR:
 		ret = entry_SYSCALL_64(req);
 		break;
 	case REQ_CALL:
@@ -96,21 +95,12 @@ long kpfs_host_op(struct kpfs_host_op *op)
 
 	for (;;) {
 		tsk->host_op = *op;
-		set_current_state(TASK_INTERRUPTIBLE); /* a wake-up from here on is not lost */
 		hypercall(HC_HOST_OP, tsk->pid);
 		*op = tsk->host_op;
-		if (tsk->nested.kind != REQ_NONE) {
-			__set_current_state(TASK_RUNNING);
-			kpfs_serve(&tsk->nested);
-			continue;
-		}
-		if (!op->wait || signal_pending(tsk))
-			break;
-		op->wait = 0;
-		schedule();
+		if (tsk->nested.kind == REQ_NONE)
+			return op->ret;
+		kpfs_serve(&tsk->nested);
 	}
-	__set_current_state(TASK_RUNNING);
-	return op->wait ? -EINTR : op->ret;
 }
 
 /* From the reschedule interrupt. */
