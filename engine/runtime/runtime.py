@@ -463,9 +463,6 @@ class Runtime:
             if comm[0]
         ]
 
-    def clear_cmdlines(self) -> None:
-        self._cmdlines[:] = bytes(len(self._cmdlines))
-
     def reset_cpu(self, cpu: int) -> None:
         """Forget the probe being handled: the task that ran its handler was killed."""
         c = self.cpus[cpu]
