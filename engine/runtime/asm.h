@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* clang-format off */
 /* Macros of the short ways: fields that the engine fills in, and this CPU's state. */
 #include "runtime.h"
 

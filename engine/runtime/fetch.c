@@ -358,11 +358,11 @@ static u64 number(const struct kp_pred *p, const u8 *field)
 
 	switch (p->size) {
 	case 1:
-		return is_signed ? (u64)(s64)*(signed char *)field : *field;
+		return is_signed ? (u64)(s64) * (signed char *)field : *field;
 	case 2:
-		return is_signed ? (u64)(s64)*(short *)field : *(u16 *)field;
+		return is_signed ? (u64)(s64) * (short *)field : *(u16 *)field;
 	case 4:
-		return is_signed ? (u64)(s64)*(int *)field : *(u32 *)field;
+		return is_signed ? (u64)(s64) * (int *)field : *(u32 *)field;
 	default:
 		return *(u64 *)field;
 	}
@@ -420,7 +420,8 @@ static int predicate(const struct kp_pred *p, const u8 *record)
 	case FROM_DYNAMIC:
 		return string_fits(p, record + (*(u32 *)field & 0xffff), *(u32 *)field >> 16);
 	case FROM_COMM:
-		return string_fits(p, (const u8 *)kp_current() + kp_const32(task_comm), TASK_COMM_LEN);
+		return string_fits(p, (const u8 *)kp_current() + kp_const32(task_comm),
+				   TASK_COMM_LEN);
 	default:
 		return string_fits(p, field, p->size);
 	}

@@ -15,8 +15,21 @@ struct kp_prog {
 };
 
 enum {
-	OP_END, OP_REG, OP_STACK, OP_IMM, OP_COMM, OP_DEREF, OP_UDEREF, OP_ST_RAW, OP_ST_MEM,
-	OP_ST_UMEM, OP_ST_STRING, OP_ST_USTRING, OP_ST_SYMSTR, OP_MOD_BF, OP_LP_ARRAY,
+	OP_END,
+	OP_REG,
+	OP_STACK,
+	OP_IMM,
+	OP_COMM,
+	OP_DEREF,
+	OP_UDEREF,
+	OP_ST_RAW,
+	OP_ST_MEM,
+	OP_ST_UMEM,
+	OP_ST_STRING,
+	OP_ST_USTRING,
+	OP_ST_SYMSTR,
+	OP_MOD_BF,
+	OP_LP_ARRAY,
 };
 struct kp_insn {
 	u8 op;
@@ -38,27 +51,39 @@ struct kp_arg {
 #define FILTER_ACCEPT 0xffff
 #define FILTER_REJECT 0xfffe
 enum {
-	PRED_EQ, PRED_NE, PRED_LT, PRED_LE, PRED_GT, PRED_GE, PRED_BAND,
-	PRED_FULL, PRED_FRONT, PRED_MIDDLE, PRED_END, PRED_GLOB, /* of strings */
+	PRED_EQ,
+	PRED_NE,
+	PRED_LT,
+	PRED_LE,
+	PRED_GT,
+	PRED_GE,
+	PRED_BAND,
+	PRED_FULL,
+	PRED_FRONT,
+	PRED_MIDDLE,
+	PRED_END,
+	PRED_GLOB, /* of strings */
 };
 #define PRED_SIGNED 1 /* kp_pred.flags: a number */
 #define PRED_NOT 2    /* a string that must not fit */
 enum {
-	FROM_RECORD, /* size bytes at offset */
+	FROM_RECORD,  /* size bytes at offset */
 	FROM_DYNAMIC, /* a string where the word at offset says */
-	FROM_CPU, FROM_COMM,
-	FROM_KERNEL, FROM_USER, /* a string that the word at offset points to */
+	FROM_CPU,
+	FROM_COMM,
+	FROM_KERNEL,
+	FROM_USER, /* a string that the word at offset points to */
 };
 struct kp_pred {
 	u8 op;
 	u8 from;
 	u8 flags;
 	u8 pad;
-	u16 yes;     /* number of a predicate, or FILTER_* */
+	u16 yes; /* number of a predicate, or FILTER_* */
 	u16 no;
 	u32 offset;
-	u16 size;    /* of the field; of a number 1, 2, 4, 8 */
-	u16 length;  /* of the string at value, without its NUL */
+	u16 size;   /* of the field; of a number 1, 2, 4, 8 */
+	u16 length; /* of the string at value, without its NUL */
 	u64 value;
 };
 

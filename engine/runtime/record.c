@@ -42,7 +42,8 @@ static void fill(struct kp_event *e, struct pt_regs *regs, u64 *record, u64 firs
  * The record of an event with arguments or a filter. With a filter it is made aside, so
  * that one that is not wanted costs no place in the ring.
  */
-static inline __attribute__((always_inline)) void event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
+static inline __attribute__((always_inline)) void
+event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
 {
 	const struct kp_prog *p = (const struct kp_prog *)e->prog;
 	struct kp_ring *r = (struct kp_ring *)kp_this_cpu()->ring;
@@ -61,7 +62,9 @@ static inline __attribute__((always_inline)) void event_record(struct kp_event *
 	if (p)
 		kp_store_args(p, regs, (u8 *)record, room);
 	if (e->files) {
-		struct kp_start start = { regs->ip - !(e->flags & EVENT_RETURN), regs->sp, regs->bp }, here;
+		struct kp_start start = { regs->ip - !(e->flags & EVENT_RETURN), regs->sp,
+					  regs->bp },
+				here;
 
 		KP_HERE(here);
 		kp_record_files(e, record, size, &start, &here);
@@ -85,13 +88,15 @@ __attribute__((noinline)) void kprobe_trace_func(struct kp_event *e, struct pt_r
 	event_record(e, regs, regs->ip - 1, 0);
 }
 
-__attribute__((noinline)) void kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs)
+__attribute__((noinline)) void
+kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	event_record(e, regs, node->func, node->ret_addr);
 }
 
 /* pre_handler of a kprobe event; stack traces show the name */
-int kp_event_handler(struct kp_handler *h, struct pt_regs *regs) __attribute__((alias("kprobe_dispatcher")));
+int kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
+	__attribute__((alias("kprobe_dispatcher")));
 int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)h->data;
@@ -109,7 +114,8 @@ int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
 }
 
 /* ret_fn of a return probe's event */
-int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs) __attribute__((alias("kretprobe_dispatcher")));
+int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs)
+	__attribute__((alias("kretprobe_dispatcher")));
 int kretprobe_dispatcher(struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)((struct kp_rethook *)node->rethook)->data;

@@ -36,7 +36,8 @@
 /* Kernel: tracing_record_cmdline() */
 static inline void kp_save_cmdline(u64 task, u32 pid)
 {
-	struct kp_cmdline *l = (struct kp_cmdline *)kp_top(cmdlines) + (pid & kp_const32(cmdline_mask));
+	struct kp_cmdline *l =
+		(struct kp_cmdline *)kp_top(cmdlines) + (pid & kp_const32(cmdline_mask));
 	u64 *comm = (u64 *)(task + kp_const32(task_comm));
 
 	l->pid = pid;

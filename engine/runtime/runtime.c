@@ -97,7 +97,8 @@ static void run_post_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_
 }
 
 /* All pre_handlers have run: on to the probed instruction. */
-static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
+static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct kp_site *site,
+							struct pt_regs *regs, u64 kind, u32 context)
 {
 	/* read now: a handler may have been the one to change it */
 	u64 cont = site->cont;
@@ -122,14 +123,15 @@ static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct
  * A jprobe is hit: run its entry function as if it had been called. Word by word, for an
  * emulator takes a while for "rep movs".
  */
-static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struct kp_handler *h, struct pt_regs *regs)
+static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struct kp_handler *h,
+							 struct pt_regs *regs)
 {
 	struct kp_jprobe *j = (struct kp_jprobe *)c->jprobe;
 	u64 room = KP_THREAD_SIZE - (regs->sp & (KP_THREAD_SIZE - 1));
 	u64 *to = (u64 *)&j->regs, *from = (u64 *)regs, i;
 
 	/* orig_ax, cs and ss are always the same */
-	_Pragma("GCC unroll 15")
+#pragma GCC unroll 15
 	for (i = 0; i < PT_ORIG_AX / 8; i++)
 		to[i] = from[i];
 	j->regs.flags = regs->flags;
@@ -138,7 +140,7 @@ static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struc
 	to = j->stack;
 	from = (u64 *)regs->sp;
 	if (j->size == KP_MAX_STACK_SIZE) {
-		_Pragma("GCC unroll 8")
+#pragma GCC unroll 8
 		for (i = 0; i < KP_MAX_STACK_SIZE / 8; i++)
 			to[i] = from[i];
 	} else {
@@ -156,7 +158,10 @@ int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
 }
 
 /* Run the handlers of a site, newest first; where to go on if one has said so. */
-static inline __attribute__((always_inline)) u64 run_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
+static inline __attribute__((always_inline)) u64 run_handlers(struct kp_cpu *c,
+							      struct kp_site *site,
+							      struct pt_regs *regs, u64 kind,
+							      u32 context)
 {
 	struct kp_handler *h;
 
@@ -199,7 +204,8 @@ ON_STACK u64 opt_pre_handler(struct kp_site *site, struct pt_regs *regs)
 	return run_handlers(kp_this_cpu(), site, regs, KP_OPT, 1);
 }
 
-static inline __attribute__((always_inline)) u64 enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
+static inline __attribute__((always_inline)) u64 enter(struct kp_site *site, struct pt_regs *regs,
+						       u64 kind)
 {
 	struct kp_cpu *c = kp_this_cpu();
 	u32 context = kind == KP_INT3 ? NMI_CONTEXT : 1;
@@ -305,7 +311,10 @@ u64 kp_fault(struct pt_regs *regs)
 
 /* ---- jprobes */
 
-struct kp_resume { u64 cont; struct kp_jprobe *jprobe; };
+struct kp_resume {
+	u64 cont;
+	struct kp_jprobe *jprobe;
+};
 
 /*
  * jprobe_return() has been called: undo what the entry function did, go on with the probed
@@ -324,7 +333,8 @@ struct kp_resume kp_longjmp(void)
 		sp[i] = r.jprobe->stack[i];
 	r.jprobe->size = 0;
 	kp_preempt_add(NMI_CONTEXT - 1);
-	r.cont = finish(c, (struct kp_site *)c->current_kprobe, &r.jprobe->regs, c->kind, NMI_CONTEXT);
+	r.cont = finish(c, (struct kp_site *)c->current_kprobe, &r.jprobe->regs, c->kind,
+			NMI_CONTEXT);
 	sp[-1] = r.cont;
 	sp[-2] = r.jprobe->regs.flags;
 	return r;
@@ -501,7 +511,8 @@ ON_STACK u64 rethook_trampoline_handler(struct pt_regs *regs)
 	struct kp_cpu *c = kp_this_cpu();
 	u64 frame = (u64)(regs + 1), ret;
 
-	for (last = (struct kp_rethook_node *)*list; last; last = (struct kp_rethook_node *)last->next)
+	for (last = (struct kp_rethook_node *)*list; last;
+	     last = (struct kp_rethook_node *)last->next)
 		if (last->ret_addr != (u64)kp_ret_trampoline)
 			break;
 	if (!last) {

@@ -122,11 +122,11 @@ struct pt_regs {
 
 /* Where the kernel keeps what a record needs: written once by the engine at start. */
 struct kp_config {
-	u32 gs_current;    /* %gs offset of the current task pointer */
-	u32 gs_cpu;        /* %gs offset of the CPU number (32 bits) */
-	u32 gs_preempt;    /* %gs offset of the preempt count (32 bits, Linux's layout) */
-	u32 gs_resched;    /* %gs offset of a 32-bit word that is non-zero for need-resched; ~0: none */
-	u32 task_pid;      /* offsets in the task structure */
+	u32 gs_current; /* %gs offset of the current task pointer */
+	u32 gs_cpu;     /* %gs offset of the CPU number (32 bits) */
+	u32 gs_preempt; /* %gs offset of the preempt count (32 bits, Linux's layout) */
+	u32 gs_resched; /* %gs offset of a 32-bit word that is non-zero for need-resched; ~0: none */
+	u32 task_pid;   /* offsets in the task structure */
 	u32 task_comm;
 	u32 task_rethooks; /* a word of the task for its list of return-probe nodes */
 	u32 clock_step;    /* ns that the clock advances with each record */
@@ -140,31 +140,31 @@ struct kp_config {
 /* One address in kprobe_table, 64 bytes. */
 struct kp_site {
 	u64 addr;
-	u64 cont;  /* where to go on when the handlers are done: slot, displaced code, nop + 5 */
+	u64 cont; /* where to go on when the handlers are done: slot, displaced code, nop + 5 */
 	u64 flags;
 	u64 first; /* struct kp_handler *, newest first */
 	u64 hits;  /* entered, missed ones too */
 	u64 pad0;
-	u64 id;    /* the engine's */
+	u64 id; /* the engine's */
 	u64 pad1;
 };
 
 /* One registered struct kprobe, 128 bytes. */
 struct kp_handler {
-	u64 next;      /* next at this address, 0 ends */
-	u64 fn;        /* int fn(arg, struct pt_regs *); 0: no pre_handler */
+	u64 next; /* next at this address, 0 ends */
+	u64 fn;   /* int fn(arg, struct pt_regs *); 0: no pre_handler */
 	u64 flags;
 	u64 nmissed;
 	u64 pad0;
-	u64 data;      /* struct kp_event *, struct kp_rethook * ... */
-	u64 kp;        /* a module's struct kprobe, 0 if none */
-	u64 id;        /* the engine's index */
-	u64 post_fn;   /* void fn(user, struct pt_regs *, u64 flags); 0: none */
-	u64 arg;       /* the module's struct kprobe if fn is the module's, else this one */
-	u64 user;      /* a module's struct kprobe, else this one */
-	u64 break_fn;  /* int fn(user, struct pt_regs *); 0: none */
+	u64 data;     /* struct kp_event *, struct kp_rethook * ... */
+	u64 kp;       /* a module's struct kprobe, 0 if none */
+	u64 id;       /* the engine's index */
+	u64 post_fn;  /* void fn(user, struct pt_regs *, u64 flags); 0: none */
+	u64 arg;      /* the module's struct kprobe if fn is the module's, else this one */
+	u64 user;     /* a module's struct kprobe, else this one */
+	u64 break_fn; /* int fn(user, struct pt_regs *); 0: none */
 	u64 pad1;
-	u64 fault_fn;  /* int fn(user, struct pt_regs *, int trapnr); 0: none */
+	u64 fault_fn; /* int fn(user, struct pt_regs *, int trapnr); 0: none */
 	u64 pad2;
 	u64 pad;
 };
@@ -208,9 +208,9 @@ struct kp_trigger {
 #define FILE_RECORD 1UL        /* enabled, and not soft-disabled */
 #define FILE_TRIGGER_COND 2UL  /* a trigger needs the record */
 struct kp_file {
-	u64 next;     /* the event in the next array */
+	u64 next; /* the event in the next array */
 	u64 flags;
-	u64 array;    /* struct kp_array * */
+	u64 array; /* struct kp_array * */
 	u64 filter;
 	u64 triggers; /* struct kp_trigger *, newest first */
 	u64 event;    /* the kernel's, of an event whose records the kernel makes for one file: */
@@ -222,15 +222,15 @@ struct kp_file {
 #define ARRAY_STACKTRACE 1UL      /* a stack trace behind each record of an event */
 #define ARRAY_FUNC_STACKTRACE 2UL /* and of a function */
 struct kp_array {
-	u64 ring[8];      /* struct kp_ring * of each CPU */
+	u64 ring[8]; /* struct kp_ring * of each CPU */
 	u64 flags;
-	u64 pids;         /* struct kp_hash * of pid + 1: events of those only; 0: of all */
-	u64 no_pids;      /* events of all but those */
-	u64 fn_next;      /* the next array with a function tracer */
-	u64 fn_hash;      /* functions that it traces; 0: all that are patched */
+	u64 pids;    /* struct kp_hash * of pid + 1: events of those only; 0: of all */
+	u64 no_pids; /* events of all but those */
+	u64 fn_next; /* the next array with a function tracer */
+	u64 fn_hash; /* functions that it traces; 0: all that are patched */
 	u64 fn_pids;
 	u64 fn_no_pids;
-	u64 fn_probes;    /* struct kp_hash of functions with commands; 0: none */
+	u64 fn_probes;     /* struct kp_hash of functions with commands; 0: none */
 	u64 fn_probe_next; /* the next array with such */
 	u64 pad[15];
 };
@@ -245,24 +245,24 @@ struct kp_rethook {
 	u64 nmissed;  /* no free node */
 	u64 data;     /* struct kp_event * ... */
 	u64 flags;
-	u64 kp;       /* a module's struct kretprobe, 0 if none */
+	u64 kp; /* a module's struct kretprobe, 0 if none */
 	u64 id;
-	u64 event;    /* the kp_event that a return is for and no one else; else kp_no_event */
-	u64 site;     /* struct kp_site * of the last hit: current_kprobe of the handler */
+	u64 event; /* the kp_event that a return is for and no one else; else kp_no_event */
+	u64 site;  /* struct kp_site * of the last hit: current_kprobe of the handler */
 	u64 pad0[2];
-	u64 long_way; /* an entry is not simple: there are flags or an entry_fn */
+	u64 long_way;  /* an entry is not simple: there are flags or an entry_fn */
 	u64 maxactive; /* nodes in all */
 	u64 pad[2];
 };
 struct kp_rethook_node {
-	u64 next;     /* in the task's list, or in the free list */
+	u64 next; /* in the task's list, or in the free list */
 	u64 rethook;
 	u64 ret_addr; /* 0 until the return address has been taken */
 	u64 frame;    /* stack address that held the return address */
 	u64 task;
-	u64 func;     /* address probed */
-	u64 rp;       /* a module's struct kretprobe, 0 if none */
-	u64 data[];   /* data_size bytes */
+	u64 func;   /* address probed */
+	u64 rp;     /* a module's struct kretprobe, 0 if none */
+	u64 data[]; /* data_size bytes */
 };
 
 /*
@@ -271,7 +271,7 @@ struct kp_rethook_node {
  */
 struct kp_jprobe {
 	struct pt_regs regs;
-	u64 size;    /* of what is in stack; 0: no entry function is running */
+	u64 size; /* of what is in stack; 0: no entry function is running */
 	u64 stack[KP_MAX_STACK_SIZE / 8];
 };
 
@@ -286,9 +286,9 @@ struct kp_jprobe {
 struct kp_cpu {
 	u64 current_kprobe; /* struct kp_site *, 0: none */
 	u64 status;
-	u64 prev_kprobe;    /* saved while REENTER */
+	u64 prev_kprobe; /* saved while REENTER */
 	u64 prev_status;
-	u64 mail[4];        /* arguments of a hypercall; mail[2]: ip for kp_post_entry */
+	u64 mail[4]; /* arguments of a hypercall; mail[2]: ip for kp_post_entry */
 	u64 mail_ret;
 	u64 ring;           /* struct kp_ring * */
 	u64 orphan_returns; /* trampoline reached with no node */
@@ -321,7 +321,7 @@ struct kp_page {
 };
 #define RING_SLOW_CLOCK 2UL
 struct kp_ring {
-	u64 pages;     /* nr_pages * 4096 bytes */
+	u64 pages; /* nr_pages * 4096 bytes */
 	u64 nr_pages;
 	u64 head;      /* oldest page with unread entries */
 	u64 read;      /* offset into the head page's data of the first unread entry */
@@ -334,12 +334,12 @@ struct kp_ring {
 	u64 on;        /* records are written: tracing_on; RING_SLOW_CLOCK with another clock */
 	u64 overwrite; /* 1: oldest lost, 0: newest lost (dropped counts) */
 	u64 dropped;
-	u64 scratch;   /* KP_PAGE_SIZE bytes where a record is made that may not be wanted */
-	u64 counter;   /* with RING_SLOW_CLOCK: address of a word counted up with each record, or */
-	u64 quantum;   /* if not 0, what the usual clock's time is divided by */
-	u64 place;     /* lite.S puts records here, 0: it does not */
-	u64 offset;    /* what that is ahead of time since boot */
-	u64 full;      /* the tail page takes no more: something did not fit, and all was full */
+	u64 scratch; /* KP_PAGE_SIZE bytes where a record is made that may not be wanted */
+	u64 counter; /* with RING_SLOW_CLOCK: address of a word counted up with each record, or */
+	u64 quantum; /* if not 0, what the usual clock's time is divided by */
+	u64 place;   /* lite.S puts records here, 0: it does not */
+	u64 offset;  /* what that is ahead of time since boot */
+	u64 full;    /* the tail page takes no more: something did not fit, and all was full */
 	u32 page_entries[]; /* unread entries on each page */
 };
 
@@ -406,7 +406,9 @@ static inline struct kp_cpu *kp_this_cpu(void)
 static inline void kp_preempt_add(u32 n)
 {
 	asm volatile("addl %0, %%gs:0" KP_FIXUP(4, 1)
-		     : : "r"(n), "i"(KP_FIELD(gs_preempt)) : "memory", "cc");
+		     :
+		     : "r"(n), "i"(KP_FIELD(gs_preempt))
+		     : "memory", "cc");
 }
 
 /* The word of a task for its list of nodes. */

@@ -11,9 +11,9 @@
 #define TRACE_STACK 4
 #define KP_EINVAL 22
 
-struct kp_array *kp_fn_arrays; /* that have a function tracer, linked by fn_next */
+struct kp_array *kp_fn_arrays;       /* that have a function tracer, linked by fn_next */
 struct kp_array *kp_fn_probe_arrays; /* that have commands at functions, by fn_probe_next */
-u64 kp_fn_hits[8];             /* struct kp_fn_table * of each CPU; 0: there is no profiler */
+u64 kp_fn_hits[8];                   /* struct kp_fn_table * of each CPU; 0: there is no profiler */
 
 static int hashed(u64 hash, u64 key)
 {
@@ -61,7 +61,8 @@ static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *star
 		record[2 + i] = ((u64 *)c->stack)[i];
 }
 
-static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record, const struct kp_start *start)
+static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record,
+		    const struct kp_start *start)
 {
 	struct kp_cpu *c = kp_this_cpu();
 	struct kp_ring *r;
@@ -74,13 +75,15 @@ static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record, c
 }
 
 /* Those of the wanted kind; whether there are others to be called. Kernel: event_triggers_call() */
-static int call_triggers(struct kp_file *f, const u8 *record, u64 post, const struct kp_start *start)
+static int call_triggers(struct kp_file *f, const u8 *record, u64 post,
+			 const struct kp_start *start)
 {
 	struct kp_trigger *t;
 	int others = 0;
 
 	for (t = (struct kp_trigger *)f->triggers; t; t = (struct kp_trigger *)t->next) {
-		if (record && t->filter && !kp_filter_match((const struct kp_pred *)t->filter, record))
+		if (record && t->filter &&
+		    !kp_filter_match((const struct kp_pred *)t->filter, record))
 			continue;
 		if ((t->flags & TRIGGER_POST) == post)
 			trigger(f, t, record, start);
@@ -91,7 +94,8 @@ static int call_triggers(struct kp_file *f, const u8 *record, u64 post, const st
 }
 
 /* One array's part, but for triggers that look at no record. Kernel: trace_event_buffer_commit() */
-static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
+static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start,
+			const struct kp_start *here)
 {
 	struct kp_array *a = (struct kp_array *)f->array;
 	struct kp_ring *r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
@@ -122,7 +126,8 @@ static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct k
 		call_triggers(f, (u8 *)record, TRIGGER_POST, here);
 }
 
-static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
+static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start,
+			const struct kp_start *here)
 {
 	if (f->triggers && !(f->flags & FILE_TRIGGER_COND))
 		call_triggers(f, 0, 0, here);
@@ -133,7 +138,8 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
  * A record made aside, head and all, for every array that wants it. A stack trace that
  * belongs to the record begins at start, one that a trigger makes here.
  */
-void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
+void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start,
+		     const struct kp_start *here)
 {
 	struct kp_file *f;
 
@@ -216,7 +222,9 @@ void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u6
 /* How often a function was called, in a table of the size of a kp_hash's keys. */
 struct kp_fn_table {
 	u64 mask;
-	struct { u64 ip, hits; } fn[];
+	struct {
+		u64 ip, hits;
+	} fn[];
 };
 
 static void profile(struct kp_fn_table *t, u64 ip)

@@ -12,5 +12,6 @@ struct kp_start {
 	asm volatile("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2" \
 		     : "=r"((start).ip), "=r"((start).sp), "=r"((start).bp))
 
-void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start, const struct kp_start *here);
+void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start,
+		     const struct kp_start *here);
 #endif
