@@ -23,8 +23,8 @@ static u32 data_loc(long length, u32 offset)
 }
 
 /*
- * Whether addr may be tried: one of user space, or one of the kernel that is canonical
- * and not in the guard page. What is meant for the kernel may be a user address too.
+ * Whether it may be tried to read at addr. That is so for any address of user space, and, if
+ * user is 0, for one of the kernel that is canonical and not in the guard page.
  */
 static int allowed(u64 addr, int user)
 {
@@ -49,7 +49,7 @@ static long symbol_name(u64 addr, void *dst, u64 size)
 	return c->mail_ret;
 }
 
-/* Bytes that a string will take, NUL included; below 0: fault. */
+/* The bytes that a string will take, its NUL included; below 0 if it cannot be read. */
 static long string_size(const struct kp_insn *i, u64 addr)
 {
 	if (i->op == OP_ST_SYMSTR)
@@ -59,7 +59,10 @@ static long string_size(const struct kp_insn *i, u64 addr)
 	return kp_strnlen(addr, MAX_STRING_SIZE);
 }
 
-/* Bytes taken. Kernel: fetch_store_string(), fetch_store_symstring() */
+/*
+ * Put a string into the record; the bytes that it takes, below 0 if it cannot be read.
+ * Kernel: fetch_store_string(), fetch_store_symstring()
+ */
 static long store_string(const struct kp_insn *i, u64 addr, u32 *loc, u8 *record)
 {
 	u32 max = *loc >> 16, offset = *loc & 0xffff;
@@ -132,8 +135,9 @@ static u64 load(const struct kp_insn *i, struct pt_regs *regs)
 }
 
 /*
- * Run one argument's instructions. With dst 0 it is a string whose size is asked for.
- * Bytes of the dynamic part that it takes, below 0: fault. Kernel: process_fetch_insn()
+ * Run the instructions of one argument. If dst is 0, it is a string, and only its size is
+ * wanted. The value is the number of bytes that it takes of the record's dynamic part, or
+ * below 0 after a fault. Kernel: process_fetch_insn()
  */
 static long fetch(const struct kp_insn *i, struct pt_regs *regs, u8 *dst, u8 *record)
 {
@@ -196,7 +200,7 @@ static const struct kp_arg *next_arg(const struct kp_arg *a)
 	return (const struct kp_arg *)(a->insns + a->nr_insns);
 }
 
-/* Bytes of all strings. Kernel: __get_data_size() */
+/* The bytes that all strings of a record will take. Kernel: __get_data_size() */
 u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
 {
 	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
@@ -216,7 +220,7 @@ u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
 	return size;
 }
 
-/* Kernel: store_trace_args() */
+/* Put all arguments into a record; room: kp_dynamic_size(). Kernel: store_trace_args() */
 void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room)
 {
 	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
@@ -240,7 +244,7 @@ void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u6
 
 #define USTRING_BUF_SIZE 512 /* on the stack; what is longer is cut */
 
-/* A class that is inverted fits the end of the string too. Kernel: glob_match_len() */
+/* An inverted class matches the end of the string too. Kernel: glob_match_len() */
 static int glob(const u8 *pat, const u8 *str, const u8 *end)
 {
 	const u8 *back_pat = 0, *back_str = 0;
@@ -308,7 +312,7 @@ static int bytes_same(const u8 *a, const u8 *b, u32 length)
 	return !length;
 }
 
-/* Up to a NUL, length bytes at most. */
+/* Whether two strings are the same up to a NUL, or in their first length bytes. */
 static int same(const u8 *a, const u8 *b, u32 length)
 {
 	while (length && *a == *b && *a)
@@ -316,7 +320,10 @@ static int same(const u8 *a, const u8 *b, u32 length)
 	return !length || *a == *b;
 }
 
-/* What is behind a NUL within size bytes counts as well; of no size: up to the NUL. */
+/*
+ * Whether part stands in str. If size is given, what is behind a NUL counts as well; if it is
+ * 0, str ends at its NUL.
+ */
 static int contains(const u8 *str, u32 size, const u8 *part, u32 length)
 {
 	u32 left = size;
@@ -368,7 +375,7 @@ static u64 number(const struct kp_pred *p, const u8 *field)
 	}
 }
 
-/* A string of size bytes, its NUL included; 0: one that could not be read. */
+/* Whether a string of size bytes, its NUL included, fits; size is 0 if it could not be read. */
 static int string_fits(const struct kp_pred *p, const u8 *str, u32 size)
 {
 	const u8 *pattern = (const u8 *)p->value;
@@ -394,7 +401,7 @@ static int string_fits(const struct kp_pred *p, const u8 *str, u32 size)
 	return fits ^ !!(p->flags & PRED_NOT);
 }
 
-/* One that cannot be read fits nothing. Kernel: filter_pred_pchar() */
+/* The same for a string at addr; unreadable, it fits nothing. Kernel: filter_pred_pchar() */
 static __attribute__((noinline)) int pointed_fits(const struct kp_pred *p, u64 addr)
 {
 	u8 copy[USTRING_BUF_SIZE];

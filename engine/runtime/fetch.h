@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Programs for the arguments and the filter of an event: engine/trace/probe/fetch.py, filter.py. */
+/*
+ * Programs that fetch the arguments of an event and that decide whether its filter lets a
+ * record pass. engine/trace/probe/fetch.py and engine/trace/event/filter.py write them,
+ * fetch.c runs them.
+ */
 #ifndef _KP_FETCH_H
 #define _KP_FETCH_H
 #include "runtime.h"
 
 #define HC_SYMBOL 0x30 /* mail: address, buffer, size; mail_ret: length without the NUL */
 
-/* Followed by nr_args times struct kp_arg. */
+/* The arguments of an event: nr_args times struct kp_arg follow. */
 struct kp_prog {
 	u32 nr_args;
 	u32 size;    /* bytes of the arguments' fixed part */
@@ -47,7 +51,7 @@ struct kp_arg {
 	struct kp_insn insns[];
 };
 
-/* A filter: predicates; each says where to go on with either answer. */
+/* A filter is an array of predicates; each says where to go on after either answer. */
 #define FILTER_ACCEPT 0xffff
 #define FILTER_REJECT 0xfffe
 enum {

@@ -8,7 +8,10 @@
 #include "record.h"
 #include "trace.h"
 
-/* A record with its head filled in; the fields follow. 0 if none is to be written. */
+/*
+ * Begin a plain record. Its head is filled in already; the value is where its fields go, or 0 if
+ * no record is to be written.
+ */
 static void *record_begin(struct kp_event *e, struct pt_regs *regs)
 {
 	u64 *head, task;
@@ -26,7 +29,7 @@ static void *record_begin(struct kp_event *e, struct pt_regs *regs)
 	return head + 1;
 }
 
-/* Head and fields, all but what kp_store_args() stores. */
+/* Fill in the head and the fixed fields of a record; kp_store_args() does the rest. */
 static void fill(struct kp_event *e, struct pt_regs *regs, u64 *record, u64 first, u64 second)
 {
 	u64 task = kp_current();
@@ -39,8 +42,8 @@ static void fill(struct kp_event *e, struct pt_regs *regs, u64 *record, u64 firs
 }
 
 /*
- * The record of an event with arguments or a filter. With a filter it is made aside, so
- * that one that is not wanted costs no place in the ring.
+ * Write the record of an event with arguments or a filter. If there is a filter, the record is
+ * made aside first, so that one that is not wanted takes no place in the ring.
  */
 static inline __attribute__((always_inline)) void
 event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
@@ -82,7 +85,7 @@ event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
 	kp_save_cmdline(kp_current(), *(u32 *)((u8 *)record + 4));
 }
 
-/* Stack traces show the names of these. */
+/* These two are functions of their own because stack traces show their names. */
 __attribute__((noinline)) void kprobe_trace_func(struct kp_event *e, struct pt_regs *regs)
 {
 	event_record(e, regs, regs->ip - 1, 0);
@@ -94,7 +97,7 @@ kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt
 	event_record(e, regs, node->func, node->ret_addr);
 }
 
-/* pre_handler of a kprobe event; stack traces show the name */
+/* The pre_handler of a kprobe event, under the name that stack traces show on Linux. */
 int kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
 	__attribute__((alias("kprobe_dispatcher")));
 int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
@@ -113,7 +116,7 @@ int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
 	return 0;
 }
 
-/* ret_fn of a return probe's event */
+/* The ret_fn of a return probe's event, in the same way. */
 int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs)
 	__attribute__((alias("kretprobe_dispatcher")));
 int kretprobe_dispatcher(struct kp_rethook_node *node, struct pt_regs *regs)

@@ -29,7 +29,7 @@
 #define TYPE_TIME_EXTEND 30
 #define MAX_SMALL_DATA 112 /* 28 words */
 
-/* The head of every record, written as one word: type, flags, preempt count, pid. */
+/* The head of every record, which is written as one word: type, flags, preempt count, pid. */
 #define ENTRY_HEAD(type, ctx, pid) \
 	((u64)(pid) << 32 | ((u64)(ctx) & 0xff) << 24 | ((u64)(ctx) & 0xff0000) | (u64)(u16)(type))
 
@@ -51,10 +51,10 @@ static inline u32 kp_preempt_count(void)
 }
 
 /*
- * Flags << 16 | preempt count, as Linux with CONFIG_PREEMPTION works it out: one is taken
- * off for the tracer's own preempt_disable(). A breakpoint trap does not do that, so with
- * a count of 0 the borrow makes the count ff and clears the flag of disabled interrupts.
- * pc is the count inside the handler. Kernel: tracing_gen_ctx_dec()
+ * Flags << 16 | preempt count, as Linux with CONFIG_PREEMPTION works it out from pc, the count
+ * inside the handler: one is taken off for the tracer's own preempt_disable(). In a breakpoint
+ * trap there was none, so that a count of 0 becomes ff and the borrow clears the flag of
+ * disabled interrupts. Kernel: tracing_gen_ctx_dec()
  */
 static inline u32 kp_context(u32 pc, u64 eflags)
 {
@@ -77,6 +77,6 @@ static inline u32 kp_context(u32 pc, u64 eflags)
 	return (flags << 16 | (count > 15 ? 15 : count)) - 1;
 }
 
-/* ring.c: a place for a record of size bytes, 0 if there is none */
+/* A place for a record of size bytes, 0 if there is none: ring.c */
 void *kp_ring_place(struct kp_ring *r, u64 size);
 #endif

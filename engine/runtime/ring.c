@@ -2,7 +2,7 @@
 /* Where the next record goes in the ring buffer of a CPU: all who write one ask here. */
 #include "record.h"
 
-/* What lite.S has written since the last time is counted; the next record is not its. */
+/* Count what lite.S has written since the last time, and have it write no more for now. */
 static void settle(struct kp_ring *r)
 {
 	struct kp_page *page = (struct kp_page *)r->pages + r->tail;
@@ -18,13 +18,16 @@ static void settle(struct kp_ring *r)
 	r->place = 0;
 }
 
-/* Bytes of a page that gets no more entries: Linux fills it up. Kernel: rb_reset_tail() */
+/*
+ * The bytes of a page that gets no more entries, as they are counted: Linux fills it up.
+ * Kernel: rb_reset_tail()
+ */
 static u64 page_bytes(const struct kp_page *page)
 {
 	return page->commit + 8 > KP_PAGE_DATA ? page->commit : KP_PAGE_DATA;
 }
 
-/* Make the page after the tail the new tail; 0: the buffer is full and keeps the oldest. */
+/* Go on to the page after the tail; 0 if the buffer is full and keeps its oldest records. */
 static struct kp_page *next_page(struct kp_ring *r)
 {
 	u64 next = r->tail + 1;
@@ -51,7 +54,7 @@ static struct kp_page *next_page(struct kp_ring *r)
 	return page;
 }
 
-/* Time of a record. Kernel: rb_time_stamp() */
+/* The time of a new record. Kernel: rb_time_stamp() */
 static inline u64 ring_clock(struct kp_ring *r)
 {
 	u64 ts;

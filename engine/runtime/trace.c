@@ -13,7 +13,7 @@
 
 struct kp_array *kp_fn_arrays;       /* that have a function tracer, linked by fn_next */
 struct kp_array *kp_fn_probe_arrays; /* that have commands at functions, by fn_probe_next */
-u64 kp_fn_hits[8];                   /* struct kp_fn_table * of each CPU; 0: there is no profiler */
+u64 kp_fn_hits[8];                   /* struct kp_fn_table * of each CPU; 0: no profiler is on */
 
 static int hashed(u64 hash, u64 key)
 {
@@ -40,7 +40,7 @@ static u64 eflags(void)
 	return v;
 }
 
-/* Kernel: ftrace_trace_stack() */
+/* Write a stack trace, with the head of the record it belongs to. Kernel: ftrace_trace_stack() */
 static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *start, u64 skip)
 {
 	struct kp_cpu *c = kp_this_cpu();
@@ -74,7 +74,10 @@ static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record,
 		trace_stack(r, *(const u64 *)record, start, 0);
 }
 
-/* Those of the wanted kind; whether there are others to be called. Kernel: event_triggers_call() */
+/*
+ * Obey the triggers of the wanted kind; whether there are some of the other kind.
+ * Kernel: event_triggers_call()
+ */
 static int call_triggers(struct kp_file *f, const u8 *record, u64 post,
 			 const struct kp_start *start)
 {
@@ -93,7 +96,10 @@ static int call_triggers(struct kp_file *f, const u8 *record, u64 post,
 	return others;
 }
 
-/* One array's part, but for triggers that look at no record. Kernel: trace_event_buffer_commit() */
+/*
+ * What one array does with a record; triggers that look at no record have been obeyed.
+ * Kernel: trace_event_buffer_commit()
+ */
 static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start,
 			const struct kp_start *here)
 {
@@ -178,8 +184,9 @@ void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, 
 /* ---- events whose records the kernel makes for one array, at its will */
 
 /*
- * 1: a record of size bytes is wanted; 0: none is; -EINVAL: there is no place for it. With
- * a filter, or a trigger that looks at it, the record is made aside.
+ * The kernel asks whether it shall make a record of size bytes: 1 if so, 0 if none is wanted,
+ * -EINVAL if there is no place for it. If there is a filter, or a trigger that looks at the
+ * record, it is made aside.
  * Kernel: __synth_event_trace_init(), __synth_event_trace_start()
  */
 long kp_file_begin(struct kp_file *f, u64 size)
@@ -205,7 +212,7 @@ long kp_file_begin(struct kp_file *f, u64 size)
 }
 
 /*
- * The fields of that record are filled in, of its head the type; the kernel has disabled
+ * The kernel has filled in the fields of that record and the type in its head. It has disabled
  * preemption once more than its caller knows.
  */
 void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u64 bp)
@@ -292,7 +299,7 @@ void kp_function_trace(u64 ip, u64 parent)
 	}
 }
 
-/* The same where a probe is called too. Kernel: that, which stack traces show */
+/* The same where a probe stands on the function too. Stack traces show its name, as on Linux. */
 void arch_ftrace_ops_list_func(u64 ip, u64 parent)
 {
 	kp_preempt_add(1);
