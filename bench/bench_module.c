@@ -4,7 +4,10 @@
 #include <linux/module.h>
 
 /* No entry nop: a probe on it is a breakpoint. */
-notrace __attribute__((__noipa__)) long bench_target(long x) { return x + 1; }
+notrace __attribute__((__noipa__)) long bench_target(long x)
+{
+	return x + 1;
+}
 
 __attribute__((__noipa__)) long bench_loop(long n)
 {
@@ -15,9 +18,19 @@ __attribute__((__noipa__)) long bench_loop(long n)
 	return sum;
 }
 
-static int pre(struct kprobe *p, struct pt_regs *regs) { return 0; }
-static int ret(struct kretprobe_instance *ri, struct pt_regs *regs) { return 0; }
-static long entry(long x) { jprobe_return(); return 0; }
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	return 0;
+}
+static int ret(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	return 0;
+}
+static long entry(long x)
+{
+	jprobe_return();
+	return 0;
+}
 
 static struct kprobe kp = { .symbol_name = "bench_target", .pre_handler = pre };
 static struct kretprobe rp = { .kp.symbol_name = "bench_target", .handler = ret };

@@ -36,7 +36,7 @@ KSYM_NAME_LEN = 512
 _PROBES_MAX = 1 << 20  # of one batch: more pointers than the guest has memory for
 
 # offsets in struct kprobe, kretprobe and jprobe: src/kernel/kprobes.c checks them
-NMISSED, ADDR, SYMBOL_NAME = 32, 40, 48
+NMISSED, ADDR = 32, 40
 OPCODE, FLAGS = 96, 100
 # addr, symbol_name, offset, pre, post, fault, break, opcode, flags
 _PROBE = struct.Struct("<QQI4xQQQQB3xI")

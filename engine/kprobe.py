@@ -157,11 +157,3 @@ def kprobe_disarmed(p: Kprobe) -> bool:
 
 def optprobe_queued_unopt(op: OptimizedKprobe) -> bool:
     return op.queue is OptQueue.UNOPTIMIZING
-
-
-def optprobe_jumps(op: OptimizedKprobe) -> bool:
-    """Whether the text at op holds its jump now.
-
-    What __recover_optprobed_insn() of the kernel asks.
-    """
-    return kprobe_optimized(op) and op.queue in (OptQueue.NONE, OptQueue.UNOPTIMIZING)

@@ -445,17 +445,6 @@ def kprobes_module_callback(st: State, state: ModuleState, module: str) -> None:
     st.load_blacklist(without=module if state is ModuleState.GOING else None)
 
 
-def kprobe_free_init_mem(st: State, start: KAddr, end: KAddr) -> None:
-    """Tell that the kernel's own init text [start, end) is about to be freed.
-
-    Context: control.
-    Kernel: kprobe_free_init_mem()
-    """
-    for p in list(st.table_entries()):
-        if start <= addr_of(p) < end:
-            _kill_kprobe(st, p)
-
-
 # ---- what kprobes/list shows
 
 

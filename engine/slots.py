@@ -36,11 +36,6 @@ class KprobeInsnCache:
         self._garbage: list[int] = []
         self._collecting = False
 
-    @property
-    def nr_garbage(self) -> int:
-        """Slots given back that wait for a quiescent state."""
-        return len(self._garbage)
-
     def get_insn_slot(self) -> KAddr:
         """Take a slot; its bytes are whatever they were.
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kpfs import abi
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.hostop import HostOp
@@ -198,8 +197,6 @@ class Kernel:
         """
 
         def host_op(request: HostOp) -> int | bytes:
-            if request.kind == abi.HOST_GETATTR:
-                return 0
             self._standing.append(task)
             try:
                 return op(request) if op else self.host_files(request)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Macros of the short ways: fields that the engine fills in, and this CPU's state. */
+/* clang-format off */
+/*
+ * Macros of the short ways: operands that the engine fills in (KP_FIXUP() of runtime.h, LITE_BASE),
+ * and the state of this CPU.
+ */
 #include "runtime.h"
 
 	/* The registers that a called function may change. */

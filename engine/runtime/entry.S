@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where a site's stub comes in, and the return trampoline.
+ * The ways in: where the stub of a probed address jumps to, and where a function with a
+ * return probe returns to, the long way.
  *
  * A stub is "push $SS; push $site; jmp kp_entry_*". At an ftrace site it is called, and
  * has no first push: the return address stands where struct pt_regs has ss. So the frame
@@ -37,21 +38,21 @@ kp_lite_fixups:
 	 * What a block of krets.S does not do itself. r12: struct kp_site, rbx: struct kp_cpu.
 	 */
 	.macro KRETS name handler context
-	/* it was entered while another site is handled */
+	/* The block was entered while another site is handled. */
 	.globl	kp_krets_\name\()_long, kp_krets_\name\()_changed
 kp_krets_\name\()_long:
 	movq	%r12, %rdi
 	movq	%rsp, %rsi
 	call	\handler
 	jmp	kp_leave
-	/* a handler says that regs->ip is where to go on */
+	/* A handler says that regs->ip is where to go on. */
 kp_krets_\name\()_changed:
 	movq	PT_IP(%rsp), %rax
 	LEAVE_SITE \context
 	jmp	kp_leave
 	.endm
 
-	/* Linux's name, which stack traces show */
+	/* The name that stack traces show on Linux. */
 	.globl	asm_exc_int3
 	.type	asm_exc_int3, @function
 asm_exc_int3:
@@ -62,7 +63,7 @@ asm_exc_int3:
 	KRETS ftrace kprobe_ftrace_handler 1
 	ENTRY kp_entry_opt KP_OPT optimized_callback
 	KRETS opt optimized_callback 1
-	/* where a stack trace ends, as on Linux, which knows nothing of detour buffers' frames */
+	/* Stack traces end here as on Linux, which knows no frames of detour buffers. */
 	.globl	kp_entry_opt_end
 kp_entry_opt_end:
 
@@ -97,7 +98,7 @@ kp_post_entry:
 	call	kp_post
 	.size	kp_post_entry, . - kp_post_entry
 
-	/* rax: where to go on; the rest as struct pt_regs says */
+	/* Leave the runtime: rax is where to go on, struct pt_regs says the rest. */
 	.globl	kp_leave
 	.type	kp_leave, @function
 kp_leave:

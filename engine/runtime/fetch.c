@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Records of events with arguments or a filter. */
+/*
+ * What runs the programs of fetch.h. Nothing here knows where a record goes: record.c and
+ * trace.c come here with the bytes of one.
+ */
 #include "fetch.h"
-#include "record.h"
 
 #define THREAD_SIZE 16384UL
 #define TASK_SIZE 0x7ffffffff000UL
@@ -21,8 +23,8 @@ static u32 data_loc(long length, u32 offset)
 }
 
 /*
- * Whether addr may be tried: one of user space, or one of the kernel that is canonical
- * and not in the guard page. What is meant for the kernel may be a user address too.
+ * Whether it may be tried to read at addr. That is so for any address of user space, and, if
+ * user is 0, for one of the kernel that is canonical and not in the guard page.
  */
 static int allowed(u64 addr, int user)
 {
@@ -47,7 +49,7 @@ static long symbol_name(u64 addr, void *dst, u64 size)
 	return c->mail_ret;
 }
 
-/* Bytes that a string will take, NUL included; below 0: fault. */
+/* The bytes that a string will take, its NUL included; below 0 if it cannot be read. */
 static long string_size(const struct kp_insn *i, u64 addr)
 {
 	if (i->op == OP_ST_SYMSTR)
@@ -57,7 +59,10 @@ static long string_size(const struct kp_insn *i, u64 addr)
 	return kp_strnlen(addr, MAX_STRING_SIZE);
 }
 
-/* Bytes taken. Kernel: fetch_store_string(), fetch_store_symstring() */
+/*
+ * Put a string into the record; the bytes that it takes, below 0 if it cannot be read.
+ * Kernel: fetch_store_string(), fetch_store_symstring()
+ */
 static long store_string(const struct kp_insn *i, u64 addr, u32 *loc, u8 *record)
 {
 	u32 max = *loc >> 16, offset = *loc & 0xffff;
@@ -130,8 +135,9 @@ static u64 load(const struct kp_insn *i, struct pt_regs *regs)
 }
 
 /*
- * Run one argument's instructions. With dst 0 it is a string whose size is asked for.
- * Bytes of the dynamic part that it takes, below 0: fault. Kernel: process_fetch_insn()
+ * Run the instructions of one argument. If dst is 0, it is a string, and only its size is
+ * wanted. The value is the number of bytes that it takes of the record's dynamic part, or
+ * below 0 after a fault. Kernel: process_fetch_insn()
  */
 static long fetch(const struct kp_insn *i, struct pt_regs *regs, u8 *dst, u8 *record)
 {
@@ -194,8 +200,8 @@ static const struct kp_arg *next_arg(const struct kp_arg *a)
 	return (const struct kp_arg *)(a->insns + a->nr_insns);
 }
 
-/* Bytes of all strings. Kernel: __get_data_size() */
-static u64 dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
+/* The bytes that all strings of a record will take. Kernel: __get_data_size() */
+u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
 {
 	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
 	u64 size = 0;
@@ -214,8 +220,8 @@ static u64 dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
 	return size;
 }
 
-/* Kernel: store_trace_args() */
-static void store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room)
+/* Put all arguments into a record; room: kp_dynamic_size(). Kernel: store_trace_args() */
+void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room)
 {
 	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
 	u32 i, at = p->start + p->size;
@@ -238,7 +244,7 @@ static void store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record
 
 #define USTRING_BUF_SIZE 512 /* on the stack; what is longer is cut */
 
-/* A class that is inverted fits the end of the string too. Kernel: glob_match_len() */
+/* An inverted class matches the end of the string too. Kernel: glob_match_len() */
 static int glob(const u8 *pat, const u8 *str, const u8 *end)
 {
 	const u8 *back_pat = 0, *back_str = 0;
@@ -306,7 +312,7 @@ static int bytes_same(const u8 *a, const u8 *b, u32 length)
 	return !length;
 }
 
-/* Up to a NUL, length bytes at most. */
+/* Whether two strings are the same up to a NUL, or in their first length bytes. */
 static int same(const u8 *a, const u8 *b, u32 length)
 {
 	while (length && *a == *b && *a)
@@ -314,7 +320,10 @@ static int same(const u8 *a, const u8 *b, u32 length)
 	return !length || *a == *b;
 }
 
-/* What is behind a NUL within size bytes counts as well; of no size: up to the NUL. */
+/*
+ * Whether part stands in str. If size is given, what is behind a NUL counts as well; if it is
+ * 0, str ends at its NUL.
+ */
 static int contains(const u8 *str, u32 size, const u8 *part, u32 length)
 {
 	u32 left = size;
@@ -356,17 +365,17 @@ static u64 number(const struct kp_pred *p, const u8 *field)
 
 	switch (p->size) {
 	case 1:
-		return is_signed ? (u64)(s64)*(signed char *)field : *field;
+		return is_signed ? (u64)(s64) * (signed char *)field : *field;
 	case 2:
-		return is_signed ? (u64)(s64)*(short *)field : *(u16 *)field;
+		return is_signed ? (u64)(s64) * (short *)field : *(u16 *)field;
 	case 4:
-		return is_signed ? (u64)(s64)*(int *)field : *(u32 *)field;
+		return is_signed ? (u64)(s64) * (int *)field : *(u32 *)field;
 	default:
 		return *(u64 *)field;
 	}
 }
 
-/* A string of size bytes, its NUL included; 0: one that could not be read. */
+/* Whether a string of size bytes, its NUL included, fits; size is 0 if it could not be read. */
 static int string_fits(const struct kp_pred *p, const u8 *str, u32 size)
 {
 	const u8 *pattern = (const u8 *)p->value;
@@ -392,7 +401,7 @@ static int string_fits(const struct kp_pred *p, const u8 *str, u32 size)
 	return fits ^ !!(p->flags & PRED_NOT);
 }
 
-/* One that cannot be read fits nothing. Kernel: filter_pred_pchar() */
+/* The same for a string at addr; unreadable, it fits nothing. Kernel: filter_pred_pchar() */
 static __attribute__((noinline)) int pointed_fits(const struct kp_pred *p, u64 addr)
 {
 	u8 copy[USTRING_BUF_SIZE];
@@ -418,7 +427,8 @@ static int predicate(const struct kp_pred *p, const u8 *record)
 	case FROM_DYNAMIC:
 		return string_fits(p, record + (*(u32 *)field & 0xffff), *(u32 *)field >> 16);
 	case FROM_COMM:
-		return string_fits(p, (const u8 *)kp_current() + kp_const32(task_comm), TASK_COMM_LEN);
+		return string_fits(p, (const u8 *)kp_current() + kp_const32(task_comm),
+				   TASK_COMM_LEN);
 	default:
 		return string_fits(p, field, p->size);
 	}
@@ -432,71 +442,4 @@ int kp_filter_match(const struct kp_pred *preds, const u8 *record)
 		i = predicate(preds + i, record) ? preds[i].yes : preds[i].no;
 	while (i < FILTER_REJECT);
 	return i == FILTER_ACCEPT;
-}
-
-/* ---- records */
-
-/* Head and fields, all but what store_args() stores. */
-static void fill(struct kp_event *e, struct pt_regs *regs, u64 *record, u64 first, u64 second)
-{
-	u64 task = kp_current();
-	u32 pid = *(u32 *)(task + kp_const32(task_pid));
-
-	record[0] = ENTRY_HEAD(e->type, kp_context(kp_preempt_count(), regs->flags), pid);
-	record[1] = first;
-	if (e->flags & EVENT_RETURN)
-		record[2] = second;
-}
-
-/*
- * The record of an event with arguments or a filter. With a filter it is made aside, so
- * that one that is not wanted costs no place in the ring.
- */
-static inline __attribute__((always_inline)) void event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
-{
-	const struct kp_prog *p = (const struct kp_prog *)e->prog;
-	struct kp_cpu *c = kp_this_cpu();
-	struct kp_ring *r = (struct kp_ring *)c->ring;
-	u64 room, size, i, *record;
-
-	if (e->files ? 0 : !(e->flags & EVENT_RECORD) || !r->on)
-		return;
-	room = p ? dynamic_size(p, regs) : 0;
-	size = e->size + room;
-	if (size > KP_PAGE_DATA)
-		return;
-	record = e->filter | e->files ? (u64 *)r->scratch : kp_ring_reserve(c, size);
-	if (!record)
-		return;
-	fill(e, regs, record, first, second);
-	if (p)
-		store_args(p, regs, (u8 *)record, room);
-	if (e->files) {
-		struct kp_start start = { regs->ip - !(e->flags & EVENT_RETURN), regs->sp, regs->bp }, here;
-
-		KP_HERE(here);
-		kp_record_files(e, record, size, &start, &here);
-		return;
-	}
-	if (e->filter) {
-		if (!kp_filter_match((const struct kp_pred *)e->filter, (u8 *)record))
-			return;
-		record = kp_ring_reserve(c, size);
-		if (!record)
-			return;
-		for (i = 0; i < (size + 3) / 4; i++)
-			((u32 *)record)[i] = ((u32 *)r->scratch)[i];
-	}
-	kp_save_cmdline(kp_current(), *(u32 *)((u8 *)record + 4));
-}
-
-/* Stack traces show the names of these. */
-__attribute__((noinline)) void kprobe_trace_func(struct kp_event *e, struct pt_regs *regs)
-{
-	event_record(e, regs, regs->ip - 1, 0);
-}
-
-__attribute__((noinline)) void kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs)
-{
-	event_record(e, regs, node->func, node->ret_addr);
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Programs for the arguments and the filter of an event: engine/trace/probe/fetch.py, filter.py. */
+/*
+ * Programs that fetch the arguments of an event and that decide whether its filter lets a
+ * record pass. engine/trace/probe/fetch.py and engine/trace/event/filter.py write them,
+ * fetch.c runs them.
+ */
 #ifndef _KP_FETCH_H
 #define _KP_FETCH_H
 #include "runtime.h"
 
 #define HC_SYMBOL 0x30 /* mail: address, buffer, size; mail_ret: length without the NUL */
 
-/* Followed by nr_args times struct kp_arg. */
+/* The arguments of an event: nr_args times struct kp_arg follow. */
 struct kp_prog {
 	u32 nr_args;
 	u32 size;    /* bytes of the arguments' fixed part */
@@ -15,8 +19,21 @@ struct kp_prog {
 };
 
 enum {
-	OP_END, OP_REG, OP_STACK, OP_IMM, OP_COMM, OP_DEREF, OP_UDEREF, OP_ST_RAW, OP_ST_MEM,
-	OP_ST_UMEM, OP_ST_STRING, OP_ST_USTRING, OP_ST_SYMSTR, OP_MOD_BF, OP_LP_ARRAY,
+	OP_END,
+	OP_REG,
+	OP_STACK,
+	OP_IMM,
+	OP_COMM,
+	OP_DEREF,
+	OP_UDEREF,
+	OP_ST_RAW,
+	OP_ST_MEM,
+	OP_ST_UMEM,
+	OP_ST_STRING,
+	OP_ST_USTRING,
+	OP_ST_SYMSTR,
+	OP_MOD_BF,
+	OP_LP_ARRAY,
 };
 struct kp_insn {
 	u8 op;
@@ -34,44 +51,47 @@ struct kp_arg {
 	struct kp_insn insns[];
 };
 
-/* A filter: predicates; each says where to go on with either answer. */
+/* A filter is an array of predicates; each says where to go on after either answer. */
 #define FILTER_ACCEPT 0xffff
 #define FILTER_REJECT 0xfffe
 enum {
-	PRED_EQ, PRED_NE, PRED_LT, PRED_LE, PRED_GT, PRED_GE, PRED_BAND,
-	PRED_FULL, PRED_FRONT, PRED_MIDDLE, PRED_END, PRED_GLOB, /* of strings */
+	PRED_EQ,
+	PRED_NE,
+	PRED_LT,
+	PRED_LE,
+	PRED_GT,
+	PRED_GE,
+	PRED_BAND,
+	PRED_FULL,
+	PRED_FRONT,
+	PRED_MIDDLE,
+	PRED_END,
+	PRED_GLOB, /* of strings */
 };
 #define PRED_SIGNED 1 /* kp_pred.flags: a number */
 #define PRED_NOT 2    /* a string that must not fit */
 enum {
-	FROM_RECORD, /* size bytes at offset */
+	FROM_RECORD,  /* size bytes at offset */
 	FROM_DYNAMIC, /* a string where the word at offset says */
-	FROM_CPU, FROM_COMM,
-	FROM_KERNEL, FROM_USER, /* a string that the word at offset points to */
+	FROM_CPU,
+	FROM_COMM,
+	FROM_KERNEL,
+	FROM_USER, /* a string that the word at offset points to */
 };
 struct kp_pred {
 	u8 op;
 	u8 from;
 	u8 flags;
 	u8 pad;
-	u16 yes;     /* number of a predicate, or FILTER_* */
+	u16 yes; /* number of a predicate, or FILTER_* */
 	u16 no;
 	u32 offset;
-	u16 size;    /* of the field; of a number 1, 2, 4, 8 */
-	u16 length;  /* of the string at value, without its NUL */
+	u16 size;   /* of the field; of a number 1, 2, 4, 8 */
+	u16 length; /* of the string at value, without its NUL */
 	u64 value;
 };
 
-/* Where a stack trace begins. */
-struct kp_start {
-	u64 ip, sp, bp;
-};
-
+u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs);
+void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room);
 int kp_filter_match(const struct kp_pred *preds, const u8 *record);
-#define KP_HERE(start) \
-	asm volatile("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2" \
-		     : "=r"((start).ip), "=r"((start).sp), "=r"((start).bp))
-void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start, const struct kp_start *here);
-void kprobe_trace_func(struct kp_event *e, struct pt_regs *regs);
-void kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs);
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* clang-format off */
 /* Macros of the ways in that build a whole struct pt_regs. */
 #include "asm.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the entry nop of a traced function calls, and what trace points of the kernel call.
+ * What the function tracer writes over the entry nop of a function calls, and what the trace
+ * points of the kernel call.
  */
 #include "asm.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Jprobes: into the entry function and back out of it. A site whose handlers are a
- * jprobe and maybe return probes is entered here: registers and the top of the stack go straight to where they
- * wait in struct kp_jprobe. What is not simple takes the long way, by kp_setjmp_pre() and
- * kp_longjmp(), which do the same with a struct pt_regs and whatever handlers there are.
+ * Jprobes: the way into the entry function and back out of it. A site whose handlers are a
+ * jprobe and perhaps return probes is entered here: its registers and the top of the stack go
+ * straight to struct kp_jprobe, where they wait. What is not simple takes the long way, by
+ * setjmp() and kp_longjmp() of runtime.c, which do the same with a struct pt_regs and whatever
+ * handlers there are.
  */
 #include "asm.h"
 

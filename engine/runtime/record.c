@@ -1,133 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Records of kprobe events in the per-CPU ring buffer. */
+/*
+ * The handlers of kprobe events. A plain record is written here; arguments and filters are
+ * fetch.c's, several trace arrays trace.c's, and the place in the ring is ring.c's. Calls go
+ * from this file to those and never back.
+ */
 #include "fetch.h"
 #include "record.h"
+#include "trace.h"
 
-/* What lite.S has written since the last time is counted; the next record is not its. */
-static void settle(struct kp_ring *r)
-{
-	struct kp_page *page = (struct kp_page *)r->pages + r->tail;
-	u64 commit = (u32)((u32)r->place - (u32)(u64)page->data);
-	u64 count = r->place >> 32;
-
-	if (count) {
-		r->page_entries[r->tail] += count;
-		r->entries += count;
-		r->bytes += commit - page->commit;
-		page->commit = commit;
-	}
-	r->place = 0;
-}
-
-/* Bytes of a page that gets no more entries: Linux fills it up. Kernel: rb_reset_tail() */
-static u64 page_bytes(const struct kp_page *page)
-{
-	return page->commit + 8 > KP_PAGE_DATA ? page->commit : KP_PAGE_DATA;
-}
-
-/* Make the page after the tail the new tail; 0: the buffer is full and keeps the oldest. */
-static struct kp_page *next_page(struct kp_ring *r)
-{
-	u64 next = r->tail + 1;
-	struct kp_page *page = (struct kp_page *)r->pages + r->tail;
-
-	if (!r->full)
-		r->bytes += page_bytes(page) - page->commit;
-	r->full = 1;
-	if (next == r->nr_pages)
-		next = 0;
-	page = (struct kp_page *)r->pages + next;
-	if (next == r->head) {
-		if (!r->overwrite)
-			return 0;
-		r->overrun += r->page_entries[next];
-		r->bytes -= page_bytes(page) - r->read;
-		r->read = 0;
-		r->head = next + 1 == r->nr_pages ? 0 : next + 1;
-	}
-	r->full = 0;
-	r->tail = next;
-	r->page_entries[next] = 0;
-	page->commit = 0;
-	return page;
-}
-
-/* Time of a record. Kernel: rb_time_stamp() */
-static inline u64 ring_clock(struct kp_ring *r)
-{
-	u64 ts;
-
-	if (r->on & RING_SLOW_CLOCK && !r->quantum)
-		return ++*(u64 *)r->counter;
-	ts = *(u64 *)kp_const64(clock) += kp_const32(clock_step);
-	return r->on & RING_SLOW_CLOCK ? ts / r->quantum + r->offset : ts;
-}
-
-/* Place for a record of size bytes, 0 if there is none. Kernel: ring_buffer_lock_reserve() */
-void *kp_ring_place(struct kp_ring *r, u64 size)
-{
-	u64 words = (size + 3) / 4, need = words * 4 + (words > MAX_SMALL_DATA / 4 ? 8 : 4);
-	u64 ts, delta, extend;
-	struct kp_page *page;
-	u32 *p;
-
-	if (!r || !r->on || need > KP_PAGE_DATA)
-		return 0;
-	settle(r);
-	page = (struct kp_page *)r->pages + r->tail;
-	ts = ring_clock(r);
-	delta = ts - r->last_ts;
-	extend = delta >> DELTA_BITS ? 8 : 0;
-	if (r->full || page->commit + need + extend > KP_PAGE_DATA) {
-		page = next_page(r);
-		if (!page) {
-			r->dropped++;
-			return 0;
-		}
-	}
-	if (!page->commit) {
-		page->time_stamp = ts;
-		delta = 0;
-		extend = 0;
-	}
-	p = (u32 *)(page->data + page->commit);
-	if (extend) {
-		*p++ = TYPE_TIME_EXTEND | (u32)delta << 5;
-		*p++ = delta >> DELTA_BITS;
-		delta = 0;
-	}
-	if (words > MAX_SMALL_DATA / 4) {
-		*p++ = (u32)delta << 5;
-		*p++ = words * 4 + 4;
-	} else {
-		*p++ = (u32)delta << 5 | words;
-	}
-	need += extend;
-	page->commit += need;
-	r->page_entries[r->tail]++;
-	r->bytes += need;
-	r->entries++;
-	r->last_ts = ts;
-	if (r->on == 1)
-		r->place = (u32)(u64)(page->data + page->commit);
-	return p;
-}
-
-/* The same in the first trace array's ring of a CPU. */
-void *kp_ring_reserve(struct kp_cpu *c, u64 size)
-{
-	return kp_ring_place((struct kp_ring *)c->ring, size);
-}
-
-/* A record with its head filled in; the fields follow. 0 if none is to be written. */
-void *kp_record_begin(struct kp_event *e, struct pt_regs *regs)
+/*
+ * Begin a plain record. Its head is filled in already; the value is where its fields go, or 0 if
+ * no record is to be written.
+ */
+static void *record_begin(struct kp_event *e, struct pt_regs *regs)
 {
 	u64 *head, task;
 	u32 pid;
 
 	if (!(e->flags & EVENT_RECORD))
 		return 0;
-	head = kp_ring_reserve(kp_this_cpu(), e->size);
+	head = kp_ring_place((struct kp_ring *)kp_this_cpu()->ring, e->size);
 	if (!head)
 		return 0;
 	task = kp_current();
@@ -137,8 +29,77 @@ void *kp_record_begin(struct kp_event *e, struct pt_regs *regs)
 	return head + 1;
 }
 
-/* pre_handler of a kprobe event; stack traces show the name */
-int kp_event_handler(struct kp_handler *h, struct pt_regs *regs) __attribute__((alias("kprobe_dispatcher")));
+/* Fill in the head and the fixed fields of a record; kp_store_args() does the rest. */
+static void fill(struct kp_event *e, struct pt_regs *regs, u64 *record, u64 first, u64 second)
+{
+	u64 task = kp_current();
+	u32 pid = *(u32 *)(task + kp_const32(task_pid));
+
+	record[0] = ENTRY_HEAD(e->type, kp_context(kp_preempt_count(), regs->flags), pid);
+	record[1] = first;
+	if (e->flags & EVENT_RETURN)
+		record[2] = second;
+}
+
+/*
+ * Write the record of an event with arguments or a filter. If there is a filter, the record is
+ * made aside first, so that one that is not wanted takes no place in the ring.
+ */
+static inline __attribute__((always_inline)) void
+event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
+{
+	const struct kp_prog *p = (const struct kp_prog *)e->prog;
+	struct kp_ring *r = (struct kp_ring *)kp_this_cpu()->ring;
+	u64 room, size, i, *record;
+
+	if (e->files ? 0 : !(e->flags & EVENT_RECORD) || !r->on)
+		return;
+	room = p ? kp_dynamic_size(p, regs) : 0;
+	size = e->size + room;
+	if (size > KP_PAGE_DATA)
+		return;
+	record = e->filter | e->files ? (u64 *)r->scratch : kp_ring_place(r, size);
+	if (!record)
+		return;
+	fill(e, regs, record, first, second);
+	if (p)
+		kp_store_args(p, regs, (u8 *)record, room);
+	if (e->files) {
+		struct kp_start start = { regs->ip - !(e->flags & EVENT_RETURN), regs->sp,
+					  regs->bp },
+				here;
+
+		KP_HERE(here);
+		kp_record_files(e, record, size, &start, &here);
+		return;
+	}
+	if (e->filter) {
+		if (!kp_filter_match((const struct kp_pred *)e->filter, (u8 *)record))
+			return;
+		record = kp_ring_place(r, size);
+		if (!record)
+			return;
+		for (i = 0; i < (size + 3) / 4; i++)
+			((u32 *)record)[i] = ((u32 *)r->scratch)[i];
+	}
+	kp_save_cmdline(kp_current(), *(u32 *)((u8 *)record + 4));
+}
+
+/* These two are functions of their own because stack traces show their names. */
+__attribute__((noinline)) void kprobe_trace_func(struct kp_event *e, struct pt_regs *regs)
+{
+	event_record(e, regs, regs->ip - 1, 0);
+}
+
+__attribute__((noinline)) void
+kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt_regs *regs)
+{
+	event_record(e, regs, node->func, node->ret_addr);
+}
+
+/* The pre_handler of a kprobe event, under the name that stack traces show on Linux. */
+int kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
+	__attribute__((alias("kprobe_dispatcher")));
 int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)h->data;
@@ -149,14 +110,15 @@ int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
 		kprobe_trace_func(e, regs);
 		return 0;
 	}
-	field = kp_record_begin(e, regs);
+	field = record_begin(e, regs);
 	if (field)
 		field[0] = regs->ip - 1;
 	return 0;
 }
 
-/* ret_fn of a return probe's event */
-int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs) __attribute__((alias("kretprobe_dispatcher")));
+/* The ret_fn of a return probe's event, in the same way. */
+int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs)
+	__attribute__((alias("kretprobe_dispatcher")));
 int kretprobe_dispatcher(struct kp_rethook_node *node, struct pt_regs *regs)
 {
 	struct kp_event *e = (struct kp_event *)((struct kp_rethook *)node->rethook)->data;
@@ -167,7 +129,7 @@ int kretprobe_dispatcher(struct kp_rethook_node *node, struct pt_regs *regs)
 		kretprobe_trace_func(e, node, regs);
 		return 0;
 	}
-	field = kp_record_begin(e, regs);
+	field = record_begin(e, regs);
 	if (field) {
 		field[0] = node->func;
 		field[1] = node->ret_addr;

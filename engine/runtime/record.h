@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Writing a record: inline, for the paths where each memory access counts. */
+/*
+ * Writing a record: a place for it by ring.c, the rest inline, for the paths where each
+ * memory access counts.
+ */
 #ifndef _KP_RECORD_H
 #define _KP_RECORD_H
 #include "runtime.h"
@@ -26,14 +29,15 @@
 #define TYPE_TIME_EXTEND 30
 #define MAX_SMALL_DATA 112 /* 28 words */
 
-/* The head of every record, written as one word: type, flags, preempt count, pid. */
+/* The head of every record, which is written as one word: type, flags, preempt count, pid. */
 #define ENTRY_HEAD(type, ctx, pid) \
 	((u64)(pid) << 32 | ((u64)(ctx) & 0xff) << 24 | ((u64)(ctx) & 0xff0000) | (u64)(u16)(type))
 
 /* Kernel: tracing_record_cmdline() */
 static inline void kp_save_cmdline(u64 task, u32 pid)
 {
-	struct kp_cmdline *l = (struct kp_cmdline *)kp_top(cmdlines) + (pid & kp_const32(cmdline_mask));
+	struct kp_cmdline *l =
+		(struct kp_cmdline *)kp_top(cmdlines) + (pid & kp_const32(cmdline_mask));
 	u64 *comm = (u64 *)(task + kp_const32(task_comm));
 
 	l->pid = pid;
@@ -47,10 +51,10 @@ static inline u32 kp_preempt_count(void)
 }
 
 /*
- * Flags << 16 | preempt count, as Linux with CONFIG_PREEMPTION works it out: one is taken
- * off for the tracer's own preempt_disable(). A breakpoint trap does not do that, so with
- * a count of 0 the borrow makes the count ff and clears the flag of disabled interrupts.
- * pc is the count inside the handler. Kernel: tracing_gen_ctx_dec()
+ * Flags << 16 | preempt count, as Linux with CONFIG_PREEMPTION works it out from pc, the count
+ * inside the handler: one is taken off for the tracer's own preempt_disable(). In a breakpoint
+ * trap there was none, so that a count of 0 becomes ff and the borrow clears the flag of
+ * disabled interrupts. Kernel: tracing_gen_ctx_dec()
  */
 static inline u32 kp_context(u32 pc, u64 eflags)
 {
@@ -73,4 +77,6 @@ static inline u32 kp_context(u32 pc, u64 eflags)
 	return (flags << 16 | (count > 15 ? 15 : count)) - 1;
 }
 
+/* A place for a record of size bytes, 0 if there is none: ring.c */
+void *kp_ring_place(struct kp_ring *r, u64 size);
 #endif

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What runs at a hit: the handlers of a site, and those of a function's return. */
+/*
+ * What runs at a hit: the handlers of the probed address, called from the stubs of entry.S, and
+ * those of a function's return.
+ */
 #include "record.h"
 
-/* as in modules; the first argument is struct kprobe * or struct kp_handler * */
+/* Handlers as modules have them. The first argument is a struct kprobe * or kp_handler *. */
 typedef int handler_fn(u64, struct pt_regs *);
 typedef void post_fn(u64, struct pt_regs *, u64 flags);
 typedef int node_fn(struct kp_rethook_node *, struct pt_regs *);
@@ -67,7 +70,10 @@ static void missed(struct kp_handler *h)
 		++*(u64 *)(h->kp + KPROBE_NMISSED);
 }
 
-/* A probe hit while another one is handled on this CPU: counted, stepped, not handled. */
+/*
+ * A probe is hit while this CPU handles another one: the hit is counted as missed and the probed
+ * instruction is run, but no handler.
+ */
 static u64 reenter(struct kp_cpu *c, struct kp_site *site, u64 kind)
 {
 	struct kp_handler *h;
@@ -96,8 +102,9 @@ static void run_post_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_
 	}
 }
 
-/* All pre_handlers have run: on to the probed instruction. */
-static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
+/* All pre_handlers have run: go on to the probed instruction. */
+static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct kp_site *site,
+							struct pt_regs *regs, u64 kind, u32 context)
 {
 	/* read now: a handler may have been the one to change it */
 	u64 cont = site->cont;
@@ -122,14 +129,15 @@ static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct
  * A jprobe is hit: run its entry function as if it had been called. Word by word, for an
  * emulator takes a while for "rep movs".
  */
-static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struct kp_handler *h, struct pt_regs *regs)
+static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struct kp_handler *h,
+							 struct pt_regs *regs)
 {
 	struct kp_jprobe *j = (struct kp_jprobe *)c->jprobe;
 	u64 room = KP_THREAD_SIZE - (regs->sp & (KP_THREAD_SIZE - 1));
 	u64 *to = (u64 *)&j->regs, *from = (u64 *)regs, i;
 
 	/* orig_ax, cs and ss are always the same */
-	_Pragma("GCC unroll 15")
+#pragma GCC unroll 15
 	for (i = 0; i < PT_ORIG_AX / 8; i++)
 		to[i] = from[i];
 	j->regs.flags = regs->flags;
@@ -138,7 +146,7 @@ static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struc
 	to = j->stack;
 	from = (u64 *)regs->sp;
 	if (j->size == KP_MAX_STACK_SIZE) {
-		_Pragma("GCC unroll 8")
+#pragma GCC unroll 8
 		for (i = 0; i < KP_MAX_STACK_SIZE / 8; i++)
 			to[i] = from[i];
 	} else {
@@ -155,8 +163,14 @@ int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
 	return 0;
 }
 
-/* Run the handlers of a site, newest first; where to go on if one has said so. */
-static inline __attribute__((always_inline)) u64 run_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
+/*
+ * Run the handlers of a site, the newest first. The value is the address to go on at if a
+ * handler has set one, else 0.
+ */
+static inline __attribute__((always_inline)) u64 run_handlers(struct kp_cpu *c,
+							      struct kp_site *site,
+							      struct pt_regs *regs, u64 kind,
+							      u32 context)
 {
 	struct kp_handler *h;
 
@@ -184,7 +198,7 @@ static inline __attribute__((always_inline)) u64 run_handlers(struct kp_cpu *c, 
  * shows on Linux, and call one another as they do there.
  */
 #define ON_STACK __attribute__((noinline, __optimize__("no-tree-loop-distribute-patterns")))
-/* not by a jump: the caller is to be on the stack */
+/* A call that the compiler does not make a jump: the caller is to be seen on the stack. */
 #define CALL(x) ({ u64 v_ = (x); asm volatile("" : "+r"(v_)); v_; })
 
 ON_STACK u64 aggr_pre_handler(struct kp_site *site, struct pt_regs *regs)
@@ -199,7 +213,8 @@ ON_STACK u64 opt_pre_handler(struct kp_site *site, struct pt_regs *regs)
 	return run_handlers(kp_this_cpu(), site, regs, KP_OPT, 1);
 }
 
-static inline __attribute__((always_inline)) u64 enter(struct kp_site *site, struct pt_regs *regs, u64 kind)
+static inline __attribute__((always_inline)) u64 enter(struct kp_site *site, struct pt_regs *regs,
+						       u64 kind)
 {
 	struct kp_cpu *c = kp_this_cpu();
 	u32 context = kind == KP_INT3 ? NMI_CONTEXT : 1;
@@ -242,7 +257,7 @@ ON_STACK u64 exc_int3(struct kp_site *site, struct pt_regs *regs)
 	return CALL(kprobe_int3_handler(site, regs));
 }
 
-/* The instruction has been stepped and the registers fixed up. */
+/* The probed instruction has been stepped and its registers put right: run post_handlers. */
 u64 kp_post(struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
@@ -257,7 +272,7 @@ u64 kp_post(struct pt_regs *regs)
 
 /* ---- traps in handlers and in copied instructions */
 
-/* A breakpoint in a handler; mail[2]: the ip behind it. */
+/* A handler has run into a breakpoint; mail[2] is the ip behind it. */
 u64 kp_break(struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
@@ -277,8 +292,9 @@ u64 kp_break(struct pt_regs *regs)
 }
 
 /*
- * A fault; mail[0]: struct kp_handler * of a handler, or mail[1]: struct kp_site * of a
- * copied instruction; mail[2]: the ip to show, mail[3]: where it happened.
+ * Something has faulted: a handler, whose struct kp_handler is mail[0], or a copied instruction,
+ * the struct kp_site of whose probe is mail[1]. mail[2] is the ip to show, mail[3] the place
+ * where it happened.
  */
 u64 kp_fault(struct pt_regs *regs)
 {
@@ -305,12 +321,15 @@ u64 kp_fault(struct pt_regs *regs)
 
 /* ---- jprobes */
 
-struct kp_resume { u64 cont; struct kp_jprobe *jprobe; };
+struct kp_resume {
+	u64 cont;
+	struct kp_jprobe *jprobe;
+};
 
 /*
- * jprobe_return() has been called: undo what the entry function did, go on with the probed
- * function. Its flags and where to go on are left below its stack pointer. The jprobe is
- * the last of the handlers. cont 0: there is no entry function.
+ * jprobe_return() has been called: undo what the entry function did and go on with the probed
+ * function. Its flags and where to go on are left below its stack pointer. The jprobe is the
+ * last of the handlers, so none is left out. cont is 0 if no entry function is running.
  */
 struct kp_resume kp_longjmp(void)
 {
@@ -324,7 +343,8 @@ struct kp_resume kp_longjmp(void)
 		sp[i] = r.jprobe->stack[i];
 	r.jprobe->size = 0;
 	kp_preempt_add(NMI_CONTEXT - 1);
-	r.cont = finish(c, (struct kp_site *)c->current_kprobe, &r.jprobe->regs, c->kind, NMI_CONTEXT);
+	r.cont = finish(c, (struct kp_site *)c->current_kprobe, &r.jprobe->regs, c->kind,
+			NMI_CONTEXT);
 	sp[-1] = r.cont;
 	sp[-2] = r.jprobe->regs.flags;
 	return r;
@@ -399,7 +419,7 @@ static void recycle(struct kp_rethook_node *node)
 	rh->free = (u64)node;
 }
 
-/* Hook the call whose return address is at sp. */
+/* Have the call whose return address is at sp return to the trampoline. */
 static inline void hook(struct kp_rethook *rh, struct kp_rethook_node *node, u64 *sp, u64 site)
 {
 	u64 *list = kp_task_rethooks(node->task);
@@ -445,8 +465,9 @@ int kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
 }
 
 /*
- * The handlers of a site, return probes but for the last, which is a jprobe's: that one.
- * 0, and nothing is done, if they want to know the registers or have no node.
+ * All handlers of a site are those of return probes, but for the last, which is a jprobe's. Hook
+ * the return probes and give the jprobe's handler. 0, with nothing done, if one of them wants to
+ * know the registers or has no free node.
  */
 u64 kp_krets(struct kp_site *site, u64 *sp)
 {
@@ -466,7 +487,7 @@ u64 kp_krets(struct kp_site *site, u64 *sp)
 	return (u64)h;
 }
 
-/* The handler at the entry: what is being handled at the return too. */
+/* The handler at the entry, which counts as the one that runs at the return too. */
 static u64 entry_handler(struct kp_rethook *rh)
 {
 	struct kp_handler *h = (struct kp_handler *)((struct kp_site *)rh->site)->first;
@@ -501,7 +522,8 @@ ON_STACK u64 rethook_trampoline_handler(struct pt_regs *regs)
 	struct kp_cpu *c = kp_this_cpu();
 	u64 frame = (u64)(regs + 1), ret;
 
-	for (last = (struct kp_rethook_node *)*list; last; last = (struct kp_rethook_node *)last->next)
+	for (last = (struct kp_rethook_node *)*list; last;
+	     last = (struct kp_rethook_node *)last->next)
 		if (last->ret_addr != (u64)kp_ret_trampoline)
 			break;
 	if (!last) {

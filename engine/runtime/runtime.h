@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The engine's own code inside any guest: what the Python beside it writes and reads.
- * Nothing here knows the kernel it runs in, but for struct kp_config.
+ * The engine's own code inside the guest handles the hits of probes and writes trace records.
+ * This header has the structures by which it and the Python beside it know one another: Python
+ * fills in most of them, and the code here reads them at each hit. Of the kernel that all this
+ * runs in, the code knows nothing but what struct kp_config says.
  */
 #ifndef _KP_RUNTIME_H
 #define _KP_RUNTIME_H
 
-/* Hypercalls; the argument is the CPU, the rest is in struct kp_cpu. None stops the run. */
+/*
+ * Hypercalls. The argument is the number of the CPU, everything else is in the mail of its
+ * struct kp_cpu, as said beside each. Python answers at once; none of them stops the run.
+ */
 #define HC_PY_HANDLER 0x20 /* mail: handler, regs; result in mail_ret */
 #define HC_PY_POST 0x21    /* mail: handler, regs */
 #define HC_PY_ENTRY 0x22   /* mail: node, regs, rethook; result in mail_ret */
 #define HC_PY_RETURN 0x23  /* mail: node, regs, rethook */
 #define HC_PY_BREAK 0x25   /* mail: handler, regs; result in mail_ret */
-#define HC_ORPHAN 0x24     /* mail: regs; a function returned to the trampoline, nobody knows where to */
+#define HC_ORPHAN 0x24     /* mail: regs; a return to the trampoline that no node is for */
 #define HC_TRIGGER 0x31    /* mail: trigger's id; mail_ret: a stack trace is wanted */
-#define HC_STACK 0x32      /* mail: ip, sp, bp; mail_ret: addresses written to stack of struct kp_cpu */
-#define HC_FN_PROBE 0x33 /* mail[0]: function, mail[1]: struct kp_array *; mail_ret: write a stack trace */
+#define HC_STACK 0x32      /* mail: ip, sp, bp; mail_ret: how many addresses are in stack now */
+#define HC_FN_PROBE 0x33 /* mail: function, struct kp_array *; mail_ret: write a stack trace */
 
-/* int $TRAP_ENTRY: the Python handlers of the probe whose detour buffer that is in */
+/* "int $TRAP_ENTRY" in a detour buffer calls the Python handlers of the probe it belongs to. */
 #define TRAP_ENTRY 0x81
 
 /* x86-64's struct pt_regs: 21 words from low to high addresses. */
@@ -31,17 +36,19 @@
 #define KP_CS 0x10
 #define KP_SS 0x18
 
-/* How a site was entered. */
+/* How a site was entered: the kind of struct kp_cpu. */
 #define KP_INT3 0
 #define KP_FTRACE 1
 #define KP_OPT 2 /* by jump: a changed ip and the return value are ignored */
 
 /*
- * What lite.S leaves to engine/arch/x86/lite.py: an operand that begins with LITE_BASE is
- * to have in its place the address of the site, what a handler is for (struct kp_event,
- * struct kp_rethook), the probed address, the distance to where to go on at, the handler's
- * struct kp_handler; a distance within the runtime is another one where the copy is. The
- * table of the places has LITE_BASE at its head and ends at the first word that is not marked.
+ * What lite.S and krets.S leave to engine/arch/x86, which copies their code for each site. An
+ * operand that begins with LITE_BASE is replaced by what its mark asks for: the
+ * address of the site, the structure that a handler works for (struct kp_event or struct
+ * kp_rethook), the probed address, the distance to where execution goes on, or the handler's
+ * struct kp_handler. A distance to code of the runtime (LITE_REL) changes with the place of
+ * the copy. The table of all these places has LITE_BASE at its head and ends at the first word
+ * that is not marked.
  */
 #define LITE_BASE 0x12340000
 #define LITE_SITE 1
@@ -57,7 +64,7 @@
 #define SITE_POST 2       /* there are post_handlers */
 #define SITE_AGGR 4       /* it is an aggr_kprobe's */
 
-/* Offsets in the structures below, for assembly; runtime.c checks them. */
+/* Offsets in the structures below, for the assembly; runtime.c checks that they are right. */
 #define KPC_GS_CURRENT 0
 #define KPC_GS_CPU 4
 #define KPC_GS_PREEMPT 8
@@ -120,13 +127,13 @@ struct pt_regs {
 	u64 orig_ax, ip, cs, flags, sp, ss;
 };
 
-/* Where the kernel keeps what a record needs: written once by the engine at start. */
+/* Where the kernel keeps what a record needs. The engine writes it once, when it starts. */
 struct kp_config {
-	u32 gs_current;    /* %gs offset of the current task pointer */
-	u32 gs_cpu;        /* %gs offset of the CPU number (32 bits) */
-	u32 gs_preempt;    /* %gs offset of the preempt count (32 bits, Linux's layout) */
-	u32 gs_resched;    /* %gs offset of a 32-bit word that is non-zero for need-resched; ~0: none */
-	u32 task_pid;      /* offsets in the task structure */
+	u32 gs_current; /* %gs offset of the current task pointer */
+	u32 gs_cpu;     /* %gs offset of the CPU number (32 bits) */
+	u32 gs_preempt; /* %gs offset of the preempt count (32 bits, Linux's layout) */
+	u32 gs_resched; /* %gs offset of a 32-bit word, non-zero for need-resched; ~0: none */
+	u32 task_pid;   /* offsets in the task structure */
 	u32 task_comm;
 	u32 task_rethooks; /* a word of the task for its list of return-probe nodes */
 	u32 clock_step;    /* ns that the clock advances with each record */
@@ -137,39 +144,39 @@ struct kp_config {
 	u32 pad;
 };
 
-/* One address in kprobe_table, 64 bytes. */
+/* One probed address, an entry of kprobe_table; 64 bytes. */
 struct kp_site {
 	u64 addr;
-	u64 cont;  /* where to go on when the handlers are done: slot, displaced code, nop + 5 */
+	u64 cont; /* where to go on when the handlers are done: slot, displaced code, nop + 5 */
 	u64 flags;
 	u64 first; /* struct kp_handler *, newest first */
 	u64 hits;  /* entered, missed ones too */
 	u64 pad0;
-	u64 id;    /* the engine's */
+	u64 id; /* the engine's */
 	u64 pad1;
 };
 
 /* One registered struct kprobe, 128 bytes. */
 struct kp_handler {
-	u64 next;      /* next at this address, 0 ends */
-	u64 fn;        /* int fn(arg, struct pt_regs *); 0: no pre_handler */
+	u64 next; /* next at this address, 0 ends */
+	u64 fn;   /* int fn(arg, struct pt_regs *); 0: no pre_handler */
 	u64 flags;
 	u64 nmissed;
 	u64 pad0;
-	u64 data;      /* struct kp_event *, struct kp_rethook * ... */
-	u64 kp;        /* a module's struct kprobe, 0 if none */
-	u64 id;        /* the engine's index */
-	u64 post_fn;   /* void fn(user, struct pt_regs *, u64 flags); 0: none */
-	u64 arg;       /* the module's struct kprobe if fn is the module's, else this one */
-	u64 user;      /* a module's struct kprobe, else this one */
-	u64 break_fn;  /* int fn(user, struct pt_regs *); 0: none */
+	u64 data;     /* struct kp_event *, struct kp_rethook * ... */
+	u64 kp;       /* a module's struct kprobe, 0 if none */
+	u64 id;       /* the engine's index */
+	u64 post_fn;  /* void fn(user, struct pt_regs *, u64 flags); 0: none */
+	u64 arg;      /* the module's struct kprobe if fn is the module's, else this one */
+	u64 user;     /* a module's struct kprobe, else this one */
+	u64 break_fn; /* int fn(user, struct pt_regs *); 0: none */
 	u64 pad1;
-	u64 fault_fn;  /* int fn(user, struct pt_regs *, int trapnr); 0: none */
+	u64 fault_fn; /* int fn(user, struct pt_regs *, int trapnr); 0: none */
 	u64 pad2;
 	u64 pad;
 };
 
-/* A kprobe event as its handler needs it, 64 bytes. */
+/* A kprobe event, as much of it as its handler needs; 64 bytes. */
 #define EVENT_RECORD 1UL /* write a record (the event is enabled for trace) */
 #define EVENT_RETURN 2UL /* record is {func, ret_ip}, else {ip} */
 #define EVENT_SYSCALL 4UL /* written with preemption disabled once more than the caller knows */
@@ -186,7 +193,8 @@ struct kp_event {
 };
 
 /*
- * A set of numbers, none of them 0: open addressing, mask + 1 places, some of them free.
+ * A set of numbers, none of which is 0: a hash table with open addressing. It has mask + 1
+ * places, and some of them are always free, so that a search comes to an end.
  */
 struct kp_hash {
 	u64 mask;
@@ -194,7 +202,7 @@ struct kp_hash {
 };
 #define KP_HASH(key) (((key) * 0x9e3779b97f4a7c15UL) >> 32)
 
-/* A command at an event, 64 bytes. */
+/* A trigger: a command that is obeyed when an event happens; 64 bytes. */
 #define TRIGGER_POST 1UL /* to be obeyed when the record is written */
 struct kp_trigger {
 	u64 next;
@@ -204,13 +212,13 @@ struct kp_trigger {
 	u64 pad[4];
 };
 
-/* An event in one trace array, 64 bytes. Kernel: struct trace_event_file */
+/* What one trace array wants of an event; 64 bytes. Kernel: struct trace_event_file */
 #define FILE_RECORD 1UL        /* enabled, and not soft-disabled */
 #define FILE_TRIGGER_COND 2UL  /* a trigger needs the record */
 struct kp_file {
-	u64 next;     /* the event in the next array */
+	u64 next; /* the event in the next array */
 	u64 flags;
-	u64 array;    /* struct kp_array * */
+	u64 array; /* struct kp_array * */
 	u64 filter;
 	u64 triggers; /* struct kp_trigger *, newest first */
 	u64 event;    /* the kernel's, of an event whose records the kernel makes for one file: */
@@ -218,24 +226,24 @@ struct kp_file {
 	u64 commit;   /* kp_file_event; all three 0 until it has asked for the file */
 };
 
-/* A trace array, 256 bytes: its rings and what its function tracer does. */
+/* A trace array: its ring buffers and what its function tracer does; 256 bytes. */
 #define ARRAY_STACKTRACE 1UL      /* a stack trace behind each record of an event */
 #define ARRAY_FUNC_STACKTRACE 2UL /* and of a function */
 struct kp_array {
-	u64 ring[8];      /* struct kp_ring * of each CPU */
+	u64 ring[8]; /* struct kp_ring * of each CPU */
 	u64 flags;
-	u64 pids;         /* struct kp_hash * of pid + 1: events of those only; 0: of all */
-	u64 no_pids;      /* events of all but those */
-	u64 fn_next;      /* the next array with a function tracer */
-	u64 fn_hash;      /* functions that it traces; 0: all that are patched */
+	u64 pids;    /* struct kp_hash * of pid + 1: events of those only; 0: of all */
+	u64 no_pids; /* events of all but those */
+	u64 fn_next; /* the next array with a function tracer */
+	u64 fn_hash; /* functions that it traces; 0: all that are patched */
 	u64 fn_pids;
 	u64 fn_no_pids;
-	u64 fn_probes;    /* struct kp_hash of functions with commands; 0: none */
+	u64 fn_probes;     /* struct kp_hash of functions with commands; 0: none */
 	u64 fn_probe_next; /* the next array with such */
 	u64 pad[15];
 };
 
-/* A return probe, 128 bytes; its nodes hang on the free list. */
+/* A return probe. Nodes that no call uses hang on its free list; 128 bytes. */
 #define RETHOOK_DISABLED 1UL /* unregistered: no handler is called any more */
 struct kp_rethook_node;
 struct kp_rethook {
@@ -245,33 +253,33 @@ struct kp_rethook {
 	u64 nmissed;  /* no free node */
 	u64 data;     /* struct kp_event * ... */
 	u64 flags;
-	u64 kp;       /* a module's struct kretprobe, 0 if none */
+	u64 kp; /* a module's struct kretprobe, 0 if none */
 	u64 id;
-	u64 event;    /* the kp_event that a return is for and no one else; else kp_no_event */
-	u64 site;     /* struct kp_site * of the last hit: current_kprobe of the handler */
+	u64 event; /* the kp_event that a return is for and no one else; else kp_no_event */
+	u64 site;  /* struct kp_site * of the last hit: current_kprobe of the handler */
 	u64 pad0[2];
-	u64 long_way; /* an entry is not simple: there are flags or an entry_fn */
+	u64 long_way;  /* an entry is not simple: there are flags or an entry_fn */
 	u64 maxactive; /* nodes in all */
 	u64 pad[2];
 };
 struct kp_rethook_node {
-	u64 next;     /* in the task's list, or in the free list */
+	u64 next; /* in the task's list, or in the free list */
 	u64 rethook;
 	u64 ret_addr; /* 0 until the return address has been taken */
 	u64 frame;    /* stack address that held the return address */
 	u64 task;
-	u64 func;     /* address probed */
-	u64 rp;       /* a module's struct kretprobe, 0 if none */
-	u64 data[];   /* data_size bytes */
+	u64 func;   /* address probed */
+	u64 rp;     /* a module's struct kretprobe, 0 if none */
+	u64 data[]; /* data_size bytes */
 };
 
 /*
- * Per CPU: what a jprobe's entry function must leave as it was. The kernel's stacks are
- * aligned to their size, so that no more is saved than there is.
+ * What the entry function of a jprobe must leave as it was, one for each CPU. The kernel's
+ * stacks are aligned to their size: so it is known how much of the stack there is to be saved.
  */
 struct kp_jprobe {
 	struct pt_regs regs;
-	u64 size;    /* of what is in stack; 0: no entry function is running */
+	u64 size; /* of what is in stack; 0: no entry function is running */
 	u64 stack[KP_MAX_STACK_SIZE / 8];
 };
 
@@ -279,16 +287,16 @@ struct kp_jprobe {
 #define KPROBE_NMISSED 32
 #define KRETPROBE_NMISSED 124
 
-/* Per CPU, 256 bytes. */
+/* The state of a CPU; 256 bytes. */
 #define KP_IDLE 0UL /* Linux's names and values; KP_HIT_ACTIVE, KP_HIT_SS: above */
 #define KP_REENTER 4UL
 #define KP_HIT_SSDONE 8UL
 struct kp_cpu {
 	u64 current_kprobe; /* struct kp_site *, 0: none */
 	u64 status;
-	u64 prev_kprobe;    /* saved while REENTER */
+	u64 prev_kprobe; /* saved while REENTER */
 	u64 prev_status;
-	u64 mail[4];        /* arguments of a hypercall; mail[2]: ip for kp_post_entry */
+	u64 mail[4]; /* arguments of a hypercall; mail[2]: ip for kp_post_entry */
 	u64 mail_ret;
 	u64 ring;           /* struct kp_ring * */
 	u64 orphan_returns; /* trampoline reached with no node */
@@ -303,16 +311,18 @@ struct kp_cpu {
 #define KP_STACK_MAX 128
 
 /*
- * Ring buffer of one CPU, in Linux's binary format. A page: u64 time stamp, u64 commit
- * (bytes used), 4080 bytes of entries. An entry: u32 (type_len : 5, time_delta : 27),
- * then for type_len 1..28 that many words of data; for 0 a u32 length that counts itself,
- * then data; 29 padding; 30 time extend (u32: delta >> 27).
- * Data: u16 type, u8 flags, u8 preempt_count, s32 pid, then the event's fields.
- * What does not fit on a page starts the next one; there is no padding entry.
+ * The ring buffer of one CPU, in Linux's binary format. A page has a time stamp (u64), the
+ * number of bytes used (u64, commit) and 4080 bytes of entries. An entry begins with a u32 of
+ * two fields, type_len (5 bits) and time_delta (27 bits). If type_len is 1 to 28, that many
+ * words of data follow; if it is 0, a u32 length that counts itself, and then the data; 29 is
+ * padding; 30 extends the time by a u32 that holds delta >> 27.
+ * The data begin with u16 type, u8 flags, u8 preempt_count and s32 pid; the event's fields
+ * follow. What does not fit on a page starts the next one; there is no padding entry.
  *
- * place is the one word that lite.S has for its records on the tail page: their number << 32
- * | the low half of the address where the next one goes, which is not the page's first.
- * Whoever else looks at the ring adds that to tail page, entries and bytes and clears it.
+ * The word place is all that lite.S keeps of the records it has put on the tail page: their
+ * number << 32 | the low half of the address where the next one goes, which is never the first
+ * place of a page. Whoever else looks at the ring adds these records to the tail page, to
+ * entries and to bytes, and clears the word.
  */
 struct kp_page {
 	u64 time_stamp;
@@ -321,7 +331,7 @@ struct kp_page {
 };
 #define RING_SLOW_CLOCK 2UL
 struct kp_ring {
-	u64 pages;     /* nr_pages * 4096 bytes */
+	u64 pages; /* nr_pages * 4096 bytes */
 	u64 nr_pages;
 	u64 head;      /* oldest page with unread entries */
 	u64 read;      /* offset into the head page's data of the first unread entry */
@@ -334,35 +344,28 @@ struct kp_ring {
 	u64 on;        /* records are written: tracing_on; RING_SLOW_CLOCK with another clock */
 	u64 overwrite; /* 1: oldest lost, 0: newest lost (dropped counts) */
 	u64 dropped;
-	u64 scratch;   /* KP_PAGE_SIZE bytes where a record is made that may not be wanted */
-	u64 counter;   /* with RING_SLOW_CLOCK: address of a word counted up with each record, or */
-	u64 quantum;   /* if not 0, what the usual clock's time is divided by */
-	u64 place;     /* lite.S puts records here, 0: it does not */
-	u64 offset;    /* what that is ahead of time since boot */
-	u64 full;      /* the tail page takes no more: something did not fit, and all was full */
+	u64 scratch; /* KP_PAGE_SIZE bytes where a record is made that may not be wanted */
+	u64 counter; /* with RING_SLOW_CLOCK: address of a word counted up with each record, or */
+	u64 quantum; /* if not 0, what the usual clock's time is divided by */
+	u64 place;   /* lite.S puts records here, 0: it does not */
+	u64 offset;  /* what that is ahead of time since boot */
+	u64 full;    /* the tail page takes no more: something did not fit, and all was full */
 	u32 page_entries[]; /* unread entries on each page */
 };
 
-/* comm of the last hit of each pid at index pid & cmdline_mask. Kernel: saved_cmdlines. */
+/* The name a pid had at its last record, at index pid & cmdline_mask. Kernel: saved_cmdlines */
 struct kp_cmdline {
 	u64 pid;
 	u64 comm[2];
 };
 
-/* ---- record.c: for handlers that write records of their own */
-void *kp_ring_place(struct kp_ring *r, u64 size);
-void *kp_ring_reserve(struct kp_cpu *c, u64 size);
-void *kp_record_begin(struct kp_event *e, struct pt_regs *regs);
-
 extern struct kp_config kp_config;
 extern char kp_ret_trampoline[];
-int kp_event_handler(struct kp_handler *h, struct pt_regs *regs);
-int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs);
 
 /*
- * What kp_config says is written into the instructions that need it: there are so many
- * of them at each hit. An entry of kp_fixups is the distance to the operand and the field
- * in struct kp_config, marked; the table ends at the first word that is not.
+ * What struct kp_config says is written straight into the instructions that need it, for a hit
+ * runs many of them. The table kp_fixups has the distance to each operand and, with a mark,
+ * the field of struct kp_config that belongs there; it ends at the first word without a mark.
  */
 #define KP_FIXUP_MARK 0x6b700000
 #define KP_FIXUP(size, operand)                       \
@@ -370,14 +373,17 @@ int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs);
 	"0x6b700000 + %c" #operand "\n\t.popsection"
 #define KP_FIELD(field) __builtin_offsetof(struct kp_config, field)
 
-/* a 32-bit word of the per-CPU area */
+/* The value of a 32-bit word in the per-CPU area, whose offset is a field. */
 #define kp_gs32(field)                                                                     \
 	({                                                                                 \
 		u64 v_;                                                                    \
 		asm volatile("movl %%gs:0, %k0" KP_FIXUP(4, 1) : "=r"(v_) : "i"(KP_FIELD(field))); \
 		v_;                                                                        \
 	})
-/* a field of 32 bits; one of 64 bits that is an address in the top 2 GiB; any other */
+/*
+ * The value of a field itself: kp_const32() is for one of 32 bits, kp_top() for an address in
+ * the top 2 GiB, kp_const64() for any other of 64 bits.
+ */
 #define kp_const32(field)                                                              \
 	({                                                                             \
 		u64 v_;                                                                \
@@ -413,16 +419,18 @@ static inline struct kp_cpu *kp_this_cpu(void)
 static inline void kp_preempt_add(u32 n)
 {
 	asm volatile("addl %0, %%gs:0" KP_FIXUP(4, 1)
-		     : : "r"(n), "i"(KP_FIELD(gs_preempt)) : "memory", "cc");
+		     :
+		     : "r"(n), "i"(KP_FIELD(gs_preempt))
+		     : "memory", "cc");
 }
 
-/* The word of a task for its list of nodes. */
+/* The word of a task where its list of return probe nodes begins. */
 static inline u64 *kp_task_rethooks(u64 task)
 {
 	return (u64 *)(task + kp_const32(task_rethooks));
 }
 
-/* out %eax, $reason: the CPU's number says whose mail it is. */
+/* Call Python. The number of the CPU, in eax, says in whose mail it finds the arguments. */
 #define kp_hypercall(reason) \
 	asm volatile("outl %%eax, %0" : : "N"(reason), "a"(kp_gs32(gs_cpu)) : "memory")
 #endif

@@ -419,22 +419,6 @@ class Runtime:
             node = self.machine.read_u64(node)
         return count
 
-    def flush_task(self, task: KAddr) -> None:
-        """Take back the nodes of a task that is gone.
-
-        Context: either.  Kernel: kprobe_flush_task()
-        """
-        head = KAddr(task + self.machine.runtime_config().task_rethooks)
-        m = self.machine
-        node = m.read_u64(head)
-        m.write_u64(head, 0)
-        while node:
-            following = m.read_u64(node)
-            rh = m.read_u64(node + 8)
-            m.write_u64(node, m.read_u64(rh))
-            m.write_u64(rh, node)
-            node = following
-
     # ---- what handlers leave behind
     def comm_of(self, pid: int) -> str | None:
         """Name of the task at its last record, None if another took its place.
@@ -462,9 +446,6 @@ class Runtime:
             for pid, comm in CMDLINE.iter_unpack(self._cmdlines)
             if comm[0]
         ]
-
-    def clear_cmdlines(self) -> None:
-        self._cmdlines[:] = bytes(len(self._cmdlines))
 
     def reset_cpu(self, cpu: int) -> None:
         """Forget the probe being handled: the task that ran its handler was killed."""

@@ -5,14 +5,15 @@
  */
 #include "fetch.h"
 #include "record.h"
+#include "trace.h"
 
 #define TRACE_FN 1 /* Kernel: enum trace_type */
 #define TRACE_STACK 4
 #define KP_EINVAL 22
 
-struct kp_array *kp_fn_arrays; /* that have a function tracer, linked by fn_next */
+struct kp_array *kp_fn_arrays;       /* that have a function tracer, linked by fn_next */
 struct kp_array *kp_fn_probe_arrays; /* that have commands at functions, by fn_probe_next */
-u64 kp_fn_hits[8];             /* struct kp_fn_table * of each CPU; 0: there is no profiler */
+u64 kp_fn_hits[8];                   /* struct kp_fn_table * of each CPU; 0: no profiler is on */
 
 static int hashed(u64 hash, u64 key)
 {
@@ -39,7 +40,7 @@ static u64 eflags(void)
 	return v;
 }
 
-/* Kernel: ftrace_trace_stack() */
+/* Write a stack trace, with the head of the record it belongs to. Kernel: ftrace_trace_stack() */
 static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *start, u64 skip)
 {
 	struct kp_cpu *c = kp_this_cpu();
@@ -60,7 +61,8 @@ static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *star
 		record[2 + i] = ((u64 *)c->stack)[i];
 }
 
-static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record, const struct kp_start *start)
+static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record,
+		    const struct kp_start *start)
 {
 	struct kp_cpu *c = kp_this_cpu();
 	struct kp_ring *r;
@@ -72,14 +74,19 @@ static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record, c
 		trace_stack(r, *(const u64 *)record, start, 0);
 }
 
-/* Those of the wanted kind; whether there are others to be called. Kernel: event_triggers_call() */
-static int call_triggers(struct kp_file *f, const u8 *record, u64 post, const struct kp_start *start)
+/*
+ * Obey the triggers of the wanted kind; whether there are some of the other kind.
+ * Kernel: event_triggers_call()
+ */
+static int call_triggers(struct kp_file *f, const u8 *record, u64 post,
+			 const struct kp_start *start)
 {
 	struct kp_trigger *t;
 	int others = 0;
 
 	for (t = (struct kp_trigger *)f->triggers; t; t = (struct kp_trigger *)t->next) {
-		if (record && t->filter && !kp_filter_match((const struct kp_pred *)t->filter, record))
+		if (record && t->filter &&
+		    !kp_filter_match((const struct kp_pred *)t->filter, record))
 			continue;
 		if ((t->flags & TRIGGER_POST) == post)
 			trigger(f, t, record, start);
@@ -89,8 +96,12 @@ static int call_triggers(struct kp_file *f, const u8 *record, u64 post, const st
 	return others;
 }
 
-/* One array's part, but for triggers that look at no record. Kernel: trace_event_buffer_commit() */
-static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
+/*
+ * What one array does with a record; triggers that look at no record have been obeyed.
+ * Kernel: trace_event_buffer_commit()
+ */
+static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start,
+			const struct kp_start *here)
 {
 	struct kp_array *a = (struct kp_array *)f->array;
 	struct kp_ring *r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
@@ -121,7 +132,8 @@ static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct k
 		call_triggers(f, (u8 *)record, TRIGGER_POST, here);
 }
 
-static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
+static void record_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start,
+			const struct kp_start *here)
 {
 	if (f->triggers && !(f->flags & FILE_TRIGGER_COND))
 		call_triggers(f, 0, 0, here);
@@ -132,7 +144,8 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
  * A record made aside, head and all, for every array that wants it. A stack trace that
  * belongs to the record begins at start, one that a trigger makes here.
  */
-void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start, const struct kp_start *here)
+void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start,
+		     const struct kp_start *here)
 {
 	struct kp_file *f;
 
@@ -160,7 +173,7 @@ void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, 
 	if (!(e->flags & EVENT_RECORD) ||
 	    (e->filter && !kp_filter_match((const struct kp_pred *)e->filter, (u8 *)record)))
 		return;
-	p = kp_ring_reserve(c, size);
+	p = kp_ring_place((struct kp_ring *)c->ring, size);
 	if (!p)
 		return;
 	for (i = 0; i < (size + 3) / 4; i++)
@@ -171,8 +184,9 @@ void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, 
 /* ---- events whose records the kernel makes for one array, at its will */
 
 /*
- * 1: a record of size bytes is wanted; 0: none is; -EINVAL: there is no place for it. With
- * a filter, or a trigger that looks at it, the record is made aside.
+ * The kernel asks whether it shall make a record of size bytes: 1 if so, 0 if none is wanted,
+ * -EINVAL if there is no place for it. If there is a filter, or a trigger that looks at the
+ * record, it is made aside.
  * Kernel: __synth_event_trace_init(), __synth_event_trace_start()
  */
 long kp_file_begin(struct kp_file *f, u64 size)
@@ -198,7 +212,7 @@ long kp_file_begin(struct kp_file *f, u64 size)
 }
 
 /*
- * The fields of that record are filled in, of its head the type; the kernel has disabled
+ * The kernel has filled in the fields of that record and the type in its head. It has disabled
  * preemption once more than its caller knows.
  */
 void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u64 bp)
@@ -215,7 +229,9 @@ void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u6
 /* How often a function was called, in a table of the size of a kp_hash's keys. */
 struct kp_fn_table {
 	u64 mask;
-	struct { u64 ip, hits; } fn[];
+	struct {
+		u64 ip, hits;
+	} fn[];
 };
 
 static void profile(struct kp_fn_table *t, u64 ip)
@@ -283,7 +299,7 @@ void kp_function_trace(u64 ip, u64 parent)
 	}
 }
 
-/* The same where a probe is called too. Kernel: that, which stack traces show */
+/* The same where a probe stands on the function too. Stack traces show its name, as on Linux. */
 void arch_ftrace_ops_list_func(u64 ip, u64 parent)
 {
 	kp_preempt_add(1);

@@ -38,12 +38,12 @@ from kpfs.guest.emu.regwindow import (
 from kpfs.guest.emu.watchdog import Watchdog
 
 # UC_X86_REG_* in the order of struct pt_regs; 0: no register, a constant
-_CS, _SS, _RIP, _RSP, _RFLAGS = 11, 49, 41, 44, 253
+_CS, _RIP, _RSP, _RFLAGS = 11, 41, 44, 253
 _PT_REGS = (
     *(113, 112, 111, 110, 36, 37, 109, 108, 107, 106, 35, 38, 40, 43, 39),
     *(0, _RIP, 0, _RFLAGS, _RSP, 0),
 )
-REG_SI, REG_DI, REG_ORIG_AX = 13, 14, 15
+REG_DI, REG_ORIG_AX = 14, 15
 REG_IP, REG_CS, REG_FLAGS, REG_SP, REG_SS = 16, 17, 18, 19, 20
 _CR0, _CR2, _CR3, _CR4 = 50, 52, 53, 54
 _GDTR, _MSR, _GS_BASE = 243, 248, 251
@@ -394,10 +394,6 @@ class Cpu:
 
     def set_gs_base(self, addr: int) -> None:
         self._write(_GS_BASE, addr)
-
-    def interrupts_enabled(self) -> bool:
-        self._py.uc_reg_read_batch(self._uc, *self._frame_regs)
-        return bool(self._regs[REG_FLAGS] & X86_EFLAGS_IF)
 
     def interrupt(self, entry: int) -> bool:
         """Enter a handler as an interrupt does; False if IF is clear.

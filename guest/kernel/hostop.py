@@ -4,23 +4,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 
 from kpfs import abi
 from kpfs.guest.emu.memory import Memory
 
-# kind, cookie, flags, mode, count, pos, data, path, wait, ret
-_HOST_OP = struct.Struct("<5Qq3Qq")
+# kind, cookie, flags, mode, count, pos, data, path, ret
+_HOST_OP = struct.Struct("<5Qq2Qq")
 _PATH_MAX = 4096
 
-# What a handler may answer beside a number or bytes: the task shall sleep until
-# Syscalls.resume(), then the handler is asked again.
-WAIT = object()
-
-# Requests that a generator may yield: ("syscall", name or number, *args) and
-# ("call", address, *args); it receives the result.
-HostOpGenerator = Generator[tuple[object, ...], int, object]
-HostOpHandler = Callable[["HostOp"], object]
+HostOpHandler = Callable[["HostOp"], int | bytes]
 
 
 class HostOp:
@@ -36,7 +29,7 @@ class HostOp:
         self.pid = pid
         fields = _HOST_OP.unpack_from(memory.ram, self._at)
         self.kind, self.cookie, self.flags, self.mode, self.count = fields[:5]
-        self.pos, self._data, self._path, self._wait, self._ret = fields[5:]
+        self.pos, self._data, self._path, self._ret = fields[5:]
 
     @property
     def path(self) -> str:
@@ -52,26 +45,15 @@ class HostOp:
             return b""
         return self._memory.read(self._data, min(self.count, abi.HOST_DATA_SIZE))
 
-    def wants_wait(self) -> bool:
-        return bool(self._wait)
-
-    def answer(self, result: object) -> None:
-        """Put an answer where the guest finds it: a number, bytes, WAIT, None for 0."""
-        self._wait = 0
-        if result is WAIT:
-            self._wait = 1
-        elif isinstance(result, bytes):
+    def answer(self, result: int | bytes) -> None:
+        """Put an answer where the guest finds it: a number or bytes."""
+        if isinstance(result, bytes):
             if self._data:
                 self._memory.write(self._data, result[: abi.HOST_DATA_SIZE])
             self._ret = len(result)
-        elif result is None:
-            self._ret = 0
-        elif isinstance(result, int):
-            self._ret = result
         else:
-            raise TypeError(f"a host operation answered {result!r}")
+            self._ret = result
         _HOST_OP.pack_into(
             *(self._memory.ram, self._at, self.kind, self.cookie, self.flags),
-            *(self.mode, self.count, self.pos, self._data, self._path),
-            *(self._wait, self._ret),
+            *(self.mode, self.count, self.pos, self._data, self._path, self._ret),
         )

@@ -48,11 +48,6 @@ class KernelLog:
         """The record's header; its length is 0 where the ring wraps."""
         return _RECORD.unpack_from(self._ram, self._buf + index)
 
-    def seqs(self) -> tuple[int, int]:
-        """(sequence number of the oldest record, that of the next one)."""
-        fields = _LOG.unpack_from(self._ram, self._at)
-        return fields[2], fields[4]
-
     def records(self, since: int = 0) -> list[LogRecord]:
         """The records with a sequence number of since or above, oldest first."""
         first_seq, index, next_seq, _ = _LOG.unpack_from(self._ram, self._at)[2:]

@@ -14,14 +14,13 @@ import os
 import struct
 import time
 from collections.abc import Callable
-from typing import cast
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import MASK64
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.kernel.clock import Clock
-from kpfs.guest.kernel.hostop import WAIT, HostOp, HostOpGenerator, HostOpHandler
+from kpfs.guest.kernel.hostop import HostOp, HostOpHandler
 from kpfs.guest.kernel.hosttask import (
     INIT_PID,
     HostTask,
@@ -35,7 +34,7 @@ from kpfs.guest.kernel.tasks import TASK_COMM_LEN, TaskTable
 
 __all__ = ["BLOCKED", "HostTask", "Syscalls"]
 
-BLOCKED = -512  # answer of call(): the task sleeps, resume() goes on with it
+BLOCKED = -512  # answer of call(): the task sleeps, longer than we wait for it
 # How long a call may sleep: live the lock is held meanwhile.
 PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
@@ -87,7 +86,6 @@ class Syscalls:
         # tasks that stand at HC_HOST_OP, and their stack pointers there
         self._inside: list[tuple[HostTask, int]] = []
         self._handlers: dict[int, HostOpHandler] = {}
-        self._waiting: set[int] = set()  # tasks that sleep in a host operation
         self._bug: BaseException | None = None
         self._next_reap = 0
         # set at the composition: makes due timer interrupts pending
@@ -127,13 +125,6 @@ class Syscalls:
             raise KernelError(errno.EINVAL, "more than six arguments")
         return self._request(task or self.init(), abi.REQ_CALL, 0, (func, *args))
 
-    def resume(self, task: HostTask) -> int:
-        """Go on with a call that was BLOCKED; its value, or BLOCKED again."""
-        self._waiting.discard(task.pid)
-        if task.pid not in self._sched.finished and not task.gone:
-            self._wake(task)
-        return self._wait(task)
-
     def number(self, name: str) -> int:
         """Number of a system call by name; ENOSYS if the guest has none."""
         if not self._number_of:
@@ -157,7 +148,7 @@ class Syscalls:
         words = self._place(task, args)
         _REQUEST.pack_into(self._ram, task.req_at, kind, nr, *words, 0)
         # it does not sleep in a call: these can only be a former task's of that number
-        for leftover in (self._waiting, self._sched.finished, self._exited):
+        for leftover in (self._sched.finished, self._exited):
             leftover.discard(task.pid)
         self._wake(task)
         return self._wait(task)
@@ -193,7 +184,7 @@ class Syscalls:
         sched.prefer(number)
 
     def _wait(self, task: HostTask) -> int:
-        """Run until the task is done, gone, or sleeps for somebody's sake."""
+        """Run until the task is done or gone; BLOCKED if it sleeps too long."""
         pid, finished, exited = task.pid, self._sched.finished, self._exited
 
         def is_over() -> bool:
@@ -204,11 +195,7 @@ class Syscalls:
         while not is_over() and not self._sched.run(is_over):
             until = until or self._patience_ends()
             expiries += 1
-            if (
-                pid in self._waiting
-                or expiries > EXPIRIES_MAX
-                or not self._pass_time(until)
-            ):
+            if expiries > EXPIRIES_MAX or not self._pass_time(until):
                 return BLOCKED
         task.blocked = False
         self._handlers.pop(pid, None)
@@ -275,8 +262,6 @@ class Syscalls:
         self._inside.append((task, sp))
         try:
             result = handler(op)
-            if hasattr(result, "send"):
-                result = self._drive(task, cast(HostOpGenerator, result))
         except KernelError as exc:
             self.refusal = exc
             result = -exc.errno
@@ -286,29 +271,11 @@ class Syscalls:
         finally:
             self._inside.pop()
             task.used = used
-        if result is WAIT:
-            self._waiting.add(pid)
         if task.gone:
             return
         # the guest looks here for something more to do, also if it is doing it now
         _U64.pack_into(self._ram, task.nested_at, abi.REQ_NONE)
         op.answer(result)
-
-    def _drive(self, task: HostTask, steps: HostOpGenerator) -> object:
-        """Run a handler that asks for its guest calls by yielding them."""
-        try:
-            request = next(steps)
-            while True:
-                kind, target, *args = request
-                values = cast("tuple[Arg, ...]", tuple(args))
-                if kind == "syscall":
-                    ret = self.call(task, cast("int | str", target), *values)
-                else:
-                    func = cast(int, target)
-                    ret = self._request(task, abi.REQ_CALL, 0, (func, *values))
-                request = steps.send(ret)
-        except StopIteration as stop:
-            return stop.value
 
     # ---- tasks of host processes
     def init(self) -> HostTask:

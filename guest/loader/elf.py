@@ -15,9 +15,7 @@ from typing import NamedTuple
 from kpfs.engine.errors import KernelError
 
 ET_REL = 1
-ET_EXEC = 2
 PT_LOAD = 1
-SHT_PROGBITS = 1
 SHT_SYMTAB = 2
 SHT_RELA = 4
 SHT_NOBITS = 8
@@ -28,7 +26,6 @@ SHN_UNDEF = 0
 SHN_LORESERVE = 0xFF00
 SHN_ABS = 0xFFF1
 SHN_COMMON = 0xFFF2
-STB_LOCAL = 0
 STB_GLOBAL = 1
 STB_WEAK = 2
 STT_OBJECT = 1

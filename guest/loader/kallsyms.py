@@ -8,7 +8,7 @@ and kernel/kallsyms.c.  The tables are made at the first question.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from kpfs.engine.ktypes import KAddr, Symbol
@@ -69,17 +69,13 @@ def kernel_symbols(image: elf.ElfFile) -> list[Symbol]:
             rows.append((sym.value, sym.name, kind))
     rows.sort(key=_order)
     end = max((s.vaddr + s.memsz for s in image.segments), default=0)
-    return _sized(rows, end, "")
-
-
-def _sized(rows: list[tuple[int, str, str]], end: int, module: str) -> list[Symbol]:
     result = []
     following, previous = end, end
     for addr, name, kind in reversed(rows):
         if addr != previous:
             following, previous = previous, addr
         size = max(following - addr, 0)
-        result.append(Symbol(name, KAddr(addr), size, kind, module))
+        result.append(Symbol(name, KAddr(addr), size, kind))
     result.reverse()
     return result
 
@@ -124,16 +120,6 @@ class Kallsyms:
     @cached_property
     def kernel(self) -> SymbolTable:
         return SymbolTable(kernel_symbols(self._image))
-
-    def add_module(
-        self, name: str, rows: Iterable[tuple[int, str, str]], end: int
-    ) -> None:
-        """A module's symbols as (address, name, type); end of its last one.
-
-        Context: control.
-        """
-        ordered = sorted(rows, key=lambda row: row[0])
-        self._modules[name] = SymbolTable(_sized(ordered, end, name))
 
     def set_module(self, name: str, symbols: Sequence[Symbol]) -> None:
         """A module's symbols by address, sizes known; a new module goes first.

@@ -37,13 +37,6 @@ class LoadedObject:
             key=lambda symbol: symbol.addr,
         )
 
-    def section_address(self, name: str) -> int | None:
-        """Address of the first section of that name."""
-        for index, section in enumerate(self.image.sections):
-            if section.name == name:
-                return self.places.get(index)
-        return None
-
 
 def load_object(
     memory: Memory, data: bytes, resolve: Callable[[str], int | None]

@@ -13,7 +13,9 @@ module_param(symbol, charp, 0444);
 static unsigned long calls, longest;
 static s64 total;
 
-struct entry { ktime_t time; };
+struct entry {
+	ktime_t time;
+};
 
 static int entered(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
@@ -51,8 +53,8 @@ static int __init function_time_init(void)
 static void __exit function_time_exit(void)
 {
 	unregister_kretprobe(&rp);
-	pr_info("function_time: %s: %lu calls, %lld ns on average, %lu ns at most, %d missed\n", symbol,
-		calls, calls ? total / (s64)calls : 0, longest, rp.nmissed);
+	pr_info("function_time: %s: %lu calls, %lld ns on average, %lu ns at most, %d missed\n",
+		symbol, calls, calls ? total / (s64)calls : 0, longest, rp.nmissed);
 }
 
 module_init(function_time_init);

@@ -6,11 +6,14 @@
 #include <linux/kprobes.h>
 #include <linux/module.h>
 
-struct open_how { u64 flags, mode, resolve; };
+struct open_how {
+	u64 flags, mode, resolve;
+};
 
 static long my_do_sys_openat2(int dfd, const char __user *filename, struct open_how *how)
 {
-	pr_info("jprobe_example: dfd = %d, flags = %#llx, mode = %#llo\n", dfd, how->flags, how->mode);
+	pr_info("jprobe_example: dfd = %d, flags = %#llx, mode = %#llo\n", dfd, how->flags,
+		how->mode);
 	dfd = -1;
 	jprobe_return();
 	return 0;

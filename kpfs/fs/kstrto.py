@@ -88,28 +88,6 @@ def kstrtoul(data: bytes, base: int = 10) -> int:
     return _kstrtoull(text[1:] if text[:1] == b"+" else text, base)
 
 
-def kstrtol(data: bytes, base: int = 0) -> int:
-    """A signed number.  Errors as kstrtoul().  Kernel: kstrtol_from_user()."""
-    text = _c_string(data)
-    if text[:1] == b"-":
-        value = -_kstrtoull(text[1:], base)
-        if value < -(1 << 63):
-            raise KernelError(errno.ERANGE, "more than 64 bits")
-        return value
-    value = _kstrtoull(text[1:] if text[:1] == b"+" else text, base)
-    if value >= 1 << 63:
-        raise KernelError(errno.ERANGE, "more than 64 bits")
-    return value
-
-
-def kstrtoint(data: bytes, base: int = 0) -> int:
-    """A signed 32-bit number; ERANGE if it is not.  Kernel: kstrtoint_from_user()."""
-    value = kstrtol(data, base)
-    if not -(1 << 31) <= value < 1 << 31:
-        raise KernelError(errno.ERANGE, "more than 32 bits")
-    return value
-
-
 class Parsed(NamedTuple):
     """A number of a sysctl write and how much of the write it took."""
 

@@ -2,4 +2,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <sys/syscall.h>
-int main(int c,char**v){for(long n=atol(v[1]);n-->0;)syscall(SYS_getppid);return 0;}
+int main(int c, char **v)
+{
+	for (long n = atol(v[1]); n-- > 0;)
+		syscall(SYS_getppid);
+	return 0;
+}

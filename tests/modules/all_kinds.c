@@ -4,14 +4,30 @@
 #include <linux/module.h>
 
 #define TARGET __attribute__((__noipa__))
-TARGET long busy(long x) { return x + 1; }
-TARGET long inner(long x) { return x * 2; }
-TARGET long outer(long x) { return inner(x) + 1; }
+TARGET long busy(long x)
+{
+	return x + 1;
+}
+TARGET long inner(long x)
+{
+	return x * 2;
+}
+TARGET long outer(long x)
+{
+	return inner(x) + 1;
+}
 
 unsigned long pres, posts, faults, entries, returns, jumps;
 
-static int pre(struct kprobe *p, struct pt_regs *regs) { pres++; return 0; }
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { posts++; }
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	pres++;
+	return 0;
+}
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	posts++;
+}
 static int faulty(struct kprobe *p, struct pt_regs *regs)
 {
 	__asm__ __volatile__("movq 0x10, %%rax" : : : "rax", "memory");
@@ -23,9 +39,22 @@ static int mend(struct kprobe *p, struct pt_regs *regs, int trapnr)
 	regs->ip += 8;
 	return 1;
 }
-static int entered(struct kretprobe_instance *ri, struct pt_regs *regs) { entries++; return 0; }
-static int returned(struct kretprobe_instance *ri, struct pt_regs *regs) { returns++; return 0; }
-static long jumped(long x) { jumps++; jprobe_return(); return 0; }
+static int entered(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	entries++;
+	return 0;
+}
+static int returned(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	returns++;
+	return 0;
+}
+static long jumped(long x)
+{
+	jumps++;
+	jprobe_return();
+	return 0;
+}
 
 static struct kprobe kps[] = {
 	{ .symbol_name = "busy", .pre_handler = pre },
@@ -35,7 +64,10 @@ static struct kprobe kps[] = {
 };
 static struct kretprobe rps[] = {
 	{ .kp.symbol_name = "busy", .handler = returned },
-	{ .kp.symbol_name = "outer", .handler = returned, .entry_handler = entered, .data_size = 16 },
+	{ .kp.symbol_name = "outer",
+	  .handler = returned,
+	  .entry_handler = entered,
+	  .data_size = 16 },
 };
 static struct jprobe jp = { .kp.symbol_name = "busy", .entry = jumped };
 

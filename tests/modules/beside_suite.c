@@ -2,9 +2,18 @@
 /* A return probe beside kprobes at one entry: by breakpoint, by ftrace. */
 #include "targets.h"
 
-notrace TARGET long plain(long x) { return x * 10 + 1; }
-TARGET long traced(long x) { return x * 10 + 1; }
-static long instead(long x) { return 77; }
+notrace TARGET long plain(long x)
+{
+	return x * 10 + 1;
+}
+TARGET long traced(long x)
+{
+	return x * 10 + 1;
+}
+static long instead(long x)
+{
+	return 77;
+}
 
 static int befores, afters, returns, in_irq_off, in_preemptible;
 static long returned_value;
@@ -61,7 +70,10 @@ static int returned(struct kretprobe_instance *ri, struct pt_regs *regs)
 	return 0;
 }
 
-static int refuse(struct kretprobe_instance *ri, struct pt_regs *regs) { return 1; }
+static int refuse(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	return 1;
+}
 
 static int suite_init(struct kunit *test)
 {
@@ -125,7 +137,10 @@ static void one_order(struct kunit *test, int way)
 	KUNIT_EXPECT_EQ(test, target(3), 31);
 	KUNIT_EXPECT_EQ(test, returns, 2);
 }
-static void test_order(struct kunit *test) { each(test, one_order); }
+static void test_order(struct kunit *test)
+{
+	each(test, one_order);
+}
 
 static void one_change(struct kunit *test, int way)
 {
@@ -135,7 +150,10 @@ static void one_change(struct kunit *test, int way)
 	KUNIT_EXPECT_EQ(test, returned_value, 51);
 	take_away();
 }
-static void test_changed_registers(struct kunit *test) { each(test, one_change); }
+static void test_changed_registers(struct kunit *test)
+{
+	each(test, one_change);
+}
 
 static void one_skip(struct kunit *test, int way)
 {
@@ -152,7 +170,10 @@ static void one_skip(struct kunit *test, int way)
 	KUNIT_EXPECT_EQ(test, returned_value, 77);
 	take_away();
 }
-static void test_skipped(struct kunit *test) { each(test, one_skip); }
+static void test_skipped(struct kunit *test)
+{
+	each(test, one_skip);
+}
 
 static void one_disabled(struct kunit *test, int way)
 {
@@ -172,7 +193,10 @@ static void one_disabled(struct kunit *test, int way)
 	KUNIT_EXPECT_EQ(test, returns, 2);
 	take_away();
 }
-static void test_disabled(struct kunit *test) { each(test, one_disabled); }
+static void test_disabled(struct kunit *test)
+{
+	each(test, one_disabled);
+}
 
 static void one_refusal(struct kunit *test, int way)
 {
@@ -184,7 +208,10 @@ static void one_refusal(struct kunit *test, int way)
 	KUNIT_EXPECT_EQ(test, seen_ret[0], seen_ret[1]);
 	take_away();
 }
-static void test_entry_handler(struct kunit *test) { each(test, one_refusal); }
+static void test_entry_handler(struct kunit *test)
+{
+	each(test, one_refusal);
+}
 
 /* A hit by a handler is missed by all. */
 static void one_nested(struct kunit *test, int way)
@@ -199,7 +226,10 @@ static void one_nested(struct kunit *test, int way)
 	KUNIT_EXPECT_EQ(test, rp.kp.nmissed, 1);
 	take_away();
 }
-static void test_nested(struct kunit *test) { each(test, one_nested); }
+static void test_nested(struct kunit *test)
+{
+	each(test, one_nested);
+}
 
 notrace TARGET long recursive(long n)
 {
@@ -236,11 +266,16 @@ long sums(long), traced_sums(long);
 static int clobber(struct kprobe *p, struct pt_regs *regs)
 {
 	afters++;
-	asm volatile("xorl %%eax, %%eax" : : : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9",
-		     "r10", "r11", "cc");
-	asm volatile("movq $-1, %%rcx\n\tmovq %%rcx, %%rdx\n\tmovq %%rcx, %%rsi\n\tmovq %%rcx, %%r8\n\t"
-		     "movq %%rcx, %%r9\n\tmovq %%rcx, %%r10\n\tmovq %%rcx, %%r11\n\ttestq %%rcx, %%rcx"
-		     : : : "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "cc");
+	asm volatile("xorl %%eax, %%eax"
+		     :
+		     :
+		     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc");
+	asm volatile(
+		"movq $-1, %%rcx\n\tmovq %%rcx, %%rdx\n\tmovq %%rcx, %%rsi\n\tmovq %%rcx, %%r8\n\t"
+		"movq %%rcx, %%r9\n\tmovq %%rcx, %%r10\n\tmovq %%rcx, %%r11\n\ttestq %%rcx, %%rcx"
+		:
+		:
+		: "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "cc");
 	return 0;
 }
 
@@ -254,7 +289,8 @@ static void one_sum(struct kunit *test, int way)
 	asm volatile("movl $0x10, %%ecx\n\tmovl $0x200, %%edx\n\tmovl $0x3000, %%esi\n\t"
 		     "movl $0x40000, %%edi\n\tmovl $0x500000, %%r8d\n\tmovl $0x6000000, %%r9d\n\t"
 		     "movl $0x70000000, %%r10d\n\tmovabsq $0x800000000, %%r11\n\tstc\n\tcall *%1"
-		     : "=a"(sum) : "b"(target)
+		     : "=a"(sum)
+		     : "b"(target)
 		     : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc", "memory");
 	KUNIT_EXPECT_EQ(test, sum, 0x876543211);
 	KUNIT_EXPECT_EQ(test, afters, 2);
@@ -262,7 +298,10 @@ static void one_sum(struct kunit *test, int way)
 	KUNIT_EXPECT_FALSE(test, irqs_disabled());
 	take_away();
 }
-static void test_registers_kept(struct kunit *test) { each(test, one_sum); }
+static void test_registers_kept(struct kunit *test)
+{
+	each(test, one_sum);
+}
 
 /* The function is not run at all: back to its caller, with its stack. */
 static int leave(struct kprobe *p, struct pt_regs *regs)
@@ -286,7 +325,10 @@ static void one_left(struct kunit *test, int way)
 	KUNIT_EXPECT_EQ(test, returned_value, 55);
 	take_away();
 }
-static void test_left(struct kunit *test) { each(test, one_left); }
+static void test_left(struct kunit *test)
+{
+	each(test, one_left);
+}
 
 /* The function runs 64 bytes further down. */
 static int move(struct kprobe *p, struct pt_regs *regs)
@@ -308,7 +350,8 @@ static void test_moved(struct kunit *test)
 	target = where;
 	put(test, move, after);
 	asm volatile("movq %%rsp, %%rbx\n\tcall *%1\n\tsubq %%rbx, %%rax\n\tmovq %%rbx, %%rsp"
-		     : "=a"(moved) : "r"(target)
+		     : "=a"(moved)
+		     : "r"(target)
 		     : "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc", "memory");
 	KUNIT_EXPECT_EQ(test, moved, -8 - 64);
 	KUNIT_EXPECT_EQ(test, afters, 1);
@@ -344,13 +387,20 @@ static void one_break(struct kunit *test, int way)
 	KUNIT_EXPECT_TRUE(test, preemptible());
 	take_away();
 }
-static void test_break_handler(struct kunit *test) { each(test, one_break); }
+static void test_break_handler(struct kunit *test)
+{
+	each(test, one_break);
+}
 
 #define MANY 7
 static struct kprobe many[MANY];
 static struct kretprobe many_rp[2];
 static int many_hits, many_returns;
-static int count_hit(struct kprobe *p, struct pt_regs *regs) { many_hits++; return 0; }
+static int count_hit(struct kprobe *p, struct pt_regs *regs)
+{
+	many_hits++;
+	return 0;
+}
 static int count_return(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	many_returns++;
@@ -391,14 +441,24 @@ static void one_many(struct kunit *test, int way)
 			unregister_kretprobe(&many_rp[i]);
 	}
 }
-static void test_many(struct kunit *test) { each(test, one_many); }
+static void test_many(struct kunit *test)
+{
+	each(test, one_many);
+}
 
-static struct kunit_case cases[] = {
-	KUNIT_CASE(test_order), KUNIT_CASE(test_changed_registers), KUNIT_CASE(test_skipped),
-	KUNIT_CASE(test_disabled), KUNIT_CASE(test_entry_handler), KUNIT_CASE(test_nested),
-	KUNIT_CASE(test_no_instance), KUNIT_CASE(test_registers_kept), KUNIT_CASE(test_left),
-	KUNIT_CASE(test_moved), KUNIT_CASE(test_break_handler), KUNIT_CASE(test_many), {}
-};
+static struct kunit_case cases[] = { KUNIT_CASE(test_order),
+				     KUNIT_CASE(test_changed_registers),
+				     KUNIT_CASE(test_skipped),
+				     KUNIT_CASE(test_disabled),
+				     KUNIT_CASE(test_entry_handler),
+				     KUNIT_CASE(test_nested),
+				     KUNIT_CASE(test_no_instance),
+				     KUNIT_CASE(test_registers_kept),
+				     KUNIT_CASE(test_left),
+				     KUNIT_CASE(test_moved),
+				     KUNIT_CASE(test_break_handler),
+				     KUNIT_CASE(test_many),
+				     {} };
 static struct kunit_suite suite = { .name = "beside", .init = suite_init, .test_cases = cases };
 kunit_test_suite(suite);
 MODULE_LICENSE("GPL");

@@ -6,14 +6,20 @@
 #define NOWHERE 0x10UL
 #define NONCANONICAL 0x8000000000000000UL
 static long value = 41;
-TARGET long load(long *p) { return *p + 1; }
+TARGET long load(long *p)
+{
+	return *p + 1;
+}
 #define DIVIDE_AT 9
 TARGET long divide(long a, long b)
 {
 	long result;
 
 	/* the idiv is at DIVIDE_AT: two instructions of two bytes stand before it */
-	__asm__ __volatile__("xchgq %%rdi, %%rax\n\tcqto\n\tidivq %%rsi" : "=a"(result), "+D"(a) : "S"(b) : "rdx");
+	__asm__ __volatile__("xchgq %%rdi, %%rax\n\tcqto\n\tidivq %%rsi"
+			     : "=a"(result), "+D"(a)
+			     : "S"(b)
+			     : "rdx");
 	return result;
 }
 
@@ -55,7 +61,11 @@ static int bad_handler(struct kprobe *p, struct pt_regs *regs)
 	return 0;
 }
 
-static int pre(struct kprobe *p, struct pt_regs *regs) { pre_hits++; return 0; }
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	pre_hits++;
+	return 0;
+}
 
 static int suite_init(struct kunit *test)
 {
@@ -226,8 +236,14 @@ static void test_colocated(struct kunit *test)
 }
 
 /* One in any other handler is that handler's probe's too. */
-static void bad_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { bad_handler(p, regs); }
-static int bad_node(struct kretprobe_instance *ri, struct pt_regs *regs) { return bad_handler(NULL, regs); }
+static void bad_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	bad_handler(p, regs);
+}
+static int bad_node(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	return bad_handler(NULL, regs);
+}
 static long bad_entry(long *p)
 {
 	bad_handler(NULL, NULL);
@@ -306,7 +322,8 @@ static void test_exception_table(struct kunit *test)
 	KUNIT_EXPECT_GT(test, faults, 0);
 	KUNIT_EXPECT_EQ(test, pre_hits, 2);
 	unregister_kprobe(&kp);
-	KUNIT_EXPECT_EQ(test, copy_from_kernel_nofault(&copied, (void *)0xffffffffa0000000UL, 8), -EFAULT);
+	KUNIT_EXPECT_EQ(test, copy_from_kernel_nofault(&copied, (void *)0xffffffffa0000000UL, 8),
+			-EFAULT);
 }
 
 /* A fault in a fault_handler is the exception table's. */
@@ -373,13 +390,17 @@ static void test_warning(struct kunit *test)
 	unregister_kprobe(&kp);
 }
 
-static struct kunit_case cases[] = {
-	KUNIT_CASE(test_in_handler), KUNIT_CASE(test_in_instruction), KUNIT_CASE(test_trap_numbers),
-	KUNIT_CASE(test_instruction_of_several), KUNIT_CASE(test_colocated),
-	KUNIT_CASE(test_in_other_handlers), KUNIT_CASE(test_exception_table),
-	KUNIT_CASE(test_colocated_declines), KUNIT_CASE(test_fault_in_fault_handler),
-	KUNIT_CASE(test_warning), {}
-};
+static struct kunit_case cases[] = { KUNIT_CASE(test_in_handler),
+				     KUNIT_CASE(test_in_instruction),
+				     KUNIT_CASE(test_trap_numbers),
+				     KUNIT_CASE(test_instruction_of_several),
+				     KUNIT_CASE(test_colocated),
+				     KUNIT_CASE(test_in_other_handlers),
+				     KUNIT_CASE(test_exception_table),
+				     KUNIT_CASE(test_colocated_declines),
+				     KUNIT_CASE(test_fault_in_fault_handler),
+				     KUNIT_CASE(test_warning),
+				     {} };
 static struct kunit_suite suite = { .name = "fault", .init = suite_init, .test_cases = cases };
 kunit_test_suite(suite);
 MODULE_LICENSE("GPL");

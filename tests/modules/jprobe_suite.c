@@ -2,7 +2,9 @@
 /* struct jprobe and its functions; break handlers. */
 #include "targets.h"
 
-struct big { long words[12]; };
+struct big {
+	long words[12];
+};
 TARGET long six(long a, long b, long c, long d, long e, long f)
 {
 	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f;
@@ -11,7 +13,10 @@ TARGET long nine(long a, long b, long c, long d, long e, long f, long g, long h,
 {
 	return a + b + c + d + e + f + 10 * g + 100 * h + 1000 * i;
 }
-TARGET long other(long x) { return x + 1; }
+TARGET long other(long x)
+{
+	return x + 1;
+}
 
 static long got[9];
 static int hits, pre_hits, post_hits;
@@ -23,11 +28,19 @@ static long my_six(long a, long b, long c, long d, long e, long f)
 	hits++;
 	was_preemptible |= preemptible();
 	irqs_were_on |= !irqs_disabled();
-	got[0] = a; got[1] = b; got[2] = c; got[3] = d; got[4] = e; got[5] = f;
+	got[0] = a;
+	got[1] = b;
+	got[2] = c;
+	got[3] = d;
+	got[4] = e;
+	got[5] = f;
 	running = kprobe_running();
 	a = b = c = d = e = f = 0;
-	__asm__ __volatile__("xor %%ebx, %%ebx; xor %%r12d, %%r12d; xor %%r15d, %%r15d; xor %%esi, %%esi"
-			     : : : "rbx", "r12", "r15", "rsi", "memory");
+	__asm__ __volatile__(
+		"xor %%ebx, %%ebx; xor %%r12d, %%r12d; xor %%r15d, %%r15d; xor %%esi, %%esi"
+		:
+		:
+		: "rbx", "r12", "r15", "rsi", "memory");
 	jprobe_return();
 	return 0;
 }
@@ -38,15 +51,24 @@ static long my_nine(long a, long b, long c, long d, long e, long f, long g, long
 	volatile long *stacked = &g;
 
 	hits++;
-	got[6] = g; got[7] = h; got[8] = i;
+	got[6] = g;
+	got[7] = h;
+	got[8] = i;
 	__asm__("" : "+r"(stacked));
 	stacked[0] = stacked[1] = stacked[2] = -1;
 	jprobe_return();
 	return 0;
 }
 
-static int pre(struct kprobe *p, struct pt_regs *regs) { pre_hits++; return 0; }
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { post_hits++; }
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	pre_hits++;
+	return 0;
+}
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	post_hits++;
+}
 static struct jprobe jp, jp2;
 static struct kprobe kp;
 
@@ -84,7 +106,11 @@ static void check_arguments(struct kunit *test)
 }
 
 static int entries, returns;
-static int entered(struct kretprobe_instance *ri, struct pt_regs *regs) { entries++; return 0; }
+static int entered(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	entries++;
+	return 0;
+}
 static int returned(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	returns += regs_return_value(regs) == 91;
@@ -134,7 +160,8 @@ static long call_checked(long *top)
 		"subq $12, %%r12\n\torq %%r12, %%rax\n\tsubq $14, %%r14\n\torq %%r14, %%rax\n\t"
 		"subq $15, %%r15\n\torq %%r15, %%rax\n\tsubq $10, %%rbp\n\torq %%rbp, %%rax\n\t"
 		"movq 8(%%rsp), %%rbp\n\tmovq %%r13, %%rsp"
-		: "=&a"(ok) : "c"(top)
+		: "=&a"(ok)
+		: "c"(top)
 		: "rbx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
 		  "memory", "cc");
 	return ok;
@@ -188,7 +215,8 @@ static void test_registers_at_entry(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, at_entry[12], 99);
 		KUNIT_EXPECT_EQ(test, at_entry[13], 100);
 		KUNIT_EXPECT_GT(test, (unsigned long)at_entry[14], (unsigned long)call_checked);
-		KUNIT_EXPECT_LT(test, (unsigned long)at_entry[14], (unsigned long)call_checked + 256);
+		KUNIT_EXPECT_LT(test, (unsigned long)at_entry[14],
+				(unsigned long)call_checked + 256);
 		unregister_jprobe(&jp);
 		unregister_kprobe(&kp);
 	}
@@ -210,7 +238,7 @@ static void test_end_of_the_stack(struct kunit *test)
 		canary = (long *)(((unsigned long)area + 2 * STACK - 1) & -STACK);
 		top = canary - bytes / 8;
 		canary = i & 2 ? top + 7 : canary; /* the first that is not saved */
-		last = canary - 1; /* that is saved */
+		last = canary - 1;                 /* that is saved */
 		memset(top, 0, 32);
 		*last = 0;
 		*canary = 1;
@@ -487,13 +515,19 @@ static void test_notifier_chain(struct kunit *test)
 	unregister_die_notifier(&dbg);
 }
 
-static struct kunit_case cases[] = {
-	KUNIT_CASE(test_arguments), KUNIT_CASE(test_stack_is_put_back),
-	KUNIT_CASE(test_registers_at_entry), KUNIT_CASE(test_end_of_the_stack), KUNIT_CASE(test_breakpoint),
-	KUNIT_CASE(test_entry), KUNIT_CASE(test_flags), KUNIT_CASE(test_colocated), KUNIT_CASE(test_batch_and_switch),
-	KUNIT_CASE(test_missed_inside), KUNIT_CASE(test_break_handler),
-	KUNIT_CASE(test_notifier_chain), {}
-};
+static struct kunit_case cases[] = { KUNIT_CASE(test_arguments),
+				     KUNIT_CASE(test_stack_is_put_back),
+				     KUNIT_CASE(test_registers_at_entry),
+				     KUNIT_CASE(test_end_of_the_stack),
+				     KUNIT_CASE(test_breakpoint),
+				     KUNIT_CASE(test_entry),
+				     KUNIT_CASE(test_flags),
+				     KUNIT_CASE(test_colocated),
+				     KUNIT_CASE(test_batch_and_switch),
+				     KUNIT_CASE(test_missed_inside),
+				     KUNIT_CASE(test_break_handler),
+				     KUNIT_CASE(test_notifier_chain),
+				     {} };
 static struct kunit_suite suite = { .name = "jprobe", .init = suite_init, .test_cases = cases };
 kunit_test_suite(suite);
 MODULE_LICENSE("GPL");

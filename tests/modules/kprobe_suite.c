@@ -3,9 +3,19 @@
 #include <linux/random.h>
 #include "targets.h"
 
-TARGET long target(long x) { return x + 1; }
-TARGET long target2(long x) { return x + 2; }
-TARGET long far_use(long x) { __asm__ __volatile__("nopl 64(%%rax)" : "+D"(x)); return x; }
+TARGET long target(long x)
+{
+	return x + 1;
+}
+TARGET long target2(long x)
+{
+	return x + 2;
+}
+TARGET long far_use(long x)
+{
+	__asm__ __volatile__("nopl 64(%%rax)" : "+D"(x));
+	return x;
+}
 TARGET long seven(long a, long b, long c, long d, long e, long f, long g)
 {
 	__asm__ __volatile__("nopl 64(%rax)");
@@ -268,7 +278,10 @@ static void other_value(struct kprobe *p, struct pt_regs *regs, unsigned long fl
 	regs->di += 500 + flags;
 }
 
-static int nop_pre(struct kprobe *p, struct pt_regs *regs) { return 0; }
+static int nop_pre(struct kprobe *p, struct pt_regs *regs)
+{
+	return 0;
+}
 
 static void test_changed_in_post(struct kunit *test)
 {
@@ -451,15 +464,22 @@ static void test_kprobe_running(struct kunit *test)
 	unregister_kprobe(&kp);
 }
 
-static struct kunit_case cases[] = {
-	KUNIT_CASE(test_handlers), KUNIT_CASE(test_breakpoint), KUNIT_CASE(test_no_handlers),
-	KUNIT_CASE(test_where), KUNIT_CASE(test_disabled), KUNIT_CASE(test_batch),
-	KUNIT_CASE(test_unregister_others), KUNIT_CASE(test_changed_ip),
-	KUNIT_CASE(test_changed_registers), KUNIT_CASE(test_changed_in_post),
-	KUNIT_CASE(test_changed_memory), KUNIT_CASE(test_colocated),
-	KUNIT_CASE(test_one_of_two_disabled), KUNIT_CASE(test_nmissed),
-	KUNIT_CASE(test_kprobe_running), {}
-};
+static struct kunit_case cases[] = { KUNIT_CASE(test_handlers),
+				     KUNIT_CASE(test_breakpoint),
+				     KUNIT_CASE(test_no_handlers),
+				     KUNIT_CASE(test_where),
+				     KUNIT_CASE(test_disabled),
+				     KUNIT_CASE(test_batch),
+				     KUNIT_CASE(test_unregister_others),
+				     KUNIT_CASE(test_changed_ip),
+				     KUNIT_CASE(test_changed_registers),
+				     KUNIT_CASE(test_changed_in_post),
+				     KUNIT_CASE(test_changed_memory),
+				     KUNIT_CASE(test_colocated),
+				     KUNIT_CASE(test_one_of_two_disabled),
+				     KUNIT_CASE(test_nmissed),
+				     KUNIT_CASE(test_kprobe_running),
+				     {} };
 static struct kunit_suite suite = { .name = "kprobe", .init = suite_init, .test_cases = cases };
 kunit_test_suite(suite);
 MODULE_LICENSE("GPL");

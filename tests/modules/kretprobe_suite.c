@@ -2,8 +2,14 @@
 /* struct kretprobe and its functions. */
 #include "targets.h"
 
-TARGET long inner(long x) { return x + 1; }
-TARGET long outer(long x) { return inner(x) * 10; }
+TARGET long inner(long x)
+{
+	return x + 1;
+}
+TARGET long outer(long x)
+{
+	return inner(x) * 10;
+}
 TARGET long recursive(long n)
 {
 	long sum = n ? recursive(n - 1) : 0;
@@ -12,7 +18,9 @@ TARGET long recursive(long n)
 	return sum + n;
 }
 
-struct private { long argument; };
+struct private {
+	long argument;
+};
 static int entries, returns, order[8], nr_order;
 static long retvals[16];
 static struct kretprobe *seen_rp;
@@ -187,7 +195,10 @@ static void test_entry_handler_refuses(struct kunit *test)
 	unregister_kretprobe(&rp);
 }
 
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { nr_order++; }
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	nr_order++;
+}
 
 /* One of the two handlers, or none. */
 static void test_no_handlers(struct kunit *test)
@@ -332,7 +343,11 @@ static void test_where(struct kunit *test)
 }
 
 /* The function unregisters the probe: it returns all the same, without the handler. */
-TARGET long unregister_me(struct kretprobe *p) { unregister_kretprobe(p); return 5; }
+TARGET long unregister_me(struct kretprobe *p)
+{
+	unregister_kretprobe(p);
+	return 5;
+}
 
 static void test_unregistered_meanwhile(struct kunit *test)
 {
@@ -380,8 +395,14 @@ TARGET long leaf(long x)
 	nr_stack = stack_trace_save(stack, 16, 0);
 	return x;
 }
-TARGET long middle(long x) { return leaf(x) + 1; }
-TARGET long top(long x) { return middle(x) + 1; }
+TARGET long middle(long x)
+{
+	return leaf(x) + 1;
+}
+TARGET long top(long x)
+{
+	return middle(x) + 1;
+}
 
 static int save_own_stack(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
@@ -402,7 +423,8 @@ static void test_stack_inside(struct kunit *test)
 	back_in_top = (unsigned long)seen_ret_addr;
 	/* nothing of the trampoline: leaf, middle, top */
 	KUNIT_ASSERT_GT(test, nr_stack, 3);
-	KUNIT_EXPECT_TRUE(test, stack[0] >= (unsigned long)leaf && stack[0] < (unsigned long)middle);
+	KUNIT_EXPECT_TRUE(test,
+			  stack[0] >= (unsigned long)leaf && stack[0] < (unsigned long)middle);
 	KUNIT_EXPECT_TRUE(test, stack[1] >= (unsigned long)middle && stack[1] < (unsigned long)top);
 	KUNIT_EXPECT_EQ(test, stack[2], back_in_top);
 	unregister_kretprobes(rps, 2);
@@ -412,7 +434,7 @@ static void test_stack_inside(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp2), 0);
 	top(1);
 	KUNIT_EXPECT_TRUE(test, stack[0] >= (unsigned long)save_own_stack &&
-			  stack[0] < (unsigned long)save_own_stack + 64);
+					stack[0] < (unsigned long)save_own_stack + 64);
 	KUNIT_EXPECT_TRUE(test, on_stack(back_in_top, back_in_top + 1));
 	KUNIT_EXPECT_NE(test, stack[1], back_in_top); /* the trampoline stands between */
 	KUNIT_EXPECT_FALSE(test, on_stack((unsigned long)middle, (unsigned long)top));
@@ -435,16 +457,23 @@ static void test_stack_trace(struct kunit *test)
 	unregister_kretprobes(rps, 2);
 }
 
-static struct kunit_case cases[] = {
-	KUNIT_CASE(test_return), KUNIT_CASE(test_maxactive), KUNIT_CASE(test_kprobe_running),
-	KUNIT_CASE(test_recursion),
-	KUNIT_CASE(test_data), KUNIT_CASE(test_entry_handler_refuses), KUNIT_CASE(test_no_handlers),
-	KUNIT_CASE(test_colocated),
-	KUNIT_CASE(test_batch), KUNIT_CASE(test_switch), KUNIT_CASE(test_where),
-	KUNIT_CASE(test_unregistered_meanwhile), KUNIT_CASE(test_changed_value),
-	KUNIT_CASE(test_unregister_others), KUNIT_CASE(test_stack_inside),
-	KUNIT_CASE(test_stack_trace), {}
-};
+static struct kunit_case cases[] = { KUNIT_CASE(test_return),
+				     KUNIT_CASE(test_maxactive),
+				     KUNIT_CASE(test_kprobe_running),
+				     KUNIT_CASE(test_recursion),
+				     KUNIT_CASE(test_data),
+				     KUNIT_CASE(test_entry_handler_refuses),
+				     KUNIT_CASE(test_no_handlers),
+				     KUNIT_CASE(test_colocated),
+				     KUNIT_CASE(test_batch),
+				     KUNIT_CASE(test_switch),
+				     KUNIT_CASE(test_where),
+				     KUNIT_CASE(test_unregistered_meanwhile),
+				     KUNIT_CASE(test_changed_value),
+				     KUNIT_CASE(test_unregister_others),
+				     KUNIT_CASE(test_stack_inside),
+				     KUNIT_CASE(test_stack_trace),
+				     {} };
 static struct kunit_suite suite = { .name = "kretprobe", .init = suite_init, .test_cases = cases };
 kunit_test_suite(suite);
 MODULE_LICENSE("GPL");

@@ -12,16 +12,40 @@ unsigned long hits[NR], posts[NR];
 static struct kprobe kps[4];
 static struct kretprobe rps[2];
 static struct jprobe jps[2];
-static const struct { const char *symbol; unsigned int offset; } where[NR] = {
-	{ "first", 0 }, { "first", 0 }, { "first", 5 }, { "second", 0 },
+static const struct {
+	const char *symbol;
+	unsigned int offset;
+} where[NR] = {
+	{ "first", 0 }, { "first", 0 },  { "first", 5 }, { "second", 0 },
 	{ "first", 0 }, { "second", 0 }, { "first", 0 }, { "first", 0 },
 };
 
-static int pre(struct kprobe *p, struct pt_regs *regs) { hits[p - kps]++; return 0; }
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { posts[p - kps]++; }
-static int returned(struct kretprobe_instance *ri, struct pt_regs *regs) { hits[4 + (ri->rp - rps)]++; return 0; }
-static long entered(long x) { hits[6]++; jprobe_return(); return 0; }
-static long entered2(long x) { hits[7]++; jprobe_return(); return 0; }
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	hits[p - kps]++;
+	return 0;
+}
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	posts[p - kps]++;
+}
+static int returned(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	hits[4 + (ri->rp - rps)]++;
+	return 0;
+}
+static long entered(long x)
+{
+	hits[6]++;
+	jprobe_return();
+	return 0;
+}
+static long entered2(long x)
+{
+	hits[7]++;
+	jprobe_return();
+	return 0;
+}
 
 static struct kprobe *kp_of(int i)
 {
@@ -51,8 +75,9 @@ ENTRY int do_register(int i, int disabled)
 	prepare(i);
 	if (disabled)
 		kp_of(i)->flags = KPROBE_FLAG_DISABLED;
-	return i < 4 ? register_kprobe(&kps[i]) : i < 6 ? register_kretprobe(&rps[i - 4]) :
-		register_jprobe(&jps[i - 6]);
+	return i < 4 ? register_kprobe(&kps[i]) :
+	       i < 6 ? register_kretprobe(&rps[i - 4]) :
+		       register_jprobe(&jps[i - 6]);
 }
 
 ENTRY void do_unregister(int i)
@@ -70,7 +95,9 @@ static int batch_of(int first, int n, void **batch)
 	int i;
 
 	for (i = first; i < first + n; i++)
-		*batch++ = i < 4 ? (void *)&kps[i] : i < 6 ? (void *)&rps[i - 4] : (void *)&jps[i - 6];
+		*batch++ = i < 4 ? (void *)&kps[i] :
+			   i < 6 ? (void *)&rps[i - 4] :
+				   (void *)&jps[i - 6];
 	return n;
 }
 
@@ -146,11 +173,22 @@ ENTRY unsigned long do_missed(void)
 	return missed;
 }
 
-ENTRY int do_enable(int i) { return enable_kprobe(kp_of(i)); }
-ENTRY int do_disable(int i) { return disable_kprobe(kp_of(i)); }
+ENTRY int do_enable(int i)
+{
+	return enable_kprobe(kp_of(i));
+}
+ENTRY int do_disable(int i)
+{
+	return disable_kprobe(kp_of(i));
+}
 
-static int __init probes_init(void) { return 0; }
-static void __exit probes_exit(void) { }
+static int __init probes_init(void)
+{
+	return 0;
+}
+static void __exit probes_exit(void)
+{
+}
 module_init(probes_init);
 module_exit(probes_exit);
 MODULE_LICENSE("GPL");

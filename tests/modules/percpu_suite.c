@@ -5,7 +5,9 @@
 #include <linux/percpu.h>
 #include "targets.h"
 
-struct counts { u64 hits, args; };
+struct counts {
+	u64 hits, args;
+};
 static DEFINE_PER_CPU(struct counts, counts);
 static DEFINE_PER_CPU(u8, byte) = 250;
 static DEFINE_PER_CPU(u16, word) = 65530;
@@ -14,7 +16,10 @@ static DEFINE_PER_CPU(void *, pointer);
 DEFINE_PER_CPU_ALIGNED(u64, aligned) = 64;
 EXPORT_PER_CPU_SYMBOL_GPL(aligned);
 
-TARGET long target(long x) { return x + 1; }
+TARGET long target(long x)
+{
+	return x + 1;
+}
 
 static int pre(struct kprobe *p, struct pt_regs *regs)
 {
@@ -62,7 +67,8 @@ static void test_each_cpu_has_its_own(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, *per_cpu_ptr(&aligned, cpu), 64);
 		KUNIT_EXPECT_EQ(test, (unsigned long)per_cpu_ptr(&aligned, cpu) & 63, 0);
 		for_each_online_cpu(other)
-			KUNIT_EXPECT_EQ(test, per_cpu_ptr(&counts, cpu) == per_cpu_ptr(&counts, other),
+			KUNIT_EXPECT_EQ(test,
+					per_cpu_ptr(&counts, cpu) == per_cpu_ptr(&counts, other),
 					cpu == other);
 	}
 }
@@ -87,9 +93,9 @@ static void test_operations(struct kunit *test)
 	put_cpu_var(number);
 }
 
-static struct kunit_case cases[] = {
-	KUNIT_CASE(test_each_cpu_has_its_own), KUNIT_CASE(test_operations), {}
-};
+static struct kunit_case cases[] = { KUNIT_CASE(test_each_cpu_has_its_own),
+				     KUNIT_CASE(test_operations),
+				     {} };
 static struct kunit_suite suite = { .name = "percpu", .test_cases = cases };
 kunit_test_suite(suite);
 MODULE_LICENSE("GPL");

@@ -7,8 +7,14 @@
 #include "targets.h"
 
 #define TURNS 2000 /* polls: some turns of the other CPUs */
-TARGET long target(long x) { return x + 1; }
-TARGET long target2(long x) { return x + 2; }
+TARGET long target(long x)
+{
+	return x + 1;
+}
+TARGET long target2(long x)
+{
+	return x + 2;
+}
 
 static int inside, left, hits;
 
@@ -23,12 +29,36 @@ static void linger(void)
 	WRITE_ONCE(left, left + 1);
 }
 
-static int slow_pre(struct kprobe *p, struct pt_regs *regs) { linger(); return 0; }
-static void slow_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { linger(); }
-static int slow_node(struct kretprobe_instance *ri, struct pt_regs *regs) { linger(); return 0; }
-static long slow_entry(long x) { linger(); jprobe_return(); return 0; }
-static int pre(struct kprobe *p, struct pt_regs *regs) { hits++; return 0; }
-static int count_return(struct kretprobe_instance *ri, struct pt_regs *regs) { hits++; return 0; }
+static int slow_pre(struct kprobe *p, struct pt_regs *regs)
+{
+	linger();
+	return 0;
+}
+static void slow_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	linger();
+}
+static int slow_node(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	linger();
+	return 0;
+}
+static long slow_entry(long x)
+{
+	linger();
+	jprobe_return();
+	return 0;
+}
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	hits++;
+	return 0;
+}
+static int count_return(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	hits++;
+	return 0;
+}
 
 static struct kprobe kp, kp2;
 static struct kretprobe rp;
@@ -207,7 +237,10 @@ static void test_colocated(struct kunit *test)
 /* A timer of this CPU whose interrupt counts; the probe on what it calls is kp2. */
 static int ticks, running_wrong;
 static bool came_in;
-TARGET void tick(void) { ticks++; }
+TARGET void tick(void)
+{
+	ticks++;
+}
 static enum hrtimer_restart timer_fn(struct hrtimer *t)
 {
 	if (!in_hardirq())
@@ -238,7 +271,10 @@ static int wait_return(struct kretprobe_instance *ri, struct pt_regs *regs)
 	return wait_for_tick(kprobe_running(), regs);
 }
 static int posts;
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { posts++; }
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	posts++;
+}
 
 /* Call target() on this CPU, whose probe waits; then let another tick be hit. */
 static void one_tick(struct kunit *test, bool inside)
@@ -324,12 +360,16 @@ static void test_interrupt_returns(struct kunit *test)
 	unregister_kretprobe(&rp);
 }
 
-static struct kunit_case cases[] = {
-	KUNIT_CASE(test_kprobe), KUNIT_CASE(test_kprobes), KUNIT_CASE(test_kretprobe),
-	KUNIT_CASE(test_jprobe), KUNIT_CASE(test_colocated), KUNIT_CASE(test_interrupt),
-	KUNIT_CASE(test_interrupt_returns), KUNIT_CASE(test_beside_a_kretprobe),
-	KUNIT_CASE(test_beside_a_kretprobe_and_gone), {}
-};
+static struct kunit_case cases[] = { KUNIT_CASE(test_kprobe),
+				     KUNIT_CASE(test_kprobes),
+				     KUNIT_CASE(test_kretprobe),
+				     KUNIT_CASE(test_jprobe),
+				     KUNIT_CASE(test_colocated),
+				     KUNIT_CASE(test_interrupt),
+				     KUNIT_CASE(test_interrupt_returns),
+				     KUNIT_CASE(test_beside_a_kretprobe),
+				     KUNIT_CASE(test_beside_a_kretprobe_and_gone),
+				     {} };
 static struct kunit_suite suite = { .name = "smp", .init = suite_init, .test_cases = cases };
 kunit_test_suite(suite);
 MODULE_LICENSE("GPL");

@@ -27,8 +27,8 @@ static struct trace_event_file *file;
 /* s: u64 v; s64 lat; pid_t pid; char[8] s; char[] d; u8 small; s8 neg; s16 h; gfp_t g; bool b; char[] e */
 static void fire_array(void)
 {
-	u64 vals[] = { 5, (u64)-5, (u64)-7, PTR("four"), PTR("dynamic string"), 255, (u64)-1, (u64)-2, 0x500dc2, 1,
-		       PTR("") };
+	u64 vals[] = { 5,       (u64)-5,  (u64)-7, PTR("four"), PTR("dynamic string"), 255, (u64)-1,
+		       (u64)-2, 0x500dc2, 1,       PTR("") };
 	int i;
 
 	for (i = 0; i < times; i++) {
@@ -39,8 +39,9 @@ static void fire_array(void)
 
 static void fire_varargs(void)
 {
-	SAY(synth_event_trace(file, 11, (u64)1 << 63, (u64)1 << 63, (u64)0x1ffffffff, PTR("longer than its field"),
-			      PTR("d"), (u64)0x101, (u64)0x7f, (u64)0x12345, (u64)0, (u64)0, PTR("end")));
+	SAY(synth_event_trace(file, 11, (u64)1 << 63, (u64)1 << 63, (u64)0x1ffffffff,
+			      PTR("longer than its field"), PTR("d"), (u64)0x101, (u64)0x7f,
+			      (u64)0x12345, (u64)0, (u64)0, PTR("end")));
 }
 
 /* s: long[] st; u64 a; u64 b; int n: what stands in place of a stack says where it is, that is in a */
@@ -122,7 +123,8 @@ static struct synth_field_desc made_fields[] = {
 	{ .type = "char[]", .name = "d" },
 };
 static struct synth_field_desc bad_type[] = { { .type = "nosuch", .name = "v" } };
-static struct synth_field_desc bad_array[] = { { .type = "u64", .name = "v" }, { .type = "char[999]", .name = "v" } };
+static struct synth_field_desc bad_array[] = { { .type = "u64", .name = "v" },
+					       { .type = "char[999]", .name = "v" } };
 static struct synth_field_desc no_name[] = { { .type = "u64" } };
 static struct synth_field_desc many[65];
 static char long_name[2100];
@@ -199,9 +201,16 @@ static const struct {
 	void (*run)(void);
 	bool uses_file;
 } table[] = {
-	{ "array", fire_array, true }, { "varargs", fire_varargs, true }, { "short", fire_wrong_number, true },
-	{ "steps", fire_steps, true }, { "names", fire_names, true }, { "start", fire_start, true },
-	{ "stack", fire_stack, true }, { "hold", hold, true }, { "make", make, false }, { "make_and_hold", make_and_hold, false },
+	{ "array", fire_array, true },
+	{ "varargs", fire_varargs, true },
+	{ "short", fire_wrong_number, true },
+	{ "steps", fire_steps, true },
+	{ "names", fire_names, true },
+	{ "start", fire_start, true },
+	{ "stack", fire_stack, true },
+	{ "hold", hold, true },
+	{ "make", make, false },
+	{ "make_and_hold", make_and_hold, false },
 };
 
 static int __init synth_calls_init(void)

@@ -147,21 +147,6 @@ class FramePtRegs(PtRegs):
         self._machine.write_u64(self.addr + 8 * i, value)
 
 
-def regs_return_value(regs: PtRegs) -> int:
-    """Kernel: regs_return_value()"""
-    return int(regs.ax)
-
-
-def regs_set_return_value(regs: PtRegs, value: int) -> None:
-    """Kernel: regs_set_return_value()"""
-    regs.ax = value
-
-
-def kernel_stack_pointer(regs: PtRegs) -> int:
-    """Kernel: kernel_stack_pointer()"""
-    return int(regs.sp)
-
-
 def regs_get_kernel_argument(regs: PtRegs, n: int) -> int:
     """The n-th argument of a function, from 0, at its first instruction.
 
@@ -171,11 +156,3 @@ def regs_get_kernel_argument(regs: PtRegs, n: int) -> int:
     if n < len(ARGUMENTS):
         return regs[ARGUMENTS[n]]
     return regs._machine.read_u64(regs.sp + 8 * (n - len(ARGUMENTS) + 1))
-
-
-def regs_get_kernel_stack_nth(regs: PtRegs, n: int) -> int:
-    """Word n of the stack.
-
-    Kernel: regs_get_kernel_stack_nth()
-    """
-    return regs._machine.read_u64(regs.sp + 8 * n)

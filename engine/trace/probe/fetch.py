@@ -49,7 +49,6 @@ from kpfs.engine.ktypes import MASK64
 FETCH_INSN_MAX = 16
 MAX_TRACE_ARGS = 128
 MAX_PROBE_EVENT_SIZE = 3072
-MAX_STRING_SIZE = 4096
 
 # Value in a record to its text: (pages, offset of the value, offset of the record)
 SymbolFunc = Callable[[int], str]

@@ -2,6 +2,7 @@
 #ifndef _ASM_LINKAGE_H
 #define _ASM_LINKAGE_H
 #ifdef __ASSEMBLER__
+/* clang-format off */
 .macro SYM_FUNC_START name
 	.globl \name
 	.type \name, @function

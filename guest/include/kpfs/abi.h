@@ -46,10 +46,9 @@
 #define REQ_NONE 0
 #define REQ_SYSCALL 1 /* nr, args: do_syscall_64() */
 #define REQ_CALL 2    /* args[0] = function, args[1..6] = its arguments */
-#define REQ_MIRROR 3  /* as REQ_SYSCALL, for a call that a host process makes outside the mount */
 #ifndef __ASSEMBLER__
 struct kpfs_request {
-	unsigned long kind;  /* REQ_*; REQ_NONE again when finished */
+	unsigned long kind; /* REQ_*; REQ_NONE again when finished */
 	unsigned long nr;
 	unsigned long args[7];
 	long ret;
@@ -58,14 +57,12 @@ struct kpfs_request {
 /*
  * What a file of the mount is asked: struct task_struct.host_op, at HC_HOST_OP. Python sets
  * ret (and pos, cookie), or leaves a request in task->nested, which is served at once and
- * followed by another HC_HOST_OP, or sets wait: the task sleeps until it is woken by
- * VEC_RESCHEDULE, then HC_HOST_OP again.
+ * followed by another HC_HOST_OP.
  */
 #define HOST_OPEN 1    /* path, flags (O_*), mode; Python sets cookie, kept in the open file */
 #define HOST_READ 2    /* count, pos; Python puts up to HOST_DATA_SIZE bytes of its answer at data */
 #define HOST_WRITE 3   /* count, pos; up to HOST_DATA_SIZE bytes from user memory at data */
 #define HOST_RELEASE 4
-#define HOST_GETATTR 5 /* path; Python may set mode */
 #define HOST_DATA_SIZE 4096
 #define HOST_NO_PWRITE 0x100000000UL /* Python adds it to the flags of a HOST_OPEN: without FMODE_PWRITE */
 struct kpfs_host_op {
@@ -74,10 +71,9 @@ struct kpfs_host_op {
 	unsigned long flags;
 	unsigned long mode;
 	unsigned long count;
-	long pos;            /* read and write: new position afterwards, set by Python */
-	unsigned long data;  /* kernel address of the bounce page */
-	unsigned long path;  /* kernel address of the path from the mount's root, NUL ended */
-	unsigned long wait;
+	long pos;           /* read and write: new position afterwards, set by Python */
+	unsigned long data; /* kernel address of the bounce page */
+	unsigned long path; /* kernel address of the path from the mount's root, NUL ended */
 	long ret;
 };
 
@@ -104,38 +100,38 @@ struct kpfs_clone_args {
 	unsigned long stack;      /* function the child runs; 0: it serves the host's requests */
 	unsigned long stack_size; /* its argument */
 	unsigned long tls;
-	unsigned long set_tid;    /* user address of a 32-bit pid; in use: EEXIST */
+	unsigned long set_tid;      /* user address of a 32-bit pid; in use: EEXIST */
 	unsigned long set_tid_size; /* 1 with set_tid */
 	unsigned long cgroup;
-	unsigned long comm;       /* user address of a string; 0: the parent's */
-	unsigned int uid, gid;    /* ~0: the parent's */
+	unsigned long comm;    /* user address of a string; 0: the parent's */
+	unsigned int uid, gid; /* ~0: the parent's */
 };
 
 /*
  * At %gs:0, one per CPU. Offsets are fixed; the rest of the kernel's per-CPU data follows.
  */
 struct kpfs_pcpu {
-	unsigned long self;            /* 0x00 */
-	unsigned long current_task;    /* 0x08 struct task_struct * */
-	unsigned int cpu_number;       /* 0x10 */
-	int preempt_count;             /* 0x14 as Linux: preempt 0xff, softirq 0xff00, hardirq 0xf0000, NMI 0xf00000 */
-	int need_resched;              /* 0x18 */
-	int credit;                    /* 0x1c counted down at polls; HC_YIELD below 0; Python refills */
-	unsigned long next_deadline;   /* 0x20 ns of the next timer, ~0UL: none */
-	unsigned long irq_stack_top;   /* 0x28 */
-	unsigned long api[8];          /* 0x30 HC_API: call number, arguments, result in api[0] */
-	unsigned long this_cpu_off;    /* 0x70 this CPU's area minus __per_cpu_start */
+	unsigned long self;         /* 0x00 */
+	unsigned long current_task; /* 0x08 struct task_struct * */
+	unsigned int cpu_number;    /* 0x10 */
+	int preempt_count; /* 0x14 preempt 0xff, softirq 0xff00, hardirq 0xf0000, NMI 0xf00000 */
+	int need_resched;  /* 0x18 */
+	int credit;        /* 0x1c counted down at polls; HC_YIELD below 0; Python refills */
+	unsigned long next_deadline; /* 0x20 ns of the next timer, ~0UL: none */
+	unsigned long irq_stack_top; /* 0x28 */
+	unsigned long api[8];        /* 0x30 HC_API: call number, arguments, result in api[0] */
+	unsigned long this_cpu_off;  /* 0x70 this CPU's area minus __per_cpu_start */
 };
 
 /* Given to start_kernel(); physical memory is KPFS_DIRECT_MAP based. */
 struct kpfs_boot_params {
 	unsigned long nr_cpus;
-	unsigned long free_start;  /* physical range for the page allocator */
+	unsigned long free_start; /* physical range for the page allocator */
 	unsigned long free_end;
-	unsigned long quiet;       /* no background tasks */
-	unsigned long clock;       /* virtual address of the clock word: ns since boot, kept by Python */
-	unsigned long wakeups;     /* virtual address of struct kpfs_wakeups */
-	unsigned long boot_time;   /* seconds since 1970 */
+	unsigned long quiet; /* no background tasks */
+	unsigned long clock; /* virtual address of the clock word: ns since boot, kept by Python */
+	unsigned long wakeups;   /* virtual address of struct kpfs_wakeups */
+	unsigned long boot_time; /* seconds since 1970 */
 };
 
 /* Tasks to wake at the next VEC_RESCHEDULE, written by Python. */
@@ -150,9 +146,11 @@ struct kpfs_guest_info {
 	unsigned int task_pid, task_tgid, task_uid, task_comm, task_req, task_user_base;
 	unsigned int task_cpu, task_state, task_next, task_rethooks, task_parent, task_stack;
 	unsigned int task_size, thread_size;
-	unsigned int module_init, module_exit, module_name, module_state; /* struct module; 0 until modules exist */
+	/* struct module; 0 until modules exist */
+	unsigned int module_init, module_exit, module_name, module_state;
 	unsigned int task_nested, task_host_op; /* struct kpfs_request, struct kpfs_host_op */
-	unsigned int task_flags, task_thread_sp; /* thread_sp: saved RSP of a task that is off its CPU */
+	/* thread_sp: saved RSP of a task that is off its CPU */
+	unsigned int task_flags, task_thread_sp;
 	unsigned long percpu_base, percpu_size; /* CPU n's %gs is percpu_base + n * percpu_size */
 	unsigned long log;                      /* struct kpfs_log */
 	unsigned long init_task;                /* swapper/0; task_next leads round all tasks */

@@ -43,11 +43,11 @@ struct kunit_suite {
 int kunit_run_tests(struct kunit_suite *suite);
 int __kunit_test_suites_init(struct kunit_suite *const *suites, int num);
 void __kunit_test_suites_exit(struct kunit_suite *const *suites, int num);
-void kunit_do_failed(struct kunit *test, bool assertion, const char *file, int line, const char *fmt, ...)
-	__printf(5, 6);
-void kunit_binary_failed(struct kunit *test, bool assertion, const char *file, int line, const char *left_text,
-			 const char *op, const char *right_text, long long left, long long right,
-			 const char *fmt, ...) __printf(10, 11);
+void kunit_do_failed(struct kunit *test, bool assertion, const char *file, int line,
+		     const char *fmt, ...) __printf(5, 6);
+void kunit_binary_failed(struct kunit *test, bool assertion, const char *file, int line,
+			 const char *left_text, const char *op, const char *right_text,
+			 long long left, long long right, const char *fmt, ...) __printf(10, 11);
 void *kunit_kmalloc_array(struct kunit *test, size_t n, size_t size, gfp_t gfp);
 void kunit_try_catch_throw(struct kunit *test) __noreturn;
 #define kunit_kmalloc(test, size, gfp) kunit_kmalloc_array(test, 1, size, gfp)

@@ -47,15 +47,26 @@ static inline bool refcount_dec_and_test(refcount_t *r) { return atomic_dec_and_
 
 #define BITS_PER_LONG 64
 static __always_inline void set_bit(long nr, volatile unsigned long *p)
-{ __atomic_or_fetch(&p[nr / 64], 1UL << (nr & 63), __ATOMIC_SEQ_CST); }
+{
+	__atomic_or_fetch(&p[nr / 64], 1UL << (nr & 63), __ATOMIC_SEQ_CST);
+}
 static __always_inline void clear_bit(long nr, volatile unsigned long *p)
-{ __atomic_and_fetch(&p[nr / 64], ~(1UL << (nr & 63)), __ATOMIC_SEQ_CST); }
+{
+	__atomic_and_fetch(&p[nr / 64], ~(1UL << (nr & 63)), __ATOMIC_SEQ_CST);
+}
 static __always_inline bool test_and_set_bit(long nr, volatile unsigned long *p)
-{ return __atomic_fetch_or(&p[nr / 64], 1UL << (nr & 63), __ATOMIC_SEQ_CST) >> (nr & 63) & 1; }
+{
+	return __atomic_fetch_or(&p[nr / 64], 1UL << (nr & 63), __ATOMIC_SEQ_CST) >> (nr & 63) & 1;
+}
 static __always_inline bool test_and_clear_bit(long nr, volatile unsigned long *p)
-{ return __atomic_fetch_and(&p[nr / 64], ~(1UL << (nr & 63)), __ATOMIC_SEQ_CST) >> (nr & 63) & 1; }
+{
+	return __atomic_fetch_and(&p[nr / 64], ~(1UL << (nr & 63)), __ATOMIC_SEQ_CST) >> (nr & 63) &
+	       1;
+}
 static __always_inline bool test_bit(long nr, const volatile unsigned long *p)
-{ return p[nr / 64] >> (nr & 63) & 1; }
+{
+	return p[nr / 64] >> (nr & 63) & 1;
+}
 #define __set_bit(n, p) ((p)[(n) / 64] |= 1UL << ((n) & 63))
 #define __clear_bit(n, p) ((p)[(n) / 64] &= ~(1UL << ((n) & 63)))
 #endif

@@ -3,11 +3,18 @@
 #define _LINUX_COMPLETION_H
 #include <linux/wait.h>
 
-struct completion { unsigned int done; wait_queue_head_t wait; };
+struct completion {
+	unsigned int done;
+	wait_queue_head_t wait;
+};
 #define COMPLETION_INITIALIZER(n) { 0, __WAIT_QUEUE_HEAD_INITIALIZER((n).wait) }
 #define DECLARE_COMPLETION(n) struct completion n = COMPLETION_INITIALIZER(n)
 #define DECLARE_COMPLETION_ONSTACK(n) DECLARE_COMPLETION(n)
-static inline void init_completion(struct completion *x) { x->done = 0; init_waitqueue_head(&x->wait); }
+static inline void init_completion(struct completion *x)
+{
+	x->done = 0;
+	init_waitqueue_head(&x->wait);
+}
 static inline void reinit_completion(struct completion *x) { x->done = 0; }
 void complete(struct completion *x);
 void complete_all(struct completion *x);

@@ -59,7 +59,10 @@ struct kstat;
 struct seq_file;
 struct dir_context;
 
-struct qstr { u32 hash, len; const char *name; };
+struct qstr {
+	u32 hash, len;
+	const char *name;
+};
 #define DNAME_INLINE_LEN 32
 struct dentry {
 	unsigned int d_flags;
@@ -76,9 +79,17 @@ struct dentry {
 	struct vfsmount *d_mounted;
 };
 #define DCACHE_TRANSIENT 1u /* forgotten when the last user is gone */
-struct vfsmount { struct dentry *mnt_root; struct super_block *mnt_sb; struct vfsmount *mnt_parent;
-	struct dentry *mnt_mountpoint; struct list_head mnt_list; };
-struct path { struct vfsmount *mnt; struct dentry *dentry; };
+struct vfsmount {
+	struct dentry *mnt_root;
+	struct super_block *mnt_sb;
+	struct vfsmount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct list_head mnt_list;
+};
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
 struct iattr {
 	unsigned int ia_valid;
 	umode_t ia_mode;
@@ -114,8 +125,17 @@ struct inode_operations {
 	int (*setattr)(struct dentry *, struct iattr *);
 	int (*getattr)(const struct path *, struct kstat *);
 };
-struct iov_iter { char __user *base; void *kbase; size_t count; bool write; };
-struct kiocb { struct file *ki_filp; loff_t ki_pos; int ki_flags; };
+struct iov_iter {
+	char __user *base;
+	void *kbase;
+	size_t count;
+	bool write;
+};
+struct kiocb {
+	struct file *ki_filp;
+	loff_t ki_pos;
+	int ki_flags;
+};
 struct file_operations {
 	void *owner;
 	loff_t (*llseek)(struct file *, loff_t, int);
@@ -185,21 +205,47 @@ struct file {
 	void *private_data;
 	unsigned long f_cookie;
 };
-struct fs_struct { int users; spinlock_t lock; struct path root, pwd; int umask; };
-struct filename { const char *name; int refcnt; char iname[]; };
-struct open_flags { int open_flag; umode_t mode; int acc_mode; unsigned int lookup_flags; };
-struct open_how { u64 flags, mode, resolve; };
+struct fs_struct {
+	int users;
+	spinlock_t lock;
+	struct path root, pwd;
+	int umask;
+};
+struct filename {
+	const char *name;
+	int refcnt;
+	char iname[];
+};
+struct open_flags {
+	int open_flag;
+	umode_t mode;
+	int acc_mode;
+	unsigned int lookup_flags;
+};
+struct open_how {
+	u64 flags, mode, resolve;
+};
 typedef bool (*filldir_t)(struct dir_context *, const char *, int, loff_t, u64, unsigned int);
-struct dir_context { filldir_t actor; loff_t pos; };
+struct dir_context {
+	filldir_t actor;
+	loff_t pos;
+};
 
 static inline struct inode *file_inode(const struct file *f) { return f->f_inode; }
 static inline struct inode *d_inode(const struct dentry *d) { return d->d_inode; }
 static inline bool d_is_negative(const struct dentry *d) { return !d->d_inode; }
 static inline bool d_really_is_positive(const struct dentry *d) { return d->d_inode != NULL; }
-static inline bool d_is_dir(const struct dentry *d) { return d->d_inode && S_ISDIR(d->d_inode->i_mode); }
+static inline bool d_is_dir(const struct dentry *d)
+{
+	return d->d_inode && S_ISDIR(d->d_inode->i_mode);
+}
 static inline void inode_lock(struct inode *i) { mutex_lock(&i->i_rwsem); }
 static inline void inode_unlock(struct inode *i) { mutex_unlock(&i->i_rwsem); }
-static inline struct file *get_file(struct file *f) { atomic_long_inc(&f->f_count); return f; }
+static inline struct file *get_file(struct file *f)
+{
+	atomic_long_inc(&f->f_count);
+	return f;
+}
 #define i_size_read(i) ((i)->i_size)
 #define dget_parent(d) dget((d)->d_parent)
 
@@ -297,8 +343,10 @@ int simple_rename(struct inode *od, struct dentry *o, struct inode *nd, struct d
 int simple_empty(struct dentry *dentry);
 int simple_open(struct inode *inode, struct file *file);
 int noop_fsync(struct file *file, loff_t start, loff_t end, int datasync);
-ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from, size_t avail);
-ssize_t simple_write_to_buffer(void *to, size_t avail, loff_t *ppos, const void __user *from, size_t count);
+ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from,
+				size_t avail);
+ssize_t simple_write_to_buffer(void *to, size_t avail, loff_t *ppos, const void __user *from,
+			       size_t count);
 int dcache_dir_open(struct inode *inode, struct file *file);
 int dcache_dir_close(struct inode *inode, struct file *file);
 int dcache_readdir(struct file *file, struct dir_context *ctx);

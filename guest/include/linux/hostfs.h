@@ -4,8 +4,10 @@
 #define _LINUX_HOSTFS_H
 #include <linux/fs.h>
 struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags,
-			   const struct file_operations *fops, const struct inode_operations *dir_ops);
-struct inode *host_get_inode(struct super_block *sb, umode_t mode, const struct file_operations *fops,
+			   const struct file_operations *fops,
+			   const struct inode_operations *dir_ops);
+struct inode *host_get_inode(struct super_block *sb, umode_t mode,
+			     const struct file_operations *fops,
 			     const struct inode_operations *dir_ops);
 long host_file_open(struct inode *inode, struct file *file);
 ssize_t host_file_read(struct file *file, char __user *buf, size_t count, loff_t *ppos);

@@ -7,8 +7,13 @@
 
 enum hrtimer_restart { HRTIMER_NORESTART, HRTIMER_RESTART };
 enum hrtimer_mode { HRTIMER_MODE_ABS, HRTIMER_MODE_REL };
-struct timerqueue_node { struct rb_node node; ktime_t expires; };
-struct timerqueue_head { struct rb_root_cached rb_root; };
+struct timerqueue_node {
+	struct rb_node node;
+	ktime_t expires;
+};
+struct timerqueue_head {
+	struct rb_root_cached rb_root;
+};
 struct hrtimer_cpu_base;
 struct hrtimer {
 	struct timerqueue_node node;
@@ -25,7 +30,10 @@ struct hrtimer_cpu_base {
 	bool in_hrtirq;
 };
 struct task_struct;
-struct hrtimer_sleeper { struct hrtimer timer; struct task_struct *task; };
+struct hrtimer_sleeper {
+	struct hrtimer timer;
+	struct task_struct *task;
+};
 
 bool timerqueue_add(struct timerqueue_head *head, struct timerqueue_node *node);
 bool timerqueue_del(struct timerqueue_head *head, struct timerqueue_node *node);

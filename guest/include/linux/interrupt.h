@@ -3,9 +3,19 @@
 #define _LINUX_INTERRUPT_H
 #include <linux/preempt.h>
 
-enum { HI_SOFTIRQ, TIMER_SOFTIRQ, NET_TX_SOFTIRQ, NET_RX_SOFTIRQ, TASKLET_SOFTIRQ, SCHED_SOFTIRQ,
-	RCU_SOFTIRQ, NR_SOFTIRQS };
-struct softirq_action { void (*action)(struct softirq_action *); };
+enum {
+	HI_SOFTIRQ,
+	TIMER_SOFTIRQ,
+	NET_TX_SOFTIRQ,
+	NET_RX_SOFTIRQ,
+	TASKLET_SOFTIRQ,
+	SCHED_SOFTIRQ,
+	RCU_SOFTIRQ,
+	NR_SOFTIRQS
+};
+struct softirq_action {
+	void (*action)(struct softirq_action *);
+};
 void open_softirq(int nr, void (*action)(struct softirq_action *));
 void raise_softirq(unsigned int nr);
 void raise_softirq_irqoff(unsigned int nr);
@@ -18,7 +28,8 @@ void softirq_init(void);
 
 typedef enum { IRQ_NONE, IRQ_HANDLED } irqreturn_t;
 typedef irqreturn_t (*irq_handler_t)(int irq, void *dev);
-int request_irq(unsigned int irq, irq_handler_t handler, unsigned long flags, const char *name, void *dev);
+int request_irq(unsigned int irq, irq_handler_t handler, unsigned long flags, const char *name,
+		void *dev);
 const void *free_irq(unsigned int irq, void *dev);
 struct tasklet_struct {
 	struct tasklet_struct *next;

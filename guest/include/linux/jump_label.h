@@ -8,9 +8,16 @@
 #define _LINUX_JUMP_LABEL_H
 #include <linux/atomic.h>
 
-struct static_key { atomic_t enabled; };
-struct static_key_false { struct static_key key; };
-struct jump_entry { s32 code, target; long key; };
+struct static_key {
+	atomic_t enabled;
+};
+struct static_key_false {
+	struct static_key key;
+};
+struct jump_entry {
+	s32 code, target;
+	long key;
+};
 #define JUMP_LABEL_NOP_SIZE 5
 #define STATIC_KEY_INIT_FALSE { ATOMIC_INIT(0) }
 #define DEFINE_STATIC_KEY_FALSE(n) struct static_key_false n = { STATIC_KEY_INIT_FALSE }
@@ -19,9 +26,12 @@ struct jump_entry { s32 code, target; long key; };
 static __always_inline bool arch_static_branch(struct static_key *const key)
 {
 	__asm__ goto("1: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
-		".pushsection __jump_table, \"aw\"\n.balign 8\n"
-		".long 1b - .\n.long %l[l_yes] - .\n.quad %c0 - .\n.popsection"
-		: : "i"(key) : : l_yes);
+		     ".pushsection __jump_table, \"aw\"\n.balign 8\n"
+		     ".long 1b - .\n.long %l[l_yes] - .\n.quad %c0 - .\n.popsection"
+		     :
+		     : "i"(key)
+		     :
+		     : l_yes);
 	return false;
 l_yes:
 	return true;

@@ -45,7 +45,7 @@ struct kprobe {
 	kprobe_opcode_t *addr;
 	const char *symbol_name;
 	unsigned int offset;
-	kprobe_pre_handler_t pre_handler;     /* non-zero: it has set up regs; go on at regs->ip */
+	kprobe_pre_handler_t pre_handler; /* non-zero: it has set up regs; go on at regs->ip */
 	kprobe_post_handler_t post_handler;
 	kprobe_fault_handler_t fault_handler; /* 1: the fault is handled */
 	kprobe_break_handler_t break_handler; /* 1: the breakpoint in a handler is handled */
@@ -83,7 +83,7 @@ struct kretprobe_instance {
 	void *fp;                  /* where on the stack it stood */
 	struct task_struct *task;
 	void *func;
-	struct kretprobe *rp;      /* NULL once it is unregistered */
+	struct kretprobe *rp; /* NULL once it is unregistered */
 	char data[];
 };
 

@@ -6,7 +6,10 @@
 
 #define CLOCK_REALTIME 0
 #define CLOCK_MONOTONIC 1
-struct timespec64 { time64_t tv_sec; long tv_nsec; };
+struct timespec64 {
+	time64_t tv_sec;
+	long tv_nsec;
+};
 ktime_t ktime_get(void);
 ktime_t ktime_get_real(void);
 ktime_t ktime_get_boottime(void);

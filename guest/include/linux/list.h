@@ -19,7 +19,10 @@ static inline void __list_add(struct list_head *n, struct list_head *prev, struc
 }
 
 static inline void list_add(struct list_head *n, struct list_head *h) { __list_add(n, h, h->next); }
-static inline void list_add_tail(struct list_head *n, struct list_head *h) { __list_add(n, h->prev, h); }
+static inline void list_add_tail(struct list_head *n, struct list_head *h)
+{
+	__list_add(n, h->prev, h);
+}
 
 static inline void __list_del_entry(struct list_head *e)
 {
@@ -53,7 +56,10 @@ static inline void list_move_tail(struct list_head *e, struct list_head *h)
 }
 
 static inline int list_empty(const struct list_head *h) { return READ_ONCE(h->next) == h; }
-static inline int list_is_last(const struct list_head *e, const struct list_head *h) { return e->next == h; }
+static inline int list_is_last(const struct list_head *e, const struct list_head *h)
+{
+	return e->next == h;
+}
 
 static inline void list_splice_init(struct list_head *l, struct list_head *h)
 {
@@ -80,7 +86,11 @@ static inline void list_splice_init(struct list_head *l, struct list_head *h)
 	     &p->m != (h); p = n, n = list_next_entry(n, m))
 
 #define INIT_HLIST_HEAD(h) ((h)->first = NULL)
-static inline void INIT_HLIST_NODE(struct hlist_node *n) { n->next = NULL; n->pprev = NULL; }
+static inline void INIT_HLIST_NODE(struct hlist_node *n)
+{
+	n->next = NULL;
+	n->pprev = NULL;
+}
 static inline int hlist_unhashed(const struct hlist_node *n) { return !n->pprev; }
 static inline int hlist_empty(const struct hlist_head *h) { return !h->first; }
 

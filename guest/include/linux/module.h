@@ -18,12 +18,22 @@
 #define MODULE_NAME_LEN 56
 #define VERMAGIC_STRING UTS_RELEASE " SMP preempt mod_unload "
 
-enum module_state { MODULE_STATE_LIVE, MODULE_STATE_COMING, MODULE_STATE_GOING, MODULE_STATE_UNFORMED };
+enum module_state {
+	MODULE_STATE_LIVE,
+	MODULE_STATE_COMING,
+	MODULE_STATE_GOING,
+	MODULE_STATE_UNFORMED
+};
 
 struct exception_table_entry;
 struct bug_entry;
-struct module_symbol { unsigned long addr, size; const char *name; };
-struct module_layout { unsigned long base, size, text_size; };
+struct module_symbol {
+	unsigned long addr, size;
+	const char *name;
+};
+struct module_layout {
+	unsigned long base, size, text_size;
+};
 
 /* guest/loader/modules.py fills it in; the offsets are checked in src/kernel/module.c. */
 struct module {

@@ -36,7 +36,10 @@ struct kernel_param {
 	};
 };
 
-struct kparam_string { unsigned int maxlen; char *string; };
+struct kparam_string {
+	unsigned int maxlen;
+	char *string;
+};
 struct kparam_array {
 	unsigned int max, elemsize;
 	unsigned int *num;

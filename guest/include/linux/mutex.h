@@ -4,7 +4,11 @@
 #include <linux/spinlock.h>
 #include <linux/list.h>
 struct task_struct;
-struct mutex { atomic_long_t owner; spinlock_t wait_lock; struct list_head wait_list; };
+struct mutex {
+	atomic_long_t owner;
+	spinlock_t wait_lock;
+	struct list_head wait_list;
+};
 #define __MUTEX_INITIALIZER(n) { ATOMIC_LONG_INIT(0), __SPIN_LOCK_UNLOCKED(n), LIST_HEAD_INIT((n).wait_list) }
 #define DEFINE_MUTEX(n) struct mutex n = __MUTEX_INITIALIZER(n)
 void __mutex_init(struct mutex *lock);

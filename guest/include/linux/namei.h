@@ -26,9 +26,11 @@ int walk_component(struct nameidata *nd, bool trailing);
 int step_into(struct nameidata *nd, struct dentry *dentry, bool trailing);
 const char *handle_dots(struct nameidata *nd, int type);
 struct dentry *__lookup_slow(const struct qstr *name, struct dentry *dir, unsigned int flags);
-struct dentry *filename_create(int dfd, struct filename *name, struct path *path, unsigned int flags);
+struct dentry *filename_create(int dfd, struct filename *name, struct path *path,
+			       unsigned int flags);
 void done_path_create(struct path *path, struct dentry *dentry);
-int filename_parentat(int dfd, struct filename *name, struct path *parent, struct qstr *last, int *type);
+int filename_parentat(int dfd, struct filename *name, struct path *parent, struct qstr *last,
+		      int *type);
 struct dentry *__lookup_hash(const struct qstr *name, struct dentry *base, unsigned int flags);
 int may_create(struct inode *dir, struct dentry *child);
 int may_delete(struct inode *dir, struct dentry *victim, bool isdir);

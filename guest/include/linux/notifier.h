@@ -5,9 +5,19 @@
 
 struct notifier_block;
 typedef int (*notifier_fn_t)(struct notifier_block *nb, unsigned long action, void *data);
-struct notifier_block { notifier_fn_t notifier_call; struct notifier_block *next; int priority; };
-struct atomic_notifier_head { spinlock_t lock; struct notifier_block *head; };
-struct blocking_notifier_head { struct mutex rwsem; struct notifier_block *head; };
+struct notifier_block {
+	notifier_fn_t notifier_call;
+	struct notifier_block *next;
+	int priority;
+};
+struct atomic_notifier_head {
+	spinlock_t lock;
+	struct notifier_block *head;
+};
+struct blocking_notifier_head {
+	struct mutex rwsem;
+	struct notifier_block *head;
+};
 #define ATOMIC_NOTIFIER_HEAD(n) struct atomic_notifier_head n = { __SPIN_LOCK_UNLOCKED(n), NULL }
 #define BLOCKING_NOTIFIER_HEAD(n) struct blocking_notifier_head n = { __MUTEX_INITIALIZER((n).rwsem), NULL }
 #define NOTIFY_DONE 0
@@ -19,16 +29,35 @@ int atomic_notifier_chain_register(struct atomic_notifier_head *nh, struct notif
 int atomic_notifier_chain_unregister(struct atomic_notifier_head *nh, struct notifier_block *nb);
 int atomic_notifier_call_chain(struct atomic_notifier_head *nh, unsigned long val, void *v);
 int blocking_notifier_chain_register(struct blocking_notifier_head *nh, struct notifier_block *nb);
-int blocking_notifier_chain_unregister(struct blocking_notifier_head *nh, struct notifier_block *nb);
+int blocking_notifier_chain_unregister(struct blocking_notifier_head *nh,
+				       struct notifier_block *nb);
 int blocking_notifier_call_chain(struct blocking_notifier_head *nh, unsigned long val, void *v);
 
 struct pt_regs;
-enum die_val { DIE_OOPS = 1, DIE_INT3, DIE_DEBUG, DIE_PANIC, DIE_NMI, DIE_DIE, DIE_KERNELDEBUG, DIE_TRAP,
-	DIE_GPF, DIE_CALL, DIE_PAGE_FAULT, DIE_NMIUNKNOWN };
-struct die_args { struct pt_regs *regs; const char *str; long err; int trapnr, signr; };
+enum die_val {
+	DIE_OOPS = 1,
+	DIE_INT3,
+	DIE_DEBUG,
+	DIE_PANIC,
+	DIE_NMI,
+	DIE_DIE,
+	DIE_KERNELDEBUG,
+	DIE_TRAP,
+	DIE_GPF,
+	DIE_CALL,
+	DIE_PAGE_FAULT,
+	DIE_NMIUNKNOWN
+};
+struct die_args {
+	struct pt_regs *regs;
+	const char *str;
+	long err;
+	int trapnr, signr;
+};
 int register_die_notifier(struct notifier_block *nb);
 int unregister_die_notifier(struct notifier_block *nb);
-int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err, int trap, int sig);
+int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err, int trap,
+	       int sig);
 enum bug_trap_type { BUG_TRAP_TYPE_NONE, BUG_TRAP_TYPE_WARN, BUG_TRAP_TYPE_BUG };
 void show_regs(struct pt_regs *regs);
 void show_stack(unsigned long *sp, const char *loglvl);

@@ -12,6 +12,7 @@ struct proc_dir_entry {
 };
 struct proc_dir_entry *proc_create_single_data(const char *name, umode_t mode,
 					       int (*show)(struct seq_file *, void *), void *data);
-struct proc_dir_entry *proc_create_seq(const char *name, umode_t mode, const struct seq_operations *ops);
+struct proc_dir_entry *proc_create_seq(const char *name, umode_t mode,
+				       const struct seq_operations *ops);
 #define proc_create_single(n, m, s) proc_create_single_data(n, m, s, NULL)
 #endif

@@ -7,8 +7,13 @@ struct rb_node {
 	struct rb_node *parent, *left, *right;
 	bool red;
 };
-struct rb_root { struct rb_node *rb_node; };
-struct rb_root_cached { struct rb_root rb_root; struct rb_node *rb_leftmost; };
+struct rb_root {
+	struct rb_node *rb_node;
+};
+struct rb_root_cached {
+	struct rb_root rb_root;
+	struct rb_node *rb_leftmost;
+};
 
 #define RB_ROOT (struct rb_root){ NULL }
 #define RB_ROOT_CACHED (struct rb_root_cached){ { NULL }, NULL }

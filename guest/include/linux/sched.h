@@ -45,17 +45,25 @@
 #define CLONE_VFORK 0x4000UL
 #define CLONE_VM 0x100UL
 
-struct cred { kuid_t uid, euid, suid, fsuid; kgid_t gid, egid, sgid, fsgid; };
+struct cred {
+	kuid_t uid, euid, suid, fsuid;
+	kgid_t gid, egid, sgid, fsgid;
+};
 struct sched_entity {
 	struct rb_node run_node;
 	unsigned int on_rq;
 	u64 exec_start, sum_exec_runtime, vruntime, prev_sum_exec_runtime;
 };
-struct thread_struct { unsigned long sp; unsigned long trap_nr, error_code, cr2; };
+struct thread_struct {
+	unsigned long sp;
+	unsigned long trap_nr, error_code, cr2;
+};
 struct files_struct;
 struct fs_struct;
 struct completion;
-struct mm_struct { void *pgd; };
+struct mm_struct {
+	void *pgd;
+};
 extern struct mm_struct init_mm;
 struct pid;
 struct sched_class;
@@ -87,7 +95,10 @@ struct task_struct {
 	struct fs_struct *fs;
 	struct files_struct *files;
 	unsigned long pending; /* signals */
-	struct { spinlock_t lock; struct list_head head; } wait_chldexit; /* wait_queue_head_t */
+	struct {
+		spinlock_t lock;
+		struct list_head head;
+	} wait_chldexit; /* wait_queue_head_t */
 	int link_count, total_link_count;
 	struct mm_struct *mm; /* NULL for kernel threads */
 	void *journal_info;

@@ -8,8 +8,12 @@
 #define _LINUX_STATIC_CALL_H
 #include <linux/types.h>
 
-struct static_call_key { void *func; };
-struct static_call_site { s32 addr, key; };
+struct static_call_key {
+	void *func;
+};
+struct static_call_site {
+	s32 addr, key;
+};
 extern struct static_call_site __start_static_call_sites[], __stop_static_call_sites[];
 int static_call_text_reserved(void *start, void *end);
 
@@ -31,8 +35,10 @@ static __always_inline int static_call_cond_resched(void)
 	long ret;
 
 	__asm__ __volatile__(__STATIC_CALL_SITE(cond_resched)
-			     : "=a"(ret) : : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10",
-			       "r11", "memory", "cc");
+			     : "=a"(ret)
+			     :
+			     : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory",
+			       "cc");
 	return ret;
 }
 #endif

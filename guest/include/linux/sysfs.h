@@ -3,12 +3,17 @@
 #define _LINUX_SYSFS_H
 #include <linux/fs.h>
 
-struct kobject { const char *name; struct dentry *sd; void *data; };
+struct kobject {
+	const char *name;
+	struct dentry *sd;
+	void *data;
+};
 struct kobj_attribute {
 	const char *name;
 	umode_t mode;
 	ssize_t (*show)(struct kobject *kobj, struct kobj_attribute *attr, char *buf);
-	ssize_t (*store)(struct kobject *kobj, struct kobj_attribute *attr, const char *buf, size_t count);
+	ssize_t (*store)(struct kobject *kobj, struct kobj_attribute *attr, const char *buf,
+			 size_t count);
 };
 #define __ATTR(n, m, s, t) { .name = #n, .mode = m, .show = s, .store = t }
 #define __ATTR_RO(n) __ATTR(n, 0444, n##_show, NULL)

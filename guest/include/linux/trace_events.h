@@ -18,7 +18,9 @@
 struct module;
 
 /* Filled in by the recorder: type, flags, preempt count and pid. */
-struct trace_entry { unsigned long head; };
+struct trace_entry {
+	unsigned long head;
+};
 
 struct trace_event_field {
 	const char *type, *name;
@@ -65,9 +67,11 @@ struct trace_event_file {
 	void (*commit)(struct trace_event_file *file, void *record, unsigned long size);
 };
 
-struct trace_event_file *trace_get_event_file(const char *instance, const char *system, const char *event);
+struct trace_event_file *trace_get_event_file(const char *instance, const char *system,
+					      const char *event);
 void trace_put_event_file(struct trace_event_file *file);
-int trace_array_set_clr_event(struct trace_array *tr, const char *system, const char *event, bool enable);
+int trace_array_set_clr_event(struct trace_array *tr, const char *system, const char *event,
+			      bool enable);
 
 /* ---- commands that make dynamic events */
 
@@ -93,14 +97,16 @@ struct synth_field_desc {
 	const char *type, *name;
 };
 void synth_event_cmd_init(struct dynevent_cmd *cmd, char *buf, int maxlen);
-int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *name, struct module *mod, ...);
+int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *name, struct module *mod,
+				...);
 #define synth_event_gen_cmd_start(cmd, name, mod, ...) \
 	__synth_event_gen_cmd_start(cmd, name, mod, ##__VA_ARGS__, NULL)
 int synth_event_gen_cmd_array_start(struct dynevent_cmd *cmd, const char *name, struct module *mod,
 				    struct synth_field_desc *fields, unsigned int n_fields);
 int synth_event_add_field(struct dynevent_cmd *cmd, const char *type, const char *name);
 int synth_event_add_field_str(struct dynevent_cmd *cmd, const char *type_name);
-int synth_event_add_fields(struct dynevent_cmd *cmd, struct synth_field_desc *fields, unsigned int n_fields);
+int synth_event_add_fields(struct dynevent_cmd *cmd, struct synth_field_desc *fields,
+			   unsigned int n_fields);
 #define synth_event_gen_cmd_end(cmd) dynevent_create(cmd)
 int synth_event_create(const char *name, struct synth_field_desc *fields, unsigned int n_fields,
 		       struct module *mod);
@@ -117,8 +123,10 @@ struct synth_event_trace_state {
 };
 int synth_event_trace(struct trace_event_file *file, unsigned int n_vals, ...);
 int synth_event_trace_array(struct trace_event_file *file, u64 *vals, unsigned int n_vals);
-int synth_event_trace_start(struct trace_event_file *file, struct synth_event_trace_state *trace_state);
+int synth_event_trace_start(struct trace_event_file *file,
+			    struct synth_event_trace_state *trace_state);
 int synth_event_add_next_val(u64 val, struct synth_event_trace_state *trace_state);
-int synth_event_add_val(const char *field_name, u64 val, struct synth_event_trace_state *trace_state);
+int synth_event_add_val(const char *field_name, u64 val,
+			struct synth_event_trace_state *trace_state);
 int synth_event_trace_end(struct synth_event_trace_state *trace_state);
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef _LINUX_UTSNAME_H
 #define _LINUX_UTSNAME_H
-struct new_utsname { char sysname[65], nodename[65], release[65], version[65], machine[65], domainname[65]; };
+struct new_utsname {
+	char sysname[65], nodename[65], release[65], version[65], machine[65], domainname[65];
+};
 extern struct new_utsname init_uts_ns;
 #define init_utsname() (&init_uts_ns)
 #define utsname() (&init_uts_ns)

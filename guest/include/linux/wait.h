@@ -4,7 +4,10 @@
 #include <linux/sched.h>
 
 #define WQ_FLAG_EXCLUSIVE 1
-typedef struct wait_queue_head { spinlock_t lock; struct list_head head; } wait_queue_head_t;
+typedef struct wait_queue_head {
+	spinlock_t lock;
+	struct list_head head;
+} wait_queue_head_t;
 typedef struct wait_queue_entry wait_queue_entry_t;
 typedef int (*wait_queue_func_t)(wait_queue_entry_t *e, unsigned int mode, int flags, void *key);
 struct wait_queue_entry {

@@ -4,9 +4,18 @@
 #include <linux/timer.h>
 struct work_struct;
 typedef void (*work_func_t)(struct work_struct *work);
-struct work_struct { unsigned long pending; struct list_head entry; work_func_t func; };
+struct work_struct {
+	unsigned long pending;
+	struct list_head entry;
+	work_func_t func;
+};
 struct workqueue_struct;
-struct delayed_work { struct work_struct work; struct timer_list timer; struct workqueue_struct *wq; int cpu; };
+struct delayed_work {
+	struct work_struct work;
+	struct timer_list timer;
+	struct workqueue_struct *wq;
+	int cpu;
+};
 extern struct workqueue_struct *system_wq;
 #define __WORK_INITIALIZER(n, f) { .entry = LIST_HEAD_INIT((n).entry), .func = (f) }
 #define DECLARE_WORK(n, f) struct work_struct n = __WORK_INITIALIZER(n, f)
@@ -14,9 +23,12 @@ extern struct workqueue_struct *system_wq;
 void delayed_work_timer_fn(struct timer_list *t);
 #define INIT_DELAYED_WORK(d, f) do { INIT_WORK(&(d)->work, f); timer_setup(&(d)->timer, delayed_work_timer_fn, 0); } while (0)
 static inline struct delayed_work *to_delayed_work(struct work_struct *w)
-{ return container_of(w, struct delayed_work, work); }
+{
+	return container_of(w, struct delayed_work, work);
+}
 bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work);
-bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork, unsigned long delay);
+bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork,
+			   unsigned long delay);
 bool cancel_delayed_work(struct delayed_work *dwork);
 bool flush_work(struct work_struct *work);
 void flush_workqueue(struct workqueue_struct *wq);

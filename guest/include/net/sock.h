@@ -12,8 +12,14 @@
 #define IPPROTO_UDP 17
 #define INADDR_LOOPBACK 0x7f000001U
 
-enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT, TCP_SYN_RECV, TCP_CLOSE = 7, TCP_CLOSE_WAIT,
-       TCP_LISTEN = 10 };
+enum {
+	TCP_ESTABLISHED = 1,
+	TCP_SYN_SENT,
+	TCP_SYN_RECV,
+	TCP_CLOSE = 7,
+	TCP_CLOSE_WAIT,
+	TCP_LISTEN = 10
+};
 
 struct iphdr {
 	u8 version_ihl, tos;
@@ -66,7 +72,10 @@ struct sock {
 	int sk_state, sk_err, sk_family, sk_type, sk_protocol;
 	const struct proto *sk_prot;
 	refcount_t sk_refcnt;
-	struct { spinlock_t slock; int owned; } sk_lock;
+	struct {
+		spinlock_t slock;
+		int owned;
+	} sk_lock;
 	struct sk_buff_head sk_receive_queue, sk_write_queue, sk_backlog;
 	wait_queue_head_t sk_wq;
 	void (*sk_data_ready)(struct sock *sk);

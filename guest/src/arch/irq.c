@@ -8,12 +8,17 @@
 #include <linux/kernel.h>
 #include <linux/sched.h>
 
-struct irqaction { irq_handler_t handler; void *dev_id; const char *name; };
+struct irqaction {
+	irq_handler_t handler;
+	void *dev_id;
+	const char *name;
+};
 #define NR_IRQS 16
 static struct irqaction irq_desc[NR_IRQS];
 static DEFINE_PER_CPU(unsigned long, irq_count);
 
-int request_irq(unsigned int irq, irq_handler_t handler, unsigned long flags, const char *name, void *dev)
+int request_irq(unsigned int irq, irq_handler_t handler, unsigned long flags, const char *name,
+		void *dev)
 {
 	if (irq >= NR_IRQS || irq_desc[irq].handler)
 		return irq >= NR_IRQS ? -EINVAL : -EBUSY;

@@ -17,7 +17,8 @@ struct kpfs_pcpu pcpu_hot __section(".data..percpu.first") = {
 	.next_deadline = ~0UL,
 };
 
-__visible notrace struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *next)
+__visible notrace struct task_struct *__switch_to(struct task_struct *prev,
+						  struct task_struct *next)
 {
 	set_current(next);
 	return prev;

@@ -21,7 +21,9 @@
 #define X86_TRAP_GP 13
 #define X86_TRAP_PF 14
 
-struct exception_table_entry { s32 insn, fixup; };
+struct exception_table_entry {
+	s32 insn, fixup;
+};
 extern struct exception_table_entry __start___ex_table[], __stop___ex_table[];
 static ATOMIC_NOTIFIER_HEAD(die_chain);
 static int die_counter;
@@ -53,7 +55,8 @@ noinline const struct exception_table_entry *search_exception_tables(unsigned lo
 	return e ?: search_module_extables(addr);
 }
 
-noinline int fixup_exception(struct pt_regs *regs, int trapnr, unsigned long error_code, unsigned long addr)
+noinline int fixup_exception(struct pt_regs *regs, int trapnr, unsigned long error_code,
+			     unsigned long addr)
 {
 	const struct exception_table_entry *e = search_exception_tables(regs->ip);
 
@@ -76,7 +79,11 @@ int unregister_die_notifier(struct notifier_block *nb)
 int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err, int trap, int sig)
 {
 	struct die_args args = {
-		.regs = regs, .str = str, .err = err, .trapnr = trap, .signr = sig,
+		.regs = regs,
+		.str = str,
+		.err = err,
+		.trapnr = trap,
+		.signr = sig,
 	};
 
 	return atomic_notifier_call_chain(&die_chain, val, &args);
@@ -107,10 +114,12 @@ static noinline int __die(const char *str, struct pt_regs *regs, long err)
 {
 	if (!die_counter)
 		exec_summary_regs = *regs;
-	printk(KERN_DEFAULT "%s: %04lx [#%d] PREEMPT SMP NOPTI\n", str, err & 0xffff, ++die_counter);
+	printk(KERN_DEFAULT "%s: %04lx [#%d] PREEMPT SMP NOPTI\n", str, err & 0xffff,
+	       ++die_counter);
 	show_regs(regs);
 	print_modules();
-	return notify_die(DIE_OOPS, str, regs, err, current->thread.trap_nr, SIGSEGV) == NOTIFY_STOP;
+	return notify_die(DIE_OOPS, str, regs, err, current->thread.trap_nr, SIGSEGV) ==
+	       NOTIFY_STOP;
 }
 
 void die(const char *str, struct pt_regs *regs, long err)
@@ -119,19 +128,23 @@ void die(const char *str, struct pt_regs *regs, long err)
 	oops_end(__die(str, regs, err) ? 0 : SIGSEGV);
 }
 
-static noinline void show_fault_oops(struct pt_regs *regs, unsigned long error_code, unsigned long address)
+static noinline void show_fault_oops(struct pt_regs *regs, unsigned long error_code,
+				     unsigned long address)
 {
 	if (address < PAGE_SIZE)
 		pr_alert("BUG: kernel NULL pointer dereference, address: %016lx\n", address);
 	else
 		pr_alert("BUG: unable to handle page fault for address: %016lx\n", address);
 	pr_alert("#PF: %s %s in kernel mode\n", "supervisor",
-		 error_code & 16 ? "instruction fetch" : error_code & 2 ? "write access" : "read access");
+		 error_code & 16 ? "instruction fetch" :
+		 error_code & 2  ? "write access" :
+				   "read access");
 	pr_alert("#PF: error_code(0x%04lx) - %s\n", error_code,
 		 error_code & 1 ? "permissions violation" : "not-present page");
 }
 
-static noinline void page_fault_oops(struct pt_regs *regs, unsigned long error_code, unsigned long address)
+static noinline void page_fault_oops(struct pt_regs *regs, unsigned long error_code,
+				     unsigned long address)
 {
 	int sig;
 
@@ -151,19 +164,22 @@ static noinline void kernelmode_fixup_or_oops(struct pt_regs *regs, unsigned lon
 	page_fault_oops(regs, error_code, address);
 }
 
-static void bad_area_nosemaphore(struct pt_regs *regs, unsigned long error_code, unsigned long address)
+static void bad_area_nosemaphore(struct pt_regs *regs, unsigned long error_code,
+				 unsigned long address)
 {
 	kernelmode_fixup_or_oops(regs, error_code, address);
 }
 NOKPROBE_SYMBOL(bad_area_nosemaphore);
 
-static void do_kern_addr_fault(struct pt_regs *regs, unsigned long hw_error_code, unsigned long address)
+static void do_kern_addr_fault(struct pt_regs *regs, unsigned long hw_error_code,
+			       unsigned long address)
 {
 	bad_area_nosemaphore(regs, hw_error_code, address);
 }
 NOKPROBE_SYMBOL(do_kern_addr_fault);
 
-static void do_user_addr_fault(struct pt_regs *regs, unsigned long error_code, unsigned long address)
+static void do_user_addr_fault(struct pt_regs *regs, unsigned long error_code,
+			       unsigned long address)
 {
 	bad_area_nosemaphore(regs, error_code, address);
 }
@@ -213,8 +229,8 @@ __visible noinstr void exc_divide_error(struct pt_regs *regs)
 __visible noinstr void exc_general_protection(struct pt_regs *regs, long error_code)
 {
 	irqentry_enter(regs);
-	if (notify_die(DIE_GPF, "general protection fault", regs, error_code, X86_TRAP_GP, SIGSEGV) !=
-	    NOTIFY_STOP)
+	if (notify_die(DIE_GPF, "general protection fault", regs, error_code, X86_TRAP_GP,
+		       SIGSEGV) != NOTIFY_STOP)
 		do_trap(regs, X86_TRAP_GP, "general protection fault", error_code);
 	irqentry_exit(regs);
 }

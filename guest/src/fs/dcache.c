@@ -30,7 +30,8 @@ static inline struct hlist_head *d_hash(u32 hash)
 
 static inline bool dentry_cmp(const struct dentry *dentry, const struct qstr *name)
 {
-	return dentry->d_name.len == name->len && !memcmp(dentry->d_name.name, name->name, name->len);
+	return dentry->d_name.len == name->len &&
+	       !memcmp(dentry->d_name.name, name->name, name->len);
 }
 
 static noinline struct dentry *__d_alloc(struct super_block *sb, const struct qstr *name)
@@ -195,7 +196,8 @@ static void copy_name(struct dentry *dentry, struct dentry *target)
 {
 	swap(dentry->d_name.hash, target->d_name.hash);
 	if (dentry->d_name.name != dentry->d_iname || target->d_name.name != target->d_iname) {
-		char *a = kstrdup(dentry->d_name.name, GFP_KERNEL), *b = kstrdup(target->d_name.name, GFP_KERNEL);
+		char *a = kstrdup(dentry->d_name.name, GFP_KERNEL),
+		     *b = kstrdup(target->d_name.name, GFP_KERNEL);
 
 		if (dentry->d_name.name != dentry->d_iname)
 			kfree(dentry->d_name.name);

@@ -36,7 +36,9 @@ char *__get_task_comm(char *buf, size_t buf_size, struct task_struct *tsk)
 static noinline struct file *do_open_execat(int fd, struct filename *name)
 {
 	static const struct open_flags op = {
-		.open_flag = O_RDONLY, .acc_mode = MAY_EXEC | MAY_OPEN, .lookup_flags = LOOKUP_FOLLOW,
+		.open_flag = O_RDONLY,
+		.acc_mode = MAY_EXEC | MAY_OPEN,
+		.lookup_flags = LOOKUP_FOLLOW,
 	};
 	struct file *file = do_filp_open(fd, name, &op);
 
@@ -155,8 +157,8 @@ SYSCALL_DEFINE3(execve, const char __user *, filename, const char __user *const 
 	return do_execve(getname(filename), argv, envp);
 }
 
-SYSCALL_DEFINE5(execveat, int, fd, const char __user *, filename, const char __user *const __user *, argv,
-		const char __user *const __user *, envp, int, flags)
+SYSCALL_DEFINE5(execveat, int, fd, const char __user *, filename, const char __user *const __user *,
+		argv, const char __user *const __user *, envp, int, flags)
 {
 	return do_execveat_common(fd, getname_flags(filename, flags), argv, envp, flags);
 }

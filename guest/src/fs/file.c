@@ -244,7 +244,8 @@ SYSCALL_DEFINE1(close, unsigned int, fd)
 	return close_fd(fd);
 }
 
-static noinline int do_dup2(struct files_struct *files, struct file *file, unsigned int fd, unsigned int flags)
+static noinline int do_dup2(struct files_struct *files, struct file *file, unsigned int fd,
+			    unsigned int flags)
 {
 	struct file *tofree = pick_file(files, fd);
 
@@ -342,7 +343,8 @@ static noinline long do_fcntl(int fd, unsigned int cmd, unsigned long arg, struc
 	case F_GETFL:
 		return filp->f_flags;
 	case F_SETFL:
-		filp->f_flags = (filp->f_flags & ~(O_APPEND | O_NONBLOCK)) | (arg & (O_APPEND | O_NONBLOCK));
+		filp->f_flags = (filp->f_flags & ~(O_APPEND | O_NONBLOCK)) |
+				(arg & (O_APPEND | O_NONBLOCK));
 		return 0;
 	default:
 		return -EINVAL;

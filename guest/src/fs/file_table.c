@@ -83,7 +83,7 @@ long get_nr_files(void)
 
 void __init files_init(void)
 {
-	filp_cachep = kmem_cache_create("filp", sizeof(struct file), 0, SLAB_HWCACHE_ALIGN | SLAB_PANIC,
-					init_once);
+	filp_cachep = kmem_cache_create("filp", sizeof(struct file), 0,
+					SLAB_HWCACHE_ALIGN | SLAB_PANIC, init_once);
 	fdtable_init();
 }

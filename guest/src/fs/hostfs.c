@@ -19,7 +19,8 @@ static int host_setattr(struct dentry *dentry, struct iattr *attr)
 
 static const struct inode_operations host_file_inode_operations = { .setattr = host_setattr };
 
-struct inode *host_get_inode(struct super_block *sb, umode_t mode, const struct file_operations *fops,
+struct inode *host_get_inode(struct super_block *sb, umode_t mode,
+			     const struct file_operations *fops,
 			     const struct inode_operations *dir_ops)
 {
 	struct inode *inode = new_inode(sb);
@@ -36,7 +37,8 @@ struct inode *host_get_inode(struct super_block *sb, umode_t mode, const struct 
 
 /* The entry is the caller's alone and goes with its last user. */
 struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags,
-			   const struct file_operations *fops, const struct inode_operations *dir_ops)
+			   const struct file_operations *fops,
+			   const struct inode_operations *dir_ops)
 {
 	struct inode *inode;
 
@@ -44,7 +46,8 @@ struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned in
 		return ERR_PTR(-ENAMETOOLONG);
 	if (flags & LOOKUP_EXCL)
 		return NULL;
-	inode = host_get_inode(dir->i_sb, flags & LOOKUP_DIRECTORY ? S_IFDIR | 0777 : S_IFREG | 0666, fops,
+	inode = host_get_inode(dir->i_sb,
+			       flags & LOOKUP_DIRECTORY ? S_IFDIR | 0777 : S_IFREG | 0666, fops,
 			       dir_ops);
 	if (!inode)
 		return ERR_PTR(-ENOMEM);
@@ -56,7 +59,11 @@ struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned in
 /* Python sees the path from the root of the name space. */
 long host_file_open(struct inode *inode, struct file *file)
 {
-	struct kpfs_host_op op = { .kind = HOST_OPEN, .flags = file->f_flags, .mode = inode->i_mode };
+	struct kpfs_host_op op = {
+		.kind = HOST_OPEN,
+		.flags = file->f_flags,
+		.mode = inode->i_mode,
+	};
 	char *page = (char *)__get_free_page(GFP_KERNEL), *path;
 	long ret;
 
@@ -76,11 +83,16 @@ long host_file_open(struct inode *inode, struct file *file)
 	return ret < 0 ? ret : 0;
 }
 
-static noinline long host_file_op(struct file *file, int kind, size_t count, loff_t *ppos, void *data)
+static noinline long host_file_op(struct file *file, int kind, size_t count, loff_t *ppos,
+				  void *data)
 {
 	struct kpfs_host_op op = {
-		.kind = kind, .cookie = file->f_cookie, .flags = file->f_flags, .count = count,
-		.pos = *ppos, .data = (unsigned long)data,
+		.kind = kind,
+		.cookie = file->f_cookie,
+		.flags = file->f_flags,
+		.count = count,
+		.pos = *ppos,
+		.data = (unsigned long)data,
 	};
 	long ret = kpfs_host_op(&op);
 
@@ -148,7 +160,8 @@ static ssize_t full_proxy_read(struct file *filp, char __user *buf, size_t size,
 	return r;
 }
 
-static ssize_t full_proxy_write(struct file *filp, const char __user *buf, size_t size, loff_t *ppos)
+static ssize_t full_proxy_write(struct file *filp, const char __user *buf, size_t size,
+				loff_t *ppos)
 {
 	ssize_t r = host_file_write(filp, buf, size, ppos);
 
@@ -172,14 +185,16 @@ static const struct file_operations debugfs_full_proxy_file_operations = {
 };
 static const struct inode_operations debugfs_dir_inode_operations;
 
-static struct dentry *debugfs_lookup_entry(struct inode *dir, struct dentry *dentry, unsigned int flags)
+static struct dentry *debugfs_lookup_entry(struct inode *dir, struct dentry *dentry,
+					   unsigned int flags)
 {
 	return host_lookup(dir, dentry, flags, &debugfs_full_proxy_file_operations,
 			   &debugfs_dir_inode_operations);
 }
 
 static const struct inode_operations debugfs_dir_inode_operations = {
-	.lookup = debugfs_lookup_entry, .setattr = host_setattr,
+	.lookup = debugfs_lookup_entry,
+	.setattr = host_setattr,
 };
 
 static int debug_fill_super(struct super_block *sb)
@@ -228,7 +243,8 @@ static const struct file_operations tracing_fops = {
 };
 
 /* What is written to trace_marker becomes a record, which says where that was: here. */
-static ssize_t tracing_mark_write(struct file *filp, const char __user *ubuf, size_t cnt, loff_t *fpos)
+static ssize_t tracing_mark_write(struct file *filp, const char __user *ubuf, size_t cnt,
+				  loff_t *fpos)
 {
 	ssize_t r = host_file_write(filp, ubuf, cnt, fpos);
 
@@ -252,7 +268,8 @@ static struct dentry *tracefs_lookup(struct inode *dir, struct dentry *dentry, u
 }
 
 static const struct inode_operations tracefs_dir_inode_operations = {
-	.lookup = tracefs_lookup, .setattr = host_setattr,
+	.lookup = tracefs_lookup,
+	.setattr = host_setattr,
 };
 
 static int trace_fill_super(struct super_block *sb)
@@ -261,15 +278,26 @@ static int trace_fill_super(struct super_block *sb)
 	return host_fill_super(sb, &tracefs_dir_inode_operations);
 }
 
-static struct file_system_type debug_fs_type = { .name = "debugfs", .fill_super = debug_fill_super };
-static struct file_system_type trace_fs_type = { .name = "tracefs", .fill_super = trace_fill_super };
+static struct file_system_type debug_fs_type = {
+	.name = "debugfs",
+	.fill_super = debug_fill_super,
+};
+static struct file_system_type trace_fs_type = {
+	.name = "tracefs",
+	.fill_super = trace_fill_super,
+};
 static struct super_block *tracefs_sb, *debugfs_sb;
 
 /* The entry of a new directory, with the caller's reference. */
-static noinline struct dentry *__create_dir(const char *name, struct dentry *parent, struct super_block *sb,
+static noinline struct dentry *__create_dir(const char *name, struct dentry *parent,
+					    struct super_block *sb,
 					    const struct inode_operations *op)
 {
-	struct qstr this = { .name = name, .len = strlen(name), .hash = full_name_hash(NULL, name, strlen(name)) };
+	struct qstr this = {
+		.name = name,
+		.len = strlen(name),
+		.hash = full_name_hash(NULL, name, strlen(name)),
+	};
 	struct dentry *dentry = d_alloc(parent ? parent : sb->s_root, &this);
 	struct inode *inode;
 

@@ -171,5 +171,6 @@ int file_update_time(struct file *file)
 
 void __init inode_init(void)
 {
-	inode_cachep = kmem_cache_create("inode_cache", sizeof(struct inode), 8, SLAB_PANIC, init_once);
+	inode_cachep =
+		kmem_cache_create("inode_cache", sizeof(struct inode), 8, SLAB_PANIC, init_once);
 }

@@ -133,7 +133,8 @@ const char *simple_get_link(struct dentry *dentry, struct inode *inode)
 	return inode->i_link;
 }
 
-ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from, size_t available)
+ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from,
+				size_t available)
 {
 	loff_t pos = *ppos;
 	size_t left;
@@ -151,7 +152,8 @@ ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, con
 	return count;
 }
 
-ssize_t simple_write_to_buffer(void *to, size_t available, loff_t *ppos, const void __user *from, size_t count)
+ssize_t simple_write_to_buffer(void *to, size_t available, loff_t *ppos, const void __user *from,
+			       size_t count)
 {
 	loff_t pos = *ppos;
 	size_t left;
@@ -222,8 +224,8 @@ int dcache_readdir(struct file *file, struct dir_context *ctx)
 	list_for_each_entry(child, &dentry->d_subdirs, d_child) {
 		if (d_is_negative(child) || hlist_unhashed(&child->d_hash) || n++ < ctx->pos)
 			continue;
-		if (!ctx->actor(ctx, child->d_name.name, child->d_name.len, ctx->pos, d_inode(child)->i_ino,
-				dt_type(d_inode(child))))
+		if (!ctx->actor(ctx, child->d_name.name, child->d_name.len, ctx->pos,
+				d_inode(child)->i_ino, dt_type(d_inode(child))))
 			break;
 		ctx->pos++;
 	}

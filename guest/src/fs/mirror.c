@@ -23,24 +23,29 @@
 /* What Python asks. The same in kpfs/mirror/plan.py. */
 struct mirror_call {
 	unsigned long nr, args[6];
-	unsigned long count;  /* bytes that a read or write moves; where an lseek begins, or the file ends */
-	unsigned long cwd;    /* address of the working directory's path; 0: no path is relative to it */
-	unsigned long paths;  /* the call has a path */
-	unsigned long link;   /* address of what the symbolic link has that it reads; 0: it reads none */
+	unsigned long
+		count; /* bytes that a read or write moves; where an lseek begins, or the file ends */
+	unsigned long cwd; /* address of the working directory's path; 0: no path is relative to it */
+	unsigned long paths; /* the call has a path */
+	unsigned long
+		link; /* address of what the symbolic link has that it reads; 0: it reads none */
 	int fd[MIRROR_NAMES]; /* descriptors that it uses, -1: none, and what they are */
 	unsigned int fd_mode[MIRROR_NAMES];
-	int spare_fd;         /* one more that it replaces or closes, -1: none */
-	int new_fd[2];        /* those that it will make, below MIRROR_MAX_FD, -1: none */
+	int spare_fd;  /* one more that it replaces or closes, -1: none */
+	int new_fd[2]; /* those that it will make, below MIRROR_MAX_FD, -1: none */
 	/* the files that its paths name: components, if all of them are walked, and the mode, 0: there is none */
-	struct { unsigned int components, mode; } name[MIRROR_NAMES];
+	struct {
+		unsigned int components, mode;
+	} name[MIRROR_NAMES];
 };
 
 static struct {
 	struct task_struct *task; /* whose call this is */
 	struct mirror_call call;
 	unsigned int name;
-	struct path root, pwd;           /* its own, in the meantime */
-	struct file *kept[MIRROR_NAMES + 1]; /* files of its own in place of which there is one of ours */
+	struct path root, pwd; /* its own, in the meantime */
+	struct file *kept[MIRROR_NAMES +
+			  1]; /* files of its own in place of which there is one of ours */
 	unsigned long hidden[MIRROR_MAX_FD / 64]; /* numbers that are not to be given to a new file */
 } mirror;
 
@@ -200,7 +205,8 @@ static const struct inode_operations mirror_dir_inode_operations = {
 };
 
 /* An entry of a directory that is held, with the caller's reference. */
-static struct dentry *mirror_entry(struct dentry *parent, const char *name, size_t len, umode_t mode)
+static struct dentry *mirror_entry(struct dentry *parent, const char *name, size_t len,
+				   umode_t mode)
 {
 	struct qstr qname = { .name = name, .len = len, .hash = full_name_hash(NULL, name, len) };
 	struct dentry *dentry = d_alloc(parent, &qname);
@@ -256,7 +262,8 @@ static struct file *mirror_file(umode_t mode)
 
 	if (!path.dentry)
 		return NULL;
-	file = alloc_file(&path, O_RDWR, S_ISDIR(mode) ? &simple_dir_operations : &mirror_file_operations);
+	file = alloc_file(&path, O_RDWR,
+			  S_ISDIR(mode) ? &simple_dir_operations : &mirror_file_operations);
 	if (IS_ERR(file)) {
 		path_put(&path);
 		return NULL;
@@ -415,7 +422,10 @@ static int mirror_fill_super(struct super_block *sb)
 	return sb->s_root ? 0 : -ENOMEM;
 }
 
-static struct file_system_type mirror_fs_type = { .name = "mirror", .fill_super = mirror_fill_super };
+static struct file_system_type mirror_fs_type = {
+	.name = "mirror",
+	.fill_super = mirror_fill_super,
+};
 
 #include <linux/init.h>
 static int __init init_mirror_fs(void)

@@ -198,7 +198,8 @@ static noinline struct dentry *lookup_fast(struct nameidata *nd)
 	return d_lookup(nd->path.dentry, &nd->last);
 }
 
-static noinline struct dentry *lookup_real(struct inode *dir, struct dentry *dentry, unsigned int flags)
+static noinline struct dentry *lookup_real(struct inode *dir, struct dentry *dentry,
+					   unsigned int flags)
 {
 	struct dentry *old;
 
@@ -214,7 +215,8 @@ static noinline struct dentry *lookup_real(struct inode *dir, struct dentry *den
 	return dentry;
 }
 
-noinline struct dentry *__lookup_slow(const struct qstr *name, struct dentry *dir, unsigned int flags)
+noinline struct dentry *__lookup_slow(const struct qstr *name, struct dentry *dir,
+				      unsigned int flags)
 {
 	struct dentry *dentry = d_alloc(dir, name);
 
@@ -223,7 +225,8 @@ noinline struct dentry *__lookup_slow(const struct qstr *name, struct dentry *di
 	return lookup_real(d_inode(dir), dentry, flags);
 }
 
-static noinline struct dentry *lookup_slow(const struct qstr *name, struct dentry *dir, unsigned int flags)
+static noinline struct dentry *lookup_slow(const struct qstr *name, struct dentry *dir,
+					   unsigned int flags)
 {
 	struct inode *inode = d_inode(dir);
 	struct dentry *res;
@@ -465,7 +468,8 @@ static noinline int path_parentat(struct nameidata *nd, unsigned int flags, stru
 	return err;
 }
 
-int filename_parentat(int dfd, struct filename *name, struct path *parent, struct qstr *last, int *type)
+int filename_parentat(int dfd, struct filename *name, struct path *parent, struct qstr *last,
+		      int *type)
 {
 	struct nameidata nd;
 	int err;

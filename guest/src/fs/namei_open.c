@@ -48,13 +48,16 @@ static noinline struct dentry *lookup_open(struct nameidata *nd, struct file *fi
 
 	dentry = d_lookup(dir, &nd->last);
 	if (!dentry)
-		dentry = __lookup_slow(&nd->last, dir, nd->flags | LOOKUP_OPEN |
-				       (op->open_flag & O_CREAT ? LOOKUP_CREATE : 0));
+		dentry = __lookup_slow(&nd->last, dir,
+				       nd->flags | LOOKUP_OPEN |
+					       (op->open_flag & O_CREAT ? LOOKUP_CREATE : 0));
 	if (IS_ERR(dentry) || dentry->d_inode || !(op->open_flag & O_CREAT))
 		return dentry;
-	error = dir_inode->i_op->create ? inode_permission(dir_inode, MAY_WRITE | MAY_EXEC) : -EACCES;
+	error = dir_inode->i_op->create ? inode_permission(dir_inode, MAY_WRITE | MAY_EXEC) :
+					  -EACCES;
 	if (!error)
-		error = vfs_create(dir_inode, dentry, op->mode & ~current->fs->umask, op->open_flag & O_EXCL);
+		error = vfs_create(dir_inode, dentry, op->mode & ~current->fs->umask,
+				   op->open_flag & O_EXCL);
 	if (error) {
 		dput(dentry);
 		return ERR_PTR(error);
@@ -63,8 +66,8 @@ static noinline struct dentry *lookup_open(struct nameidata *nd, struct file *fi
 	return dentry;
 }
 
-static noinline int open_last_lookups(struct nameidata *nd, struct file *file, const struct open_flags *op,
-				      bool *created)
+static noinline int open_last_lookups(struct nameidata *nd, struct file *file,
+				      const struct open_flags *op, bool *created)
 {
 	struct dentry *dir = nd->path.dentry, *dentry;
 
@@ -86,7 +89,8 @@ static noinline int open_last_lookups(struct nameidata *nd, struct file *file, c
 	return step_into(nd, dentry, true);
 }
 
-static noinline int do_open(struct nameidata *nd, struct file *file, const struct open_flags *op, bool created)
+static noinline int do_open(struct nameidata *nd, struct file *file, const struct open_flags *op,
+			    bool created)
 {
 	int error = complete_walk(nd);
 
@@ -106,7 +110,8 @@ static noinline int do_open(struct nameidata *nd, struct file *file, const struc
 	return error;
 }
 
-static noinline struct file *path_openat(struct nameidata *nd, const struct open_flags *op, unsigned int flags)
+static noinline struct file *path_openat(struct nameidata *nd, const struct open_flags *op,
+					 unsigned int flags)
 {
 	struct file *file = alloc_empty_file(op->open_flag);
 	bool created = false;

@@ -132,7 +132,8 @@ int vfs_rename(struct inode *old_dir, struct dentry *old_dentry, struct inode *n
 }
 
 /* The parent locked and the entry, which must not be there yet. */
-struct dentry *filename_create(int dfd, struct filename *name, struct path *path, unsigned int flags)
+struct dentry *filename_create(int dfd, struct filename *name, struct path *path,
+			       unsigned int flags)
 {
 	struct dentry *dentry;
 	struct qstr last;
@@ -228,7 +229,8 @@ int do_linkat(int olddfd, struct filename *old, int newdfd, struct filename *new
 
 	if (flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH))
 		goto out;
-	error = filename_lookup(olddfd, old, flags & AT_SYMLINK_FOLLOW ? LOOKUP_FOLLOW : 0, &old_path);
+	error = filename_lookup(olddfd, old, flags & AT_SYMLINK_FOLLOW ? LOOKUP_FOLLOW : 0,
+				&old_path);
 	if (error)
 		goto out;
 	new_dentry = filename_create(newdfd, new, &new_path, 0);
@@ -249,8 +251,8 @@ SYSCALL_DEFINE2(link, const char __user *, oldname, const char __user *, newname
 	return do_linkat(AT_FDCWD, getname(oldname), AT_FDCWD, getname(newname), 0);
 }
 
-SYSCALL_DEFINE5(linkat, int, olddfd, const char __user *, oldname, int, newdfd,
-		const char __user *, newname, int, flags)
+SYSCALL_DEFINE5(linkat, int, olddfd, const char __user *, oldname, int, newdfd, const char __user *,
+		newname, int, flags)
 {
 	return do_linkat(olddfd, getname_flags(oldname, flags), newdfd, getname(newname), flags);
 }
@@ -271,7 +273,8 @@ static noinline long do_remove(int dfd, struct filename *name, bool dir)
 	dentry = __lookup_hash(&last, path.dentry, LOOKUP_EXCL);
 	error = PTR_ERR(dentry);
 	if (!IS_ERR(dentry)) {
-		error = dir ? vfs_rmdir(d_inode(path.dentry), dentry) : vfs_unlink(d_inode(path.dentry), dentry);
+		error = dir ? vfs_rmdir(d_inode(path.dentry), dentry) :
+			      vfs_unlink(d_inode(path.dentry), dentry);
 		dput(dentry);
 	}
 	inode_unlock(d_inode(path.dentry));
@@ -349,7 +352,8 @@ static noinline int rename_locked(const struct path *old_path, const struct qstr
 	return error;
 }
 
-int do_renameat2(int olddfd, struct filename *from, int newdfd, struct filename *to, unsigned int flags)
+int do_renameat2(int olddfd, struct filename *from, int newdfd, struct filename *to,
+		 unsigned int flags)
 {
 	struct path old_path, new_path;
 	struct qstr old_last, new_last;
@@ -390,5 +394,6 @@ SYSCALL_DEFINE4(renameat, int, olddfd, const char __user *, oldname, int, newdfd
 SYSCALL_DEFINE5(renameat2, int, olddfd, const char __user *, oldname, int, newdfd,
 		const char __user *, newname, unsigned int, flags)
 {
-	return flags ? -EINVAL : do_renameat2(olddfd, getname(oldname), newdfd, getname(newname), 0);
+	return flags ? -EINVAL :
+		       do_renameat2(olddfd, getname(oldname), newdfd, getname(newname), 0);
 }

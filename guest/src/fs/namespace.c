@@ -147,7 +147,10 @@ static int m_show(struct seq_file *m, void *v)
 }
 
 const struct seq_operations mounts_op = {
-	.start = m_start, .next = m_next, .stop = m_stop, .show = m_show,
+	.start = m_start,
+	.next = m_next,
+	.stop = m_stop,
+	.show = m_show,
 };
 
 int filesystems_show(struct seq_file *m, void *v)

@@ -187,7 +187,8 @@ int notify_change(struct dentry *dentry, struct iattr *attr)
 	return error;
 }
 
-noinline int do_truncate(struct dentry *dentry, loff_t length, unsigned int time_attrs, struct file *filp)
+noinline int do_truncate(struct dentry *dentry, loff_t length, unsigned int time_attrs,
+			 struct file *filp)
 {
 	struct iattr newattrs = { .ia_size = length, .ia_valid = ATTR_SIZE | time_attrs };
 	int ret;
@@ -255,7 +256,8 @@ static noinline int chmod_common(const struct path *path, umode_t mode)
 {
 	struct inode *inode = d_inode(path->dentry);
 	struct iattr newattrs = {
-		.ia_mode = (mode & S_IALLUGO) | (inode->i_mode & ~S_IALLUGO), .ia_valid = ATTR_MODE,
+		.ia_mode = (mode & S_IALLUGO) | (inode->i_mode & ~S_IALLUGO),
+		.ia_valid = ATTR_MODE,
 	};
 	int error;
 
@@ -337,7 +339,8 @@ int do_fchownat(int dfd, const char __user *filename, uid_t user, gid_t group, i
 	return error;
 }
 
-SYSCALL_DEFINE5(fchownat, int, dfd, const char __user *, filename, uid_t, user, gid_t, group, int, flag)
+SYSCALL_DEFINE5(fchownat, int, dfd, const char __user *, filename, uid_t, user, gid_t, group, int,
+		flag)
 {
 	return do_fchownat(dfd, filename, user, group, flag);
 }

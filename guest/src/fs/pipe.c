@@ -16,8 +16,14 @@ struct pipe_inode_info {
 };
 static struct vfsmount *pipe_mnt;
 
-static inline bool pipe_empty(const struct pipe_inode_info *pipe) { return pipe->head == pipe->tail; }
-static inline bool pipe_full(const struct pipe_inode_info *pipe) { return pipe->head - pipe->tail == PAGE_SIZE; }
+static inline bool pipe_empty(const struct pipe_inode_info *pipe)
+{
+	return pipe->head == pipe->tail;
+}
+static inline bool pipe_full(const struct pipe_inode_info *pipe)
+{
+	return pipe->head - pipe->tail == PAGE_SIZE;
+}
 
 static noinline bool pipe_readable(const struct pipe_inode_info *pipe)
 {
@@ -233,7 +239,10 @@ static int pipefs_init_fs_context(struct super_block *sb)
 	return sb->s_root ? 0 : -ENOMEM;
 }
 
-static struct file_system_type pipe_fs_type = { .name = "pipefs", .fill_super = pipefs_init_fs_context };
+static struct file_system_type pipe_fs_type = {
+	.name = "pipefs",
+	.fill_super = pipefs_init_fs_context,
+};
 
 #include <linux/init.h>
 static int __init init_pipe_fs(void)

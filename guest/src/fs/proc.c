@@ -39,7 +39,8 @@ struct proc_dir_entry *proc_create_single_data(const char *name, umode_t mode,
 	return proc_register(p);
 }
 
-struct proc_dir_entry *proc_create_seq(const char *name, umode_t mode, const struct seq_operations *ops)
+struct proc_dir_entry *proc_create_seq(const char *name, umode_t mode,
+				       const struct seq_operations *ops)
 {
 	struct proc_dir_entry *p = __proc_create(name, mode);
 
@@ -123,8 +124,8 @@ static int proc_sys_open(struct inode *inode, struct file *filp)
 	return r;
 }
 
-static noinline ssize_t proc_sys_call_handler(struct file *filp, void __user *buf, size_t count, loff_t *ppos,
-					      int write)
+static noinline ssize_t proc_sys_call_handler(struct file *filp, void __user *buf, size_t count,
+					      loff_t *ppos, int write)
 {
 	if (write)
 		return host_file_write(filp, buf, count, ppos);
@@ -159,7 +160,8 @@ static int proc_sys_setattr(struct dentry *dentry, struct iattr *attr)
 }
 
 const struct inode_operations proc_sys_dir_operations = {
-	.lookup = proc_sys_lookup, .setattr = proc_sys_setattr,
+	.lookup = proc_sys_lookup,
+	.setattr = proc_sys_setattr,
 };
 
 static noinline struct proc_dir_entry *pde_find(const char *name)

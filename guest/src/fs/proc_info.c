@@ -15,7 +15,8 @@ extern unsigned long total_forks;
 
 static int version_proc_show(struct seq_file *m, void *v)
 {
-	seq_printf(m, linux_proc_banner, utsname()->sysname, utsname()->release, utsname()->version);
+	seq_printf(m, linux_proc_banner, utsname()->sysname, utsname()->release,
+		   utsname()->version);
 	return 0;
 }
 
@@ -41,8 +42,9 @@ static int cmdline_proc_show(struct seq_file *m, void *v)
 
 static int show_stat(struct seq_file *p, void *v)
 {
-	seq_printf(p, "ctxt %llu\nbtime %lld\nprocesses %lu\nprocs_running %u\n", nr_context_switches(),
-		   ktime_get_real_seconds() - ktime_get_seconds(), total_forks, nr_running());
+	seq_printf(p, "ctxt %llu\nbtime %lld\nprocesses %lu\nprocs_running %u\n",
+		   nr_context_switches(), ktime_get_real_seconds() - ktime_get_seconds(),
+		   total_forks, nr_running());
 	return 0;
 }
 
@@ -98,12 +100,16 @@ static int t_show(struct seq_file *m, void *v)
 {
 	struct task_struct *p = list_entry(v, struct task_struct, tasks);
 
-	seq_printf(m, "%d %s %c %d %u\n", p->pid, p->comm, task_state_char(p), p->real_parent->pid, p->cpu);
+	seq_printf(m, "%d %s %c %d %u\n", p->pid, p->comm, task_state_char(p), p->real_parent->pid,
+		   p->cpu);
 	return 0;
 }
 
 static const struct seq_operations tasks_op = {
-	.start = t_start, .next = t_next, .stop = t_stop, .show = t_show,
+	.start = t_start,
+	.next = t_next,
+	.stop = t_stop,
+	.show = t_show,
 };
 
 static int __init proc_misc_init(void)

@@ -107,7 +107,8 @@ static noinline ssize_t new_sync_read(struct file *filp, char __user *buf, size_
 	return ret;
 }
 
-static noinline ssize_t new_sync_write(struct file *filp, const char __user *buf, size_t len, loff_t *ppos)
+static noinline ssize_t new_sync_write(struct file *filp, const char __user *buf, size_t len,
+				       loff_t *ppos)
 {
 	struct kiocb kiocb = { .ki_filp = filp, .ki_pos = ppos ? *ppos : 0 };
 	struct iov_iter iter = { .base = (char __user *)buf, .count = len, .write = true };
@@ -119,8 +120,14 @@ static noinline ssize_t new_sync_write(struct file *filp, const char __user *buf
 	return ret;
 }
 
-static __always_inline void add_rchar(ssize_t n) { atomic_long_add(n, &rchar); }
-static __always_inline void add_wchar(ssize_t n) { atomic_long_add(n, &wchar); }
+static __always_inline void add_rchar(ssize_t n)
+{
+	atomic_long_add(n, &rchar);
+}
+static __always_inline void add_wchar(ssize_t n)
+{
+	atomic_long_add(n, &wchar);
+}
 
 ssize_t vfs_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
 {
@@ -193,7 +200,8 @@ noinline ssize_t kernel_read(struct file *file, void *buf, size_t count, loff_t 
 	return ret ? ret : __kernel_read(file, buf, count, pos);
 }
 
-static noinline ssize_t __kernel_write(struct file *file, const void *buf, size_t count, loff_t *pos)
+static noinline ssize_t __kernel_write(struct file *file, const void *buf, size_t count,
+				       loff_t *pos)
 {
 	struct kiocb kiocb = { .ki_filp = file, .ki_pos = pos ? *pos : 0 };
 	struct iov_iter iter = { .kbase = (void *)buf, .count = count, .write = true };
@@ -213,7 +221,6 @@ ssize_t kernel_write(struct file *file, const void *buf, size_t count, loff_t *p
 
 	return ret ? ret : __kernel_write(file, buf, count, pos);
 }
-
 
 noinline ssize_t ksys_read(unsigned int fd, char __user *buf, size_t count)
 {
@@ -299,7 +306,10 @@ SYSCALL_DEFINE4(pwrite64, unsigned int, fd, const char __user *, buf, size_t, co
 	return ksys_pwrite64(fd, buf, count, pos);
 }
 
-struct iovec { void __user *iov_base; size_t iov_len; };
+struct iovec {
+	void __user *iov_base;
+	size_t iov_len;
+};
 
 /* The bytes of all segments, -errno. */
 static noinline ssize_t import_iovec(const struct iovec __user *vec, unsigned long vlen)
@@ -350,8 +360,8 @@ static noinline ssize_t do_loop_readv_writev(struct file *file, const struct iov
 	return ret;
 }
 
-static noinline ssize_t vfs_readv(struct file *file, const struct iovec __user *vec, unsigned long vlen,
-				  loff_t *pos)
+static noinline ssize_t vfs_readv(struct file *file, const struct iovec __user *vec,
+				  unsigned long vlen, loff_t *pos)
 {
 	ssize_t ret = import_iovec(vec, vlen), total = ret;
 
@@ -367,8 +377,8 @@ static noinline ssize_t vfs_readv(struct file *file, const struct iovec __user *
 	return ret ? ret : do_loop_readv_writev(file, vec, vlen, pos, false);
 }
 
-static noinline ssize_t vfs_writev(struct file *file, const struct iovec __user *vec, unsigned long vlen,
-				   loff_t *pos)
+static noinline ssize_t vfs_writev(struct file *file, const struct iovec __user *vec,
+				   unsigned long vlen, loff_t *pos)
 {
 	ssize_t ret = import_iovec(vec, vlen), total = ret;
 
@@ -384,7 +394,8 @@ static noinline ssize_t vfs_writev(struct file *file, const struct iovec __user 
 	return ret ? ret : do_loop_readv_writev(file, vec, vlen, pos, true);
 }
 
-static noinline ssize_t do_readv(unsigned long fd, const struct iovec __user *vec, unsigned long vlen)
+static noinline ssize_t do_readv(unsigned long fd, const struct iovec __user *vec,
+				 unsigned long vlen)
 {
 	struct file *file = fdget_pos(fd);
 	ssize_t ret = -EBADF;
@@ -403,7 +414,8 @@ static noinline ssize_t do_readv(unsigned long fd, const struct iovec __user *ve
 	return ret;
 }
 
-static noinline ssize_t do_writev(unsigned long fd, const struct iovec __user *vec, unsigned long vlen)
+static noinline ssize_t do_writev(unsigned long fd, const struct iovec __user *vec,
+				  unsigned long vlen)
 {
 	struct file *file = fdget_pos(fd);
 	ssize_t ret = -EBADF;

@@ -7,8 +7,18 @@
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 
-struct linux_dirent { unsigned long d_ino, d_off; u16 d_reclen; char d_name[]; /* the type is the last byte */ };
-struct linux_dirent64 { u64 d_ino; s64 d_off; u16 d_reclen; u8 d_type; char d_name[]; };
+struct linux_dirent {
+	unsigned long d_ino, d_off;
+	u16 d_reclen;
+	char d_name[]; /* the type is the last byte */
+};
+struct linux_dirent64 {
+	u64 d_ino;
+	s64 d_off;
+	u16 d_reclen;
+	u8 d_type;
+	char d_name[];
+};
 struct getdents_callback {
 	struct dir_context ctx;
 	char __user *current_dir;
@@ -58,7 +68,10 @@ static bool filldir(struct dir_context *ctx, const char *name, int namlen, loff_
 {
 	struct getdents_callback *buf = container_of(ctx, struct getdents_callback, ctx);
 	int reclen = ALIGN(offsetof(struct linux_dirent, d_name) + namlen + 2, 8);
-	union { struct linux_dirent d; char room[offsetof(struct linux_dirent, d_name) + NAME_MAX + 10]; } u;
+	union {
+		struct linux_dirent d;
+		char room[offsetof(struct linux_dirent, d_name) + NAME_MAX + 10];
+	} u;
 
 	buf->error = verify_dirent_name(name, namlen);
 	if (buf->error || namlen > NAME_MAX)
@@ -75,18 +88,24 @@ static bool filldir64(struct dir_context *ctx, const char *name, int namlen, lof
 {
 	struct getdents_callback *buf = container_of(ctx, struct getdents_callback, ctx);
 	int reclen = ALIGN(offsetof(struct linux_dirent64, d_name) + namlen + 1, 8);
-	union { struct linux_dirent64 d; char room[offsetof(struct linux_dirent64, d_name) + NAME_MAX + 9]; } u;
+	union {
+		struct linux_dirent64 d;
+		char room[offsetof(struct linux_dirent64, d_name) + NAME_MAX + 9];
+	} u;
 
 	buf->error = verify_dirent_name(name, namlen);
 	if (buf->error || namlen > NAME_MAX)
 		return false;
 	memset(&u, 0, reclen);
-	u.d = (struct linux_dirent64){ .d_ino = ino, .d_off = offset + 1, .d_reclen = reclen, .d_type = d_type };
+	u.d = (struct linux_dirent64){
+		.d_ino = ino, .d_off = offset + 1, .d_reclen = reclen, .d_type = d_type
+	};
 	memcpy(u.d.d_name, name, namlen);
 	return put_dirent(buf, &u, reclen);
 }
 
-static noinline int read_dirents(unsigned int fd, char __user *dirent, unsigned int count, filldir_t actor)
+static noinline int read_dirents(unsigned int fd, char __user *dirent, unsigned int count,
+				 filldir_t actor)
 {
 	int size = min(count, (unsigned int)INT_MAX);
 	struct getdents_callback buf = { .ctx.actor = actor, .current_dir = dirent, .count = size };

@@ -89,12 +89,22 @@ noinline int vfs_fstatat(int dfd, const char __user *filename, struct kstat *sta
 static noinline int cp_new_stat(struct kstat *stat, struct stat __user *statbuf)
 {
 	struct stat tmp = {
-		.st_dev = stat->dev, .st_ino = stat->ino, .st_nlink = stat->nlink, .st_mode = stat->mode,
-		.st_uid = stat->uid.val, .st_gid = stat->gid.val, .st_rdev = stat->rdev,
-		.st_size = stat->size, .st_blksize = stat->blksize, .st_blocks = stat->blocks,
-		.st_atime = stat->atime.tv_sec, .st_atime_nsec = stat->atime.tv_nsec,
-		.st_mtime = stat->mtime.tv_sec, .st_mtime_nsec = stat->mtime.tv_nsec,
-		.st_ctime = stat->ctime.tv_sec, .st_ctime_nsec = stat->ctime.tv_nsec,
+		.st_dev = stat->dev,
+		.st_ino = stat->ino,
+		.st_nlink = stat->nlink,
+		.st_mode = stat->mode,
+		.st_uid = stat->uid.val,
+		.st_gid = stat->gid.val,
+		.st_rdev = stat->rdev,
+		.st_size = stat->size,
+		.st_blksize = stat->blksize,
+		.st_blocks = stat->blocks,
+		.st_atime = stat->atime.tv_sec,
+		.st_atime_nsec = stat->atime.tv_nsec,
+		.st_mtime = stat->mtime.tv_sec,
+		.st_mtime_nsec = stat->mtime.tv_nsec,
+		.st_ctime = stat->ctime.tv_sec,
+		.st_ctime_nsec = stat->ctime.tv_nsec,
 	};
 
 	return copy_to_user(statbuf, &tmp, sizeof(tmp)) ? -EFAULT : 0;
@@ -116,7 +126,8 @@ SYSCALL_DEFINE2(newlstat, const char __user *, filename, struct stat __user *, s
 	return error ? error : cp_new_stat(&stat, statbuf);
 }
 
-SYSCALL_DEFINE4(newfstatat, int, dfd, const char __user *, filename, struct stat __user *, statbuf, int, flag)
+SYSCALL_DEFINE4(newfstatat, int, dfd, const char __user *, filename, struct stat __user *, statbuf,
+		int, flag)
 {
 	struct kstat stat;
 	int error = vfs_fstatat(dfd, filename, &stat, flag);
@@ -132,7 +143,8 @@ SYSCALL_DEFINE2(newfstat, unsigned int, fd, struct stat __user *, statbuf)
 	return error ? error : cp_new_stat(&stat, statbuf);
 }
 
-static noinline int do_readlinkat(int dfd, const char __user *pathname, char __user *buf, int bufsiz)
+static noinline int do_readlinkat(int dfd, const char __user *pathname, char __user *buf,
+				  int bufsiz)
 {
 	struct path path;
 	const char *link;
@@ -147,7 +159,8 @@ static noinline int do_readlinkat(int dfd, const char __user *pathname, char __u
 	if (S_ISLNK(d_inode(path.dentry)->i_mode)) {
 		link = d_inode(path.dentry)->i_link;
 		if (!link)
-			link = d_inode(path.dentry)->i_op->get_link(path.dentry, d_inode(path.dentry));
+			link = d_inode(path.dentry)
+				       ->i_op->get_link(path.dentry, d_inode(path.dentry));
 		len = min_t(int, strlen(link), bufsiz);
 		error = copy_to_user(buf, link, len) ? -EFAULT : len;
 	}
@@ -173,8 +186,8 @@ struct statx {
 	u64 stx_ino, stx_size, stx_blocks, rest[25];
 };
 
-SYSCALL_DEFINE5(statx, int, dfd, const char __user *, filename, unsigned int, flags, unsigned int, mask,
-		struct statx __user *, buffer)
+SYSCALL_DEFINE5(statx, int, dfd, const char __user *, filename, unsigned int, flags, unsigned int,
+		mask, struct statx __user *, buffer)
 {
 	struct kstat stat;
 	struct statx tmp = { .stx_mask = 0x7ff };

@@ -18,7 +18,10 @@ static noinline int statfs_by_dentry(struct dentry *dentry, struct kstatfs *buf)
 	const struct super_block *sb = dentry->d_sb;
 
 	*buf = (struct kstatfs){
-		.f_type = sb->s_magic, .f_bsize = sb->s_blocksize, .f_frsize = sb->s_blocksize, .f_namelen = NAME_MAX,
+		.f_type = sb->s_magic,
+		.f_bsize = sb->s_blocksize,
+		.f_frsize = sb->s_blocksize,
+		.f_namelen = NAME_MAX,
 	};
 	return 0;
 }

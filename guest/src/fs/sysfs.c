@@ -7,7 +7,10 @@
 #include <linux/sysfs.h>
 #include <linux/uaccess.h>
 
-struct sysfs_file { struct kobject *kobj; struct kobj_attribute *attr; };
+struct sysfs_file {
+	struct kobject *kobj;
+	struct kobj_attribute *attr;
+};
 
 static noinline ssize_t kobj_attr_show(struct sysfs_file *sf, char *buf)
 {

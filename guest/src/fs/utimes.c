@@ -39,7 +39,8 @@ noinline int vfs_utimes(const struct path *path, const struct timespec64 *times)
 	return error;
 }
 
-static noinline int do_utimes_path(int dfd, const char __user *filename, const struct timespec64 *times, int flags)
+static noinline int do_utimes_path(int dfd, const char __user *filename,
+				   const struct timespec64 *times, int flags)
 {
 	unsigned int lookup_flags = flags & AT_SYMLINK_NOFOLLOW ? 0 : LOOKUP_FOLLOW;
 	struct path path;
@@ -79,7 +80,8 @@ long do_utimes(int dfd, const char __user *filename, const struct timespec64 *ti
 	return do_utimes_path(dfd, filename, times, flags);
 }
 
-SYSCALL_DEFINE4(utimensat, int, dfd, const char __user *, filename, const void __user *, utimes, int, flags)
+SYSCALL_DEFINE4(utimensat, int, dfd, const char __user *, filename, const void __user *, utimes,
+		int, flags)
 {
 	struct timespec64 tstimes[2];
 

@@ -45,7 +45,8 @@ int do_one_initcall(initcall_t fn)
 {
 	int count = preempt_count(), ret = fn();
 
-	WARN(preempt_count() != count, "initcall %pS returned with preemption imbalance\n", (void *)fn);
+	WARN(preempt_count() != count, "initcall %pS returned with preemption imbalance\n",
+	     (void *)fn);
 	return ret;
 }
 
@@ -73,7 +74,9 @@ static int kernel_init(void *unused)
 static noinline void __init rest_init(void)
 {
 	struct kernel_clone_args args = {
-		.fn = kernel_init, .exit_signal = SIGCHLD, .set_tid = 1,
+		.fn = kernel_init,
+		.exit_signal = SIGCHLD,
+		.set_tid = 1,
 	};
 
 	kernel_clone(&args);

@@ -37,8 +37,23 @@ static int __init init_file(const char *pathname, umode_t mode, const char *text
 static int __init populate_rootfs(void)
 {
 	static const char *const dirs[] = {
-		"/bin", "/dev", "/etc", "/proc", "/sys", "/sys/class", "/sys/kernel", "/sys/kernel/debug",
-		"/sys/kernel/tracing", "/tmp", "/usr", "/usr/bin", "/var", "/var/log", "/machine", "/root", "/home",
+		"/bin",
+		"/dev",
+		"/etc",
+		"/proc",
+		"/sys",
+		"/sys/class",
+		"/sys/kernel",
+		"/sys/kernel/debug",
+		"/sys/kernel/tracing",
+		"/tmp",
+		"/usr",
+		"/usr/bin",
+		"/var",
+		"/var/log",
+		"/machine",
+		"/root",
+		"/home",
 	};
 	static const char *const programs[] = {
 		"/bin/sh", "/bin/cat", "/bin/ls", "/bin/true", "/usr/bin/logger", "/usr/bin/date",

@@ -91,7 +91,8 @@ static noinline long uspawn(int (*fn)(void *), void *arg, const char *comm)
 		.stack = (unsigned long)fn,
 		.stack_size = (unsigned long)arg,
 		.comm = ustring(U_PATH, comm),
-		.uid = ~0u, .gid = ~0u,
+		.uid = ~0u,
+		.gid = ~0u,
 	};
 
 	if (copy_to_user((void __user *)uaddr(U_ARGS), &args, sizeof(args)))

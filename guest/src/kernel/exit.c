@@ -150,7 +150,11 @@ SYSCALL_DEFINE1(exit_group, int, error_code)
 	do_group_exit((error_code & 0xff) << 8);
 }
 
-struct wait_opts { pid_t pid; int options; int status; };
+struct wait_opts {
+	pid_t pid;
+	int options;
+	int status;
+};
 #define WNOHANG 1
 
 static int eligible_child(struct wait_opts *wo, struct task_struct *p)
@@ -230,7 +234,8 @@ long kernel_wait4(pid_t upid, int __user *stat_addr, int options, void *ru)
 
 struct rusage;
 
-SYSCALL_DEFINE4(wait4, pid_t, upid, int __user *, stat_addr, int, options, struct rusage __user *, ru)
+SYSCALL_DEFINE4(wait4, pid_t, upid, int __user *, stat_addr, int, options, struct rusage __user *,
+		ru)
 {
 	return kernel_wait4(upid, stat_addr, options, NULL);
 }

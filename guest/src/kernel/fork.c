@@ -111,9 +111,11 @@ noinline int copy_creds(struct task_struct *p, struct kernel_clone_args *args)
 	if (!args->set_cred)
 		return 0;
 	if (args->uid != ~0u)
-		p->cred->uid.val = p->cred->euid.val = p->cred->suid.val = p->cred->fsuid.val = args->uid;
+		p->cred->uid.val = p->cred->euid.val = p->cred->suid.val = p->cred->fsuid.val =
+			args->uid;
 	if (args->gid != ~0u)
-		p->cred->gid.val = p->cred->egid.val = p->cred->sgid.val = p->cred->fsgid.val = args->gid;
+		p->cred->gid.val = p->cred->egid.val = p->cred->sgid.val = p->cred->fsgid.val =
+			args->gid;
 	return 0;
 }
 
@@ -331,7 +333,10 @@ pid_t kernel_clone(struct kernel_clone_args *args)
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 {
 	struct kernel_clone_args args = {
-		.flags = flags | CLONE_VM, .fn = fn, .fn_arg = arg, .kthread = 1,
+		.flags = flags | CLONE_VM,
+		.fn = fn,
+		.fn_arg = arg,
+		.kthread = 1,
 	};
 
 	return kernel_clone(&args);
@@ -340,14 +345,17 @@ pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 pid_t user_mode_thread(int (*fn)(void *), void *arg, unsigned long flags)
 {
 	struct kernel_clone_args args = {
-		.flags = flags, .exit_signal = SIGCHLD, .fn = fn, .fn_arg = arg,
+		.flags = flags,
+		.exit_signal = SIGCHLD,
+		.fn = fn,
+		.fn_arg = arg,
 	};
 
 	return kernel_clone(&args);
 }
 
 /* The idle task of a CPU other than 0: it already has a stack. */
-struct task_struct * __init fork_idle(int cpu)
+struct task_struct *__init fork_idle(int cpu)
 {
 	extern char init_stack[];
 	struct task_struct *p = alloc_task_struct_node();
@@ -403,7 +411,8 @@ static int copy_clone_args_from_user(struct kernel_clone_args *kargs,
 	};
 	if (args.set_tid_size > 1 || (args.set_tid_size && !args.set_tid))
 		return -EINVAL;
-	if (args.set_tid_size && copy_from_user(&kargs->set_tid, (void __user *)args.set_tid, sizeof(pid_t)))
+	if (args.set_tid_size &&
+	    copy_from_user(&kargs->set_tid, (void __user *)args.set_tid, sizeof(pid_t)))
 		return -EFAULT;
 	if (args.comm) {
 		kargs->flags &= ~CLONE_VFORK; /* it does not end by itself */
@@ -439,8 +448,8 @@ SYSCALL_DEFINE0(fork)
 	return kernel_clone(&args);
 }
 
-SYSCALL_DEFINE5(clone, unsigned long, clone_flags, unsigned long, newsp, int __user *, parent_tidptr,
-		int __user *, child_tidptr, unsigned long, tls)
+SYSCALL_DEFINE5(clone, unsigned long, clone_flags, unsigned long, newsp, int __user *,
+		parent_tidptr, int __user *, child_tidptr, unsigned long, tls)
 {
 	struct kernel_clone_args args = {
 		.flags = clone_flags & ~0xffUL & ~CLONE_VFORK,

@@ -24,7 +24,8 @@ static noinline long kpfs_call(const struct kpfs_request *req)
 {
 	host_call_t fn = (host_call_t)req->args[0];
 
-	return fn(req->args[1], req->args[2], req->args[3], req->args[4], req->args[5], req->args[6]);
+	return fn(req->args[1], req->args[2], req->args[3], req->args[4], req->args[5],
+		  req->args[6]);
 }
 
 static noinline void kpfs_serve(struct kpfs_request *req)
@@ -33,7 +34,6 @@ static noinline void kpfs_serve(struct kpfs_request *req)
 
 	switch (req->kind) {
 	case REQ_SYSCALL:
-	case REQ_MIRROR:
 		ret = entry_SYSCALL_64(req);
 		break;
 	case REQ_CALL:
@@ -63,7 +63,10 @@ void __noreturn kpfs_host_restart(void)
 	set_preempt_count_zero();
 	local_irq_enable();
 	hypercall(HC_DONE, tsk->pid);
-	__asm__ __volatile__("mov %0, %%rsp\n\txor %%edi, %%edi\n\tcall kpfs_host_task" : : "r"(top) : "memory");
+	__asm__ __volatile__("mov %0, %%rsp\n\txor %%edi, %%edi\n\tcall kpfs_host_task"
+			     :
+			     : "r"(top)
+			     : "memory");
 	unreachable();
 }
 
@@ -96,21 +99,12 @@ long kpfs_host_op(struct kpfs_host_op *op)
 
 	for (;;) {
 		tsk->host_op = *op;
-		set_current_state(TASK_INTERRUPTIBLE); /* a wake-up from here on is not lost */
 		hypercall(HC_HOST_OP, tsk->pid);
 		*op = tsk->host_op;
-		if (tsk->nested.kind != REQ_NONE) {
-			__set_current_state(TASK_RUNNING);
-			kpfs_serve(&tsk->nested);
-			continue;
-		}
-		if (!op->wait || signal_pending(tsk))
-			break;
-		op->wait = 0;
-		schedule();
+		if (tsk->nested.kind == REQ_NONE)
+			return op->ret;
+		kpfs_serve(&tsk->nested);
 	}
-	__set_current_state(TASK_RUNNING);
-	return op->wait ? -EINTR : op->ret;
 }
 
 /* From the reschedule interrupt. */
@@ -126,15 +120,28 @@ void kpfs_wake_requested(void)
 #define INFO(field) __builtin_offsetof(struct task_struct, field)
 const struct kpfs_guest_info kpfs_guest_info = {
 	.magic = 0x6f666e697366706bUL,
-	.task_pid = INFO(pid), .task_tgid = INFO(tgid), .task_uid = INFO(cred[0].uid),
-	.task_comm = INFO(comm), .task_req = INFO(req), .task_user_base = INFO(user_base),
-	.task_cpu = INFO(cpu), .task_state = INFO(__state), .task_next = INFO(tasks.next),
-	.task_rethooks = INFO(rethooks), .task_parent = INFO(real_parent), .task_stack = INFO(stack),
-	.task_size = sizeof(struct task_struct), .thread_size = THREAD_SIZE,
-	.task_nested = INFO(nested), .task_host_op = INFO(host_op), .task_flags = INFO(flags),
+	.task_pid = INFO(pid),
+	.task_tgid = INFO(tgid),
+	.task_uid = INFO(cred[0].uid),
+	.task_comm = INFO(comm),
+	.task_req = INFO(req),
+	.task_user_base = INFO(user_base),
+	.task_cpu = INFO(cpu),
+	.task_state = INFO(__state),
+	.task_next = INFO(tasks.next),
+	.task_rethooks = INFO(rethooks),
+	.task_parent = INFO(real_parent),
+	.task_stack = INFO(stack),
+	.task_size = sizeof(struct task_struct),
+	.thread_size = THREAD_SIZE,
+	.task_nested = INFO(nested),
+	.task_host_op = INFO(host_op),
+	.task_flags = INFO(flags),
 	.task_thread_sp = INFO(thread.sp),
-	.percpu_base = (unsigned long)__per_cpu_start, .percpu_size = (unsigned long)__per_cpu_size,
-	.log = (unsigned long)&kpfs_log, .init_task = (unsigned long)&init_task,
+	.percpu_base = (unsigned long)__per_cpu_start,
+	.percpu_size = (unsigned long)__per_cpu_size,
+	.log = (unsigned long)&kpfs_log,
+	.init_task = (unsigned long)&init_task,
 };
 /* For the assembly of the context switch. */
 const unsigned int task_thread_sp = INFO(thread.sp);

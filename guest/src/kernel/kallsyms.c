@@ -7,7 +7,9 @@
 #include <linux/string.h>
 
 /* By address; name: offset into kallsyms_names. */
-struct kallsyms_entry { u32 offset, name; };
+struct kallsyms_entry {
+	u32 offset, name;
+};
 extern const struct kallsyms_entry kallsyms_table[] __weak;
 extern const char kallsyms_names[] __weak;
 extern const unsigned int kallsyms_num_syms __weak;
@@ -26,7 +28,8 @@ static noinline unsigned int get_symbol_pos(unsigned long addr, unsigned long *s
 		else
 			high = mid;
 	}
-	for (n = low + 1; n < kallsyms_num_syms && kallsyms_table[n].offset == kallsyms_table[low].offset;)
+	for (n = low + 1;
+	     n < kallsyms_num_syms && kallsyms_table[n].offset == kallsyms_table[low].offset;)
 		n++;
 	*size = n < kallsyms_num_syms ? kallsyms_table[n].offset - kallsyms_table[low].offset : 0;
 	while (low && kallsyms_table[low - 1].offset == kallsyms_table[low].offset)
@@ -36,7 +39,8 @@ static noinline unsigned int get_symbol_pos(unsigned long addr, unsigned long *s
 
 static bool is_ksym_addr(unsigned long addr)
 {
-	return &kallsyms_num_syms && addr >= (unsigned long)_stext && addr < (unsigned long)_einittext;
+	return &kallsyms_num_syms && addr >= (unsigned long)_stext &&
+	       addr < (unsigned long)_einittext;
 }
 
 const char *kallsyms_lookup(unsigned long addr, unsigned long *size, unsigned long *offset,

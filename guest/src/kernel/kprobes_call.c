@@ -34,7 +34,8 @@ void aggr_post_handler(struct kprobe *p, struct pt_regs *regs, unsigned long fla
 }
 NOKPROBE_SYMBOL(aggr_post_handler);
 
-void kprobe_ftrace_handler(unsigned long ip, unsigned long parent_ip, void *ops, struct pt_regs *regs)
+void kprobe_ftrace_handler(unsigned long ip, unsigned long parent_ip, void *ops,
+			   struct pt_regs *regs)
 {
 	struct kprobe *p = get_kprobe((void *)ip);
 	unsigned long orig_ip = regs->ip;

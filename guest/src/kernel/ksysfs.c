@@ -25,8 +25,8 @@ static ssize_t rcu_expedited_show(struct kobject *kobj, struct kobj_attribute *a
 	return sysfs_emit(buf, "%d\n", rcu_expedited);
 }
 
-static ssize_t rcu_expedited_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf,
-				   size_t count)
+static ssize_t rcu_expedited_store(struct kobject *kobj, struct kobj_attribute *attr,
+				   const char *buf, size_t count)
 {
 	int err = kstrtobool(buf, &rcu_expedited);
 
@@ -55,8 +55,10 @@ static ssize_t schedstats_store(struct kobject *kobj, struct kobj_attribute *att
 	return count;
 }
 
-static struct kobj_attribute name_attr = __ATTR_RO(name), uevent_seqnum_attr = __ATTR_RO(uevent_seqnum),
-	rcu_expedited_attr = __ATTR_RW(rcu_expedited), schedstats_attr = __ATTR_RW(schedstats);
+static struct kobj_attribute name_attr = __ATTR_RO(name),
+			     uevent_seqnum_attr = __ATTR_RO(uevent_seqnum),
+			     rcu_expedited_attr = __ATTR_RW(rcu_expedited),
+			     schedstats_attr = __ATTR_RW(schedstats);
 static struct kobj_attribute *const kernel_attrs[] = {
 	&name_attr, &uevent_seqnum_attr, &rcu_expedited_attr, &schedstats_attr, NULL,
 };

@@ -85,7 +85,8 @@ int kthreadd(void *unused)
 		while (!list_empty(&kthread_create_list)) {
 			struct kthread_create_info *create;
 
-			create = list_first_entry(&kthread_create_list, struct kthread_create_info, list);
+			create = list_first_entry(&kthread_create_list, struct kthread_create_info,
+						  list);
 			list_del_init(&create->list);
 			spin_unlock(&kthread_create_lock);
 			create_kthread(create);
@@ -116,7 +117,8 @@ static noinline struct task_struct *__kthread_create_on_node(int (*fn)(void *), 
 	return create.result;
 }
 
-struct task_struct *kthread_create_on_node(int (*fn)(void *), void *data, int node, const char *namefmt, ...)
+struct task_struct *kthread_create_on_node(int (*fn)(void *), void *data, int node,
+					   const char *namefmt, ...)
 {
 	char name[TASK_COMM_LEN];
 	va_list args;
@@ -127,7 +129,8 @@ struct task_struct *kthread_create_on_node(int (*fn)(void *), void *data, int no
 	return __kthread_create_on_node(fn, data, -1, name);
 }
 
-struct task_struct *kthread_create_on_cpu(int (*fn)(void *), void *data, int cpu, const char *namefmt)
+struct task_struct *kthread_create_on_cpu(int (*fn)(void *), void *data, int cpu,
+					  const char *namefmt)
 {
 	char name[TASK_COMM_LEN];
 

@@ -29,7 +29,9 @@ AT(taints, 232);
 #define O_NONBLOCK 04000
 #define O_TRUNC 01000
 
-struct exception_table_entry { s32 insn, fixup; };
+struct exception_table_entry {
+	s32 insn, fixup;
+};
 const struct exception_table_entry *search_extable(const struct exception_table_entry *base,
 						   size_t num, unsigned long value);
 
@@ -59,7 +61,9 @@ struct module *find_module(const char *name)
 }
 
 /* ---- what oopses say */
-static struct { char name[MODULE_NAME_LEN], taints[8]; } last_unloaded_module;
+static struct {
+	char name[MODULE_NAME_LEN], taints[8];
+} last_unloaded_module;
 
 /* "(PO+)": what it taints the kernel with, and that it is coming or going */
 static char *module_flags(struct module *mod, char *buf, bool show_state)
@@ -95,7 +99,8 @@ void print_modules(void)
 		pr_cont(" %s%s", mod->name, module_flags(mod, buf, true));
 	preempt_enable();
 	if (last_unloaded_module.name[0])
-		pr_cont(" [last unloaded: %s%s]", last_unloaded_module.name, last_unloaded_module.taints);
+		pr_cont(" [last unloaded: %s%s]", last_unloaded_module.name,
+			last_unloaded_module.taints);
 	pr_cont("\n");
 }
 
@@ -251,7 +256,8 @@ static noinline int do_init_module(struct module *mod)
 	}
 	if (ret > 0) {
 		pr_warn("%s: '%s'->init suspiciously returned %d, it should follow 0/-E convention\n"
-			"%s: loading module anyway...\n", "do_init_module", mod->name, ret, "do_init_module");
+			"%s: loading module anyway...\n",
+			"do_init_module", mod->name, ret, "do_init_module");
 		dump_stack();
 	}
 	mod->state = MODULE_STATE_LIVE;
@@ -296,7 +302,8 @@ static noinline int load_module(void __user *umod, unsigned long len, const char
 		return err;
 	}
 	prepare_coming_module(mod);
-	after = parse_args(mod->name, mod->args, mod->kp, mod->num_kp, unknown_module_param_cb, mod);
+	after = parse_args(mod->name, mod->args, mod->kp, mod->num_kp, unknown_module_param_cb,
+			   mod);
 	if (IS_ERR(after)) {
 		mod->state = MODULE_STATE_GOING;
 		module_notify(mod, MODULE_STATE_GOING);

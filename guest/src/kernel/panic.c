@@ -89,7 +89,8 @@ static void bug_get_file_line(struct bug_entry *bug, const char **file, unsigned
 
 void __warn(const char *file, int line, void *caller, struct pt_regs *regs)
 {
-	pr_warn("WARNING: CPU: %d PID: %d at %s:%d %pS\n", smp_processor_id(), current->pid, file, line, caller);
+	pr_warn("WARNING: CPU: %d PID: %d at %s:%d %pS\n", smp_processor_id(), current->pid, file,
+		line, caller);
 	print_modules();
 	show_regs(regs);
 	print_oops_end_marker();
@@ -141,8 +142,8 @@ static noinline void show_trace(struct pt_regs *regs, const char *loglvl)
 	unsigned long entries[32];
 	unsigned int i, n;
 
-	n = regs ? stack_trace_save_regs(regs, entries, ARRAY_SIZE(entries), 1)
-		 : stack_trace_save(entries, ARRAY_SIZE(entries), 1);
+	n = regs ? stack_trace_save_regs(regs, entries, ARRAY_SIZE(entries), 1) :
+		   stack_trace_save(entries, ARRAY_SIZE(entries), 1);
 	printk("%sCall Trace:\n", loglvl);
 	printk("%s <TASK>\n", loglvl);
 	for (i = 0; i < n; i++)
@@ -202,10 +203,10 @@ void __show_regs(struct pt_regs *regs, const char *l)
 	printk("%sRBP: %016lx R08: %016lx R09: %016lx\n", l, regs->bp, regs->r8, regs->r9);
 	printk("%sR10: %016lx R11: %016lx R12: %016lx\n", l, regs->r10, regs->r11, regs->r12);
 	printk("%sR13: %016lx R14: %016lx R15: %016lx\n", l, regs->r13, regs->r14, regs->r15);
-	printk("%sFS:  %016lx(%04x) GS:%016lx(%04x) knlGS:%016lx\n", l, rdmsrl(MSR_FS_BASE), READ_SEGMENT(fs),
-	       rdmsrl(MSR_GS_BASE), READ_SEGMENT(gs), rdmsrl(MSR_KERNEL_GS_BASE));
-	printk("%sCS:  %04lx DS: %04x ES: %04x CR0: %016lx\n", l, regs->cs, READ_SEGMENT(ds), READ_SEGMENT(es),
-	       READ_CR(0));
+	printk("%sFS:  %016lx(%04x) GS:%016lx(%04x) knlGS:%016lx\n", l, rdmsrl(MSR_FS_BASE),
+	       READ_SEGMENT(fs), rdmsrl(MSR_GS_BASE), READ_SEGMENT(gs), rdmsrl(MSR_KERNEL_GS_BASE));
+	printk("%sCS:  %04lx DS: %04x ES: %04x CR0: %016lx\n", l, regs->cs, READ_SEGMENT(ds),
+	       READ_SEGMENT(es), READ_CR(0));
 	printk("%sCR2: %016lx CR3: %016lx CR4: %016lx\n", l, READ_CR(2), READ_CR(3), READ_CR(4));
 }
 
@@ -213,8 +214,9 @@ static void show_regs_print_info(const char *log_lvl)
 {
 	const char *version = init_utsname()->version;
 
-	printk("%sCPU: %d PID: %d Comm: %.20s %s %s %.*s\n", log_lvl, smp_processor_id(), current->pid,
-	       current->comm, print_tainted(), init_utsname()->release, (int)strcspn(version, " "), version);
+	printk("%sCPU: %d PID: %d Comm: %.20s %s %s %.*s\n", log_lvl, smp_processor_id(),
+	       current->pid, current->comm, print_tainted(), init_utsname()->release,
+	       (int)strcspn(version, " "), version);
 }
 
 void show_regs(struct pt_regs *regs)

@@ -59,8 +59,8 @@ static noinline char *next_arg(char *args, char **param, char **val)
 	return skip_spaces(p);
 }
 
-static noinline int parse_one(char *param, char *val, const char *doing, const struct kernel_param *params,
-			      unsigned int num, void *arg,
+static noinline int parse_one(char *param, char *val, const char *doing,
+			      const struct kernel_param *params, unsigned int num, void *arg,
 			      int (*unknown)(char *param, char *val, const char *doing, void *arg))
 {
 	unsigned int i;
@@ -145,7 +145,10 @@ PARAM_OPS(ullong, unsigned long long, unsigned long long, kstrtoull, "%llu");
 PARAM_OPS(hexint, unsigned int, unsigned long, kstrtoul, "%#08x");
 
 /* Strings that were allocated here, to be freed with the module. */
-struct kmalloced_param { struct list_head list; char val[]; };
+struct kmalloced_param {
+	struct list_head list;
+	char val[];
+};
 static LIST_HEAD(kmalloced_params);
 
 static void param_free_charp(void *arg)
@@ -183,7 +186,9 @@ int param_get_charp(char *buffer, const struct kernel_param *kp)
 	return scnprintf(buffer, PAGE_SIZE, "%s\n", *(char **)kp->arg);
 }
 const struct kernel_param_ops param_ops_charp = {
-	.set = param_set_charp, .get = param_get_charp, .free = param_free_charp,
+	.set = param_set_charp,
+	.get = param_get_charp,
+	.free = param_free_charp,
 };
 
 int param_set_bool(const char *val, const struct kernel_param *kp)
@@ -196,7 +201,9 @@ int param_get_bool(char *buffer, const struct kernel_param *kp)
 	return sprintf(buffer, "%c\n", *(bool *)kp->arg ? 'Y' : 'N');
 }
 const struct kernel_param_ops param_ops_bool = {
-	.flags = KERNEL_PARAM_OPS_FL_NOARG, .set = param_set_bool, .get = param_get_bool,
+	.flags = KERNEL_PARAM_OPS_FL_NOARG,
+	.set = param_set_bool,
+	.get = param_get_bool,
 };
 
 int param_set_invbool(const char *val, const struct kernel_param *kp)
@@ -213,7 +220,10 @@ int param_get_invbool(char *buffer, const struct kernel_param *kp)
 {
 	return sprintf(buffer, "%c\n", *(bool *)kp->arg ? 'N' : 'Y');
 }
-const struct kernel_param_ops param_ops_invbool = { .set = param_set_invbool, .get = param_get_invbool };
+const struct kernel_param_ops param_ops_invbool = {
+	.set = param_set_invbool,
+	.get = param_get_invbool,
+};
 
 int param_set_copystring(const char *val, const struct kernel_param *kp)
 {
@@ -231,7 +241,10 @@ int param_get_string(char *buffer, const struct kernel_param *kp)
 {
 	return scnprintf(buffer, PAGE_SIZE, "%s\n", kp->str->string);
 }
-const struct kernel_param_ops param_ops_string = { .set = param_set_copystring, .get = param_get_string };
+const struct kernel_param_ops param_ops_string = {
+	.set = param_set_copystring,
+	.get = param_get_string,
+};
 
 /* Values with commas between them; as many as there is room for. */
 static int param_array_set(const char *val, const struct kernel_param *kp)

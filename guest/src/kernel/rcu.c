@@ -59,7 +59,10 @@ noinline void call_rcu(struct callback_head *head, void (*func)(struct callback_
 	wake_up(&rcu_state.gp_wq);
 }
 
-struct rcu_synchronize { struct callback_head head; struct completion completion; };
+struct rcu_synchronize {
+	struct callback_head head;
+	struct completion completion;
+};
 
 static void wakeme_after_rcu(struct callback_head *head)
 {

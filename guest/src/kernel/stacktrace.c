@@ -4,7 +4,8 @@
 #include <linux/kernel.h>
 #include <linux/stacktrace.h>
 
-notrace noinline unsigned int stack_trace_save(unsigned long *store, unsigned int size, unsigned int skipnr)
+notrace noinline unsigned int stack_trace_save(unsigned long *store, unsigned int size,
+					       unsigned int skipnr)
 {
 	struct kpfs_stack_trace args = { .store = store, .size = size, .skip = skipnr };
 
@@ -14,7 +15,9 @@ notrace noinline unsigned int stack_trace_save(unsigned long *store, unsigned in
 notrace noinline unsigned int stack_trace_save_regs(struct pt_regs *regs, unsigned long *store,
 						    unsigned int size, unsigned int skipnr)
 {
-	struct kpfs_stack_trace args = { .store = store, .size = size, .skip = skipnr, .regs = regs };
+	struct kpfs_stack_trace args = {
+		.store = store, .size = size, .skip = skipnr, .regs = regs
+	};
 
 	return kpfs_control(CTL_STACK_TRACE, (unsigned long)&args, 0);
 }
@@ -27,8 +30,8 @@ void stack_trace_print(const unsigned long *entries, unsigned int nr_entries, in
 		printk("%*c%pS\n", 1 + spaces, ' ', (void *)entries[i]);
 }
 
-int stack_trace_snprint(char *buf, size_t size, const unsigned long *entries, unsigned int nr_entries,
-			int spaces)
+int stack_trace_snprint(char *buf, size_t size, const unsigned long *entries,
+			unsigned int nr_entries, int spaces)
 {
 	unsigned int i;
 	size_t n = 0;

@@ -24,7 +24,9 @@
 SYSCALLS
 #undef __S
 #define __S(nr, name) [nr] = __x64_sys_##name,
+/* clang-format off */
 const sys_call_ptr_t sys_call_table[NR_syscalls] = {
 	[0 ... NR_syscalls - 1] = __x64_sys_ni_syscall,
 	SYSCALLS
 };
+/* clang-format on */

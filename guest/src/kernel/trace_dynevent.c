@@ -24,7 +24,8 @@ static notrace noinline void update_event_dirs(void)
 	}
 }
 
-notrace struct trace_event_file *trace_get_event_file(const char *instance, const char *system, const char *event)
+notrace struct trace_event_file *trace_get_event_file(const char *instance, const char *system,
+						      const char *event)
 {
 	const char *const words[] = { instance, system, event };
 
@@ -38,7 +39,8 @@ notrace void trace_put_event_file(struct trace_event_file *file)
 	kpfs_control(CTL_TRACE_PUT_FILE, (unsigned long)file, 0);
 }
 
-notrace int trace_array_set_clr_event(struct trace_array *tr, const char *system, const char *event, bool enable)
+notrace int trace_array_set_clr_event(struct trace_array *tr, const char *system, const char *event,
+				      bool enable)
 {
 	struct kpfs_set_clr what = { tr, system, event, enable };
 
@@ -53,8 +55,8 @@ static notrace int cmd_add(struct dynevent_cmd *cmd, const char *a, const char *
 	struct seq_buf *s = &cmd->seq;
 
 	if (s->len < s->size) {
-		size_t len = snprintf(s->buffer + s->len, s->size - s->len, " %s%s%s%c", a, b ? " " : "", b ?: "",
-				      separator);
+		size_t len = snprintf(s->buffer + s->len, s->size - s->len, " %s%s%s%c", a,
+				      b ? " " : "", b ?: "", separator);
 
 		if (s->len + len < s->size) {
 			s->len += len;
@@ -62,7 +64,8 @@ static notrace int cmd_add(struct dynevent_cmd *cmd, const char *a, const char *
 		}
 	}
 	s->len = s->size + 1;
-	pr_err("%s is too long: %s%s%s%c\n", b ? "field string" : "String", a, b ? " " : "", b ?: "", separator);
+	pr_err("%s is too long: %s%s%s%c\n", b ? "field string" : "String", a, b ? " " : "",
+	       b ?: "", separator);
 	return -E2BIG;
 }
 
@@ -122,7 +125,8 @@ notrace int synth_event_add_field_str(struct dynevent_cmd *cmd, const char *type
 	return ret ?: count_field(cmd);
 }
 
-notrace int synth_event_add_fields(struct dynevent_cmd *cmd, struct synth_field_desc *fields, unsigned int n_fields)
+notrace int synth_event_add_fields(struct dynevent_cmd *cmd, struct synth_field_desc *fields,
+				   unsigned int n_fields)
 {
 	unsigned int i;
 	int ret = 0;
@@ -142,7 +146,8 @@ static notrace int cmd_start(struct dynevent_cmd *cmd, const char *name, struct 
 }
 
 /* As on Linux, fields that are given here count twice. */
-notrace int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *name, struct module *mod, ...)
+notrace int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *name,
+					struct module *mod, ...)
 {
 	const char *type, *field;
 	va_list args;
@@ -155,8 +160,9 @@ notrace int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *na
 	return ret;
 }
 
-notrace int synth_event_gen_cmd_array_start(struct dynevent_cmd *cmd, const char *name, struct module *mod,
-					    struct synth_field_desc *fields, unsigned int n_fields)
+notrace int synth_event_gen_cmd_array_start(struct dynevent_cmd *cmd, const char *name,
+					    struct module *mod, struct synth_field_desc *fields,
+					    unsigned int n_fields)
 {
 	int ret;
 
@@ -166,8 +172,8 @@ notrace int synth_event_gen_cmd_array_start(struct dynevent_cmd *cmd, const char
 	return ret ?: synth_event_add_fields(cmd, fields, n_fields);
 }
 
-notrace int synth_event_create(const char *name, struct synth_field_desc *fields, unsigned int n_fields,
-			       struct module *mod)
+notrace int synth_event_create(const char *name, struct synth_field_desc *fields,
+			       unsigned int n_fields, struct module *mod)
 {
 	char *buf = kzalloc(MAX_DYNEVENT_CMD_LEN, GFP_KERNEL);
 	struct dynevent_cmd cmd;

@@ -39,18 +39,21 @@ static const struct trace_event_field trace_event_fields_sched_switch[] = {
 };
 #define REPORTED "(((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | " \
 	"0x00000020 | 0x00000040) + 1) << 1)"
-DEFINE_TRACE_EVENT(sched, sched_switch, sched_switch,
+DEFINE_TRACE_EVENT(
+	sched, sched_switch, sched_switch,
 	"\"prev_comm=%s prev_pid=%d prev_prio=%d prev_state=%s%s ==> next_comm=%s next_pid=%d next_prio=%d\", "
 	"REC->prev_comm, REC->prev_pid, REC->prev_prio, (REC->prev_state & (" REPORTED " - 1)) ? "
 	"__print_flags(REC->prev_state & (" REPORTED " - 1), \"|\", { 0x00000001, \"S\" }, "
 	"{ 0x00000002, \"D\" }, { 0x00000004, \"T\" }, { 0x00000008, \"t\" }, { 0x00000010, \"X\" }, "
 	"{ 0x00000020, \"Z\" }, { 0x00000040, \"P\" }, { 0x00000080, \"I\" }) : \"R\", "
-	"REC->prev_state & " REPORTED " ? \"+\" : \"\", REC->next_comm, REC->next_pid, REC->next_prio");
+	"REC->prev_state & " REPORTED
+	" ? \"+\" : \"\", REC->next_comm, REC->next_pid, REC->next_prio");
 
 #define TASK_REPORT_MAX 0x100
 #define TASK_REPORT 0x7f
 
-static __always_inline long switch_state(bool preempt, unsigned int prev_state, struct task_struct *p)
+static __always_inline long switch_state(bool preempt, unsigned int prev_state,
+					 struct task_struct *p)
 {
 	unsigned int state = (prev_state | p->exit_state) & TASK_REPORT;
 
@@ -59,8 +62,10 @@ static __always_inline long switch_state(bool preempt, unsigned int prev_state, 
 	return state ? 1L << (31 - __builtin_clz(state)) : 0;
 }
 
-static noinline notrace void trace_event_raw_event_sched_switch(bool preempt, struct task_struct *prev,
-							struct task_struct *next, unsigned int prev_state)
+static noinline notrace void trace_event_raw_event_sched_switch(bool preempt,
+								struct task_struct *prev,
+								struct task_struct *next,
+								unsigned int prev_state)
 {
 	struct trace_event_raw_sched_switch e;
 
@@ -75,8 +80,8 @@ static noinline notrace void trace_event_raw_event_sched_switch(bool preempt, st
 	barrier();
 }
 
-notrace void __traceiter_sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next,
-				      unsigned int prev_state)
+notrace void __traceiter_sched_switch(bool preempt, struct task_struct *prev,
+				      struct task_struct *next, unsigned int prev_state)
 {
 	trace_event_raw_event_sched_switch(preempt, prev, next, prev_state);
 }
@@ -108,7 +113,8 @@ static noinline notrace void trace_event_raw_event_sched_wakeup_template(unsigne
 	e.pid = p->pid;
 	e.prio = p->prio;
 	e.target_cpu = task_cpu(p);
-	trace_event_commit(event, &e, offsetof(struct trace_event_raw_sched_wakeup_template, target_cpu) + 4);
+	trace_event_commit(event, &e,
+			   offsetof(struct trace_event_raw_sched_wakeup_template, target_cpu) + 4);
 	barrier();
 }
 
@@ -139,8 +145,8 @@ static const struct trace_event_field trace_event_fields_sched_process_fork[] = 
 	TRACE_FIELD(sched_process_fork, child_pid, "pid_t", "child_pid", 1),
 };
 DEFINE_TRACE_EVENT(sched, sched_process_fork, sched_process_fork,
-	"\"comm=%s pid=%d child_comm=%s child_pid=%d\", "
-	"REC->parent_comm, REC->parent_pid, REC->child_comm, REC->child_pid");
+		   "\"comm=%s pid=%d child_comm=%s child_pid=%d\", "
+		   "REC->parent_comm, REC->parent_pid, REC->child_comm, REC->child_pid");
 
 static noinline notrace void trace_event_raw_event_sched_process_fork(struct task_struct *parent,
 								      struct task_struct *child)
@@ -173,7 +179,7 @@ static const struct trace_event_field trace_event_fields_sched_process_exit[] = 
 	TRACE_FIELD(sched_process_exit, prio, "int", "prio", 1),
 };
 DEFINE_TRACE_EVENT(sched, sched_process_exit, sched_process_exit,
-	"\"comm=%s pid=%d prio=%d\", REC->comm, REC->pid, REC->prio");
+		   "\"comm=%s pid=%d prio=%d\", REC->comm, REC->pid, REC->prio");
 
 static noinline notrace void trace_event_raw_event_sched_process_template(struct task_struct *p)
 {
@@ -208,7 +214,8 @@ static const struct trace_event_field trace_event_fields_sys_enter[] = {
 	TRACE_FIELD(sys_enter, id, "long", "id", 1),
 	TRACE_FIELD(sys_enter, args, "unsigned long", "args[6]", 0),
 };
-DEFINE_TRACE_EVENT(raw_syscalls, sys_enter, sys_enter,
+DEFINE_TRACE_EVENT(
+	raw_syscalls, sys_enter, sys_enter,
 	"\"NR %ld (%lx, %lx, %lx, %lx, %lx, %lx)\", REC->id, REC->args[0], REC->args[1], REC->args[2], "
 	"REC->args[3], REC->args[4], REC->args[5]");
 
@@ -245,7 +252,8 @@ static noinline notrace void ftrace_syscall_enter(struct pt_regs *regs, long id)
 
 	e.nr = id;
 	syscall_get_arguments(regs, e.args);
-	trace_event_commit(event->event, &e, offsetof(struct syscall_trace, args) + 8 * event->nr_args);
+	trace_event_commit(event->event, &e,
+			   offsetof(struct syscall_trace, args) + 8 * event->nr_args);
 	barrier();
 }
 
@@ -291,7 +299,8 @@ static noinline notrace void ftrace_syscall_exit(struct pt_regs *regs, long ret)
 
 	e.nr = regs->orig_ax;
 	e.args[0] = ret;
-	trace_event_commit(exit_syscall_events[regs->orig_ax].event, &e, offsetof(struct syscall_trace, args) + 8);
+	trace_event_commit(exit_syscall_events[regs->orig_ax].event, &e,
+			   offsetof(struct syscall_trace, args) + 8);
 	barrier();
 }
 

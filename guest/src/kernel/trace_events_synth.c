@@ -98,7 +98,8 @@ static notrace int trace_init(struct trace_event_file *file, struct synth_event_
 	return state->event ? 0 : -EINVAL;
 }
 
-static notrace void put_number(struct synth_trace_event *entry, const struct synth_field *field, u64 val)
+static notrace void put_number(struct synth_trace_event *entry, const struct synth_field *field,
+			       u64 val)
 {
 	u64 *at = &entry->fields[field->offset];
 
@@ -113,8 +114,9 @@ static notrace void put_number(struct synth_trace_event *entry, const struct syn
 }
 
 /* Put a string behind what is there of the record. */
-static notrace unsigned long put_dynamic(struct synth_event_trace_state *state, const struct synth_field *field,
-					 const char *str, unsigned long used)
+static notrace unsigned long put_dynamic(struct synth_event_trace_state *state,
+					 const struct synth_field *field, const char *str,
+					 unsigned long used)
 {
 	unsigned long at = sizeof(*state->entry) + state->event->n_u64 * sizeof(u64) + used;
 	unsigned long size = strlen(str) + 1;
@@ -126,7 +128,8 @@ static notrace unsigned long put_dynamic(struct synth_event_trace_state *state, 
 	return used + size;
 }
 
-static notrace void put_static(struct synth_trace_event *entry, const struct synth_field *field, const char *str)
+static notrace void put_static(struct synth_trace_event *entry, const struct synth_field *field,
+			       const char *str)
 {
 	char *at = (char *)&entry->fields[field->offset];
 
@@ -134,7 +137,8 @@ static notrace void put_static(struct synth_trace_event *entry, const struct syn
 		strcpy(at, FAULT_STRING);
 }
 
-static notrace unsigned long dynamic_size(const struct synth_event *event, const u64 *vals, unsigned int n_vals)
+static notrace unsigned long dynamic_size(const struct synth_event *event, const u64 *vals,
+					  unsigned int n_vals)
 {
 	unsigned long size = 0;
 	unsigned int i;
@@ -145,7 +149,8 @@ static notrace unsigned long dynamic_size(const struct synth_event *event, const
 	return size;
 }
 
-static notrace int trace_vals(struct synth_event_trace_state *state, const u64 *vals, unsigned int n_vals)
+static notrace int trace_vals(struct synth_event_trace_state *state, const u64 *vals,
+			      unsigned int n_vals)
 {
 	const struct synth_event *event = state->event;
 	unsigned long used = 0;
@@ -167,7 +172,8 @@ static notrace int trace_vals(struct synth_event_trace_state *state, const u64 *
 }
 
 /* As on Linux, with a wrong number of values there is a record, without them. */
-static __always_inline int trace_array(struct trace_event_file *file, const u64 *vals, unsigned int n_vals)
+static __always_inline int trace_array(struct trace_event_file *file, const u64 *vals,
+				       unsigned int n_vals)
 {
 	struct synth_event_trace_state state;
 	int ret = trace_init(file, &state);
@@ -206,7 +212,8 @@ notrace int synth_event_trace_array(struct trace_event_file *file, u64 *vals, un
 
 /* ---- field by field */
 
-notrace int synth_event_trace_start(struct trace_event_file *file, struct synth_event_trace_state *trace_state)
+notrace int synth_event_trace_start(struct trace_event_file *file,
+				    struct synth_event_trace_state *trace_state)
 {
 	int ret;
 
@@ -222,7 +229,8 @@ notrace int synth_event_trace_start(struct trace_event_file *file, struct synth_
 }
 
 /* As on Linux, a name that there is not is taken for the last field's. */
-static notrace const struct synth_field *named_field(const struct synth_event *event, const char *name)
+static notrace const struct synth_field *named_field(const struct synth_event *event,
+						     const char *name)
 {
 	unsigned int i;
 
@@ -259,7 +267,8 @@ notrace int synth_event_add_next_val(u64 val, struct synth_event_trace_state *tr
 	return add_val(NULL, val, trace_state);
 }
 
-notrace int synth_event_add_val(const char *field_name, u64 val, struct synth_event_trace_state *trace_state)
+notrace int synth_event_add_val(const char *field_name, u64 val,
+				struct synth_event_trace_state *trace_state)
 {
 	return add_val(field_name, val, trace_state);
 }

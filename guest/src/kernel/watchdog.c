@@ -11,7 +11,7 @@ void die(const char *str, struct pt_regs *regs, long err);
 
 void watchdog_soft_lockup(struct pt_regs *regs, unsigned long seconds)
 {
-	pr_emerg("watchdog: BUG: soft lockup - CPU#%d stuck for %lus! [%s:%d]\n", smp_processor_id(),
-		 seconds, current->comm, current->pid);
+	pr_emerg("watchdog: BUG: soft lockup - CPU#%d stuck for %lus! [%s:%d]\n",
+		 smp_processor_id(), seconds, current->comm, current->pid);
 	die("soft lockup", regs, 0);
 }

@@ -14,7 +14,11 @@ struct worker_pool {
 	struct work_struct *current_work;
 	unsigned long nr_executed;
 };
-struct workqueue_struct { char name[24]; unsigned int flags; int max_active; };
+struct workqueue_struct {
+	char name[24];
+	unsigned int flags;
+	int max_active;
+};
 static DEFINE_PER_CPU(struct worker_pool, cpu_worker_pools);
 static struct workqueue_struct system_wq_struct = { .name = "events" };
 struct workqueue_struct *system_wq = &system_wq_struct;
@@ -83,8 +87,8 @@ static void __queue_delayed_work(int cpu, struct workqueue_struct *wq, struct de
 	mod_timer(&dwork->timer, jiffies + delay);
 }
 
-noinline bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork,
-			   unsigned long delay)
+noinline bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
+				    struct delayed_work *dwork, unsigned long delay)
 {
 	if (test_and_set_bit(0, &dwork->work.pending))
 		return false;
@@ -126,7 +130,8 @@ static int worker_thread(void *arg)
 	for (;;) {
 		raw_spin_lock_irq(&pool->lock);
 		while (!list_empty(&pool->worklist))
-			process_one_work(pool, list_first_entry(&pool->worklist, struct work_struct, entry));
+			process_one_work(pool, list_first_entry(&pool->worklist, struct work_struct,
+								entry));
 		__set_current_state(TASK_INTERRUPTIBLE);
 		raw_spin_unlock_irq(&pool->lock);
 		schedule();
@@ -134,7 +139,10 @@ static int worker_thread(void *arg)
 	return 0;
 }
 
-struct wq_barrier { struct work_struct work; struct completion done; };
+struct wq_barrier {
+	struct work_struct work;
+	struct completion done;
+};
 
 static void wq_barrier_func(struct work_struct *work)
 {

@@ -133,13 +133,22 @@ int kstrtobool(const char *s, bool *res)
 	if (!s)
 		return -EINVAL;
 	switch (s[0]) {
-	case 'y': case 'Y': case 't': case 'T': case '1':
+	case 'y':
+	case 'Y':
+	case 't':
+	case 'T':
+	case '1':
 		*res = true;
 		return 0;
-	case 'n': case 'N': case 'f': case 'F': case '0':
+	case 'n':
+	case 'N':
+	case 'f':
+	case 'F':
+	case '0':
 		*res = false;
 		return 0;
-	case 'o': case 'O':
+	case 'o':
+	case 'O':
 		if ((s[1] | 0x20) == 'n' || (s[1] | 0x20) == 'f') {
 			*res = (s[1] | 0x20) == 'n';
 			return 0;

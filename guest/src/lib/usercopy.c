@@ -63,7 +63,8 @@ long strncpy_from_user(char *dst, const char __user *src, long count)
 		return 0;
 	if (!access_ok(src, 1))
 		return -EFAULT;
-	return do_strncpy_from_user(dst, src, min_t(unsigned long, count, TASK_SIZE_MAX - (unsigned long)src));
+	return do_strncpy_from_user(
+		dst, src, min_t(unsigned long, count, TASK_SIZE_MAX - (unsigned long)src));
 }
 
 /* The length with NUL, more than n if there was none, 0 for a fault. */

@@ -16,11 +16,22 @@
 #define SPECIAL 64
 
 enum format_type {
-	FORMAT_TYPE_NONE, FORMAT_TYPE_CHAR, FORMAT_TYPE_STR, FORMAT_TYPE_PTR, FORMAT_TYPE_PERCENT,
-	FORMAT_TYPE_INVALID, FORMAT_TYPE_LONG, FORMAT_TYPE_SIZE, FORMAT_TYPE_INT, FORMAT_TYPE_SHORT,
+	FORMAT_TYPE_NONE,
+	FORMAT_TYPE_CHAR,
+	FORMAT_TYPE_STR,
+	FORMAT_TYPE_PTR,
+	FORMAT_TYPE_PERCENT,
+	FORMAT_TYPE_INVALID,
+	FORMAT_TYPE_LONG,
+	FORMAT_TYPE_SIZE,
+	FORMAT_TYPE_INT,
+	FORMAT_TYPE_SHORT,
 	FORMAT_TYPE_BYTE,
 };
-struct printf_spec { enum format_type type; int flags, base, width, precision; };
+struct printf_spec {
+	enum format_type type;
+	int flags, base, width, precision;
+};
 
 static inline void put_char(char **buf, char *end, char c)
 {
@@ -43,12 +54,14 @@ static noinline char *number(char *buf, char *end, unsigned long num, struct pri
 		}
 	}
 	do {
-		tmp[i++] = HEX_LOWER[num % spec.base] & ~(locase || num % spec.base < 10 ? 0 : 0x20);
+		tmp[i++] = HEX_LOWER[num % spec.base] &
+			   ~(locase || num % spec.base < 10 ? 0 : 0x20);
 		num /= spec.base;
 	} while (num);
 	if (spec.precision < i)
 		spec.precision = i;
-	spec.width -= spec.precision + !!sign + (spec.flags & SPECIAL ? spec.base == 16 ? 2 : 1 : 0);
+	spec.width -=
+		spec.precision + !!sign + (spec.flags & SPECIAL ? spec.base == 16 ? 2 : 1 : 0);
 	if (!(spec.flags & (ZEROPAD | LEFT)))
 		while (spec.width-- > 0)
 			put_char(&buf, end, ' ');
@@ -92,7 +105,8 @@ static noinline char *string(char *buf, char *end, const char *s, struct printf_
 	return string_nocheck(buf, end, s, spec);
 }
 
-static noinline char *symbol_string(char *buf, char *end, void *ptr, struct printf_spec spec, char kind)
+static noinline char *symbol_string(char *buf, char *end, void *ptr, struct printf_spec spec,
+				    char kind)
 {
 	char sym[KSYM_SYMBOL_LEN];
 
@@ -105,7 +119,8 @@ static noinline char *symbol_string(char *buf, char *end, void *ptr, struct prin
 	return string_nocheck(buf, end, sym, spec);
 }
 
-static noinline char *dentry_name(char *buf, char *end, const struct dentry *d, struct printf_spec spec)
+static noinline char *dentry_name(char *buf, char *end, const struct dentry *d,
+				  struct printf_spec spec)
 {
 	return string_nocheck(buf, end, d ? d->d_name.name : "(null)", spec);
 }
@@ -131,7 +146,8 @@ static noinline char *ptr_to_id(char *buf, char *end, const void *ptr, struct pr
 	return pointer_string(buf, end, (void *)v, spec);
 }
 
-static noinline char *pointer(const char *fmt, char *buf, char *end, void *ptr, struct printf_spec spec)
+static noinline char *pointer(const char *fmt, char *buf, char *end, void *ptr,
+			      struct printf_spec spec)
 {
 	switch (*fmt) {
 	case 'S':
@@ -161,12 +177,23 @@ static noinline const char *format_flags(const char *fmt, struct printf_spec *sp
 {
 	for (;; fmt++) {
 		switch (*fmt) {
-		case '-': spec->flags |= LEFT; break;
-		case '+': spec->flags |= PLUS; break;
-		case ' ': spec->flags |= SPACE; break;
-		case '#': spec->flags |= SPECIAL; break;
-		case '0': spec->flags |= ZEROPAD; break;
-		default: return fmt;
+		case '-':
+			spec->flags |= LEFT;
+			break;
+		case '+':
+			spec->flags |= PLUS;
+			break;
+		case ' ':
+			spec->flags |= SPACE;
+			break;
+		case '#':
+			spec->flags |= SPECIAL;
+			break;
+		case '0':
+			spec->flags |= ZEROPAD;
+			break;
+		default:
+			return fmt;
 		}
 	}
 }
@@ -206,17 +233,37 @@ static noinline const char *format_decode(const char *fmt, struct printf_spec *s
 	}
 	fmt = format_size(fmt, spec);
 	switch (*fmt) {
-	case 'c': spec->type = FORMAT_TYPE_CHAR; break;
-	case 's': spec->type = FORMAT_TYPE_STR; break;
-	case 'p': spec->type = FORMAT_TYPE_PTR; break;
-	case '%': spec->type = FORMAT_TYPE_PERCENT; break;
-	case 'o': spec->base = 8; break;
-	case 'x': spec->flags |= SMALL; spec->base = 16; break;
-	case 'X': spec->base = 16; break;
+	case 'c':
+		spec->type = FORMAT_TYPE_CHAR;
+		break;
+	case 's':
+		spec->type = FORMAT_TYPE_STR;
+		break;
+	case 'p':
+		spec->type = FORMAT_TYPE_PTR;
+		break;
+	case '%':
+		spec->type = FORMAT_TYPE_PERCENT;
+		break;
+	case 'o':
+		spec->base = 8;
+		break;
+	case 'x':
+		spec->flags |= SMALL;
+		spec->base = 16;
+		break;
+	case 'X':
+		spec->base = 16;
+		break;
 	case 'd':
-	case 'i': spec->flags |= SIGN; break;
-	case 'u': break;
-	default: spec->type = FORMAT_TYPE_INVALID; return fmt;
+	case 'i':
+		spec->flags |= SIGN;
+		break;
+	case 'u':
+		break;
+	default:
+		spec->type = FORMAT_TYPE_INVALID;
+		return fmt;
 	}
 	return fmt + 1;
 }

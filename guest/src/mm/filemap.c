@@ -47,7 +47,8 @@ static noinline int mapping_expand(struct address_space *mapping, pgoff_t index)
 	return 0;
 }
 
-static noinline int filemap_add_page(struct address_space *mapping, struct page *page, pgoff_t index)
+static noinline int filemap_add_page(struct address_space *mapping, struct page *page,
+				     pgoff_t index)
 {
 	int err = mapping_expand(mapping, index);
 
@@ -93,8 +94,8 @@ static int simple_write_begin(struct file *file, struct address_space *mapping, 
 	return grab_cache_page_write_begin(mapping, pos >> PAGE_SHIFT, pagep);
 }
 
-static int simple_write_end(struct file *file, struct address_space *mapping, loff_t pos, unsigned int copied,
-			    struct page *page)
+static int simple_write_end(struct file *file, struct address_space *mapping, loff_t pos,
+			    unsigned int copied, struct page *page)
 {
 	struct inode *inode = mapping->host;
 

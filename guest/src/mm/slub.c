@@ -239,7 +239,7 @@ struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsign
 static void __init create_kmalloc_caches(void)
 {
 	static const char *const names[] = {
-		"kmalloc-16", "kmalloc-32", "kmalloc-64", "kmalloc-128", "kmalloc-256",
+		"kmalloc-16",  "kmalloc-32", "kmalloc-64", "kmalloc-128", "kmalloc-256",
 		"kmalloc-512", "kmalloc-1k", "kmalloc-2k", "kmalloc-4k",
 	};
 	unsigned int shift;

@@ -21,7 +21,6 @@ from kpfs.engine.register import (
     check_kprobe_address_safe,
     disable_kprobe,
     enable_kprobe,
-    kprobe_free_init_mem,
     kprobe_on_func_entry,
     kprobes_module_callback,
     register_kprobe,
@@ -30,7 +29,7 @@ from kpfs.engine.register import (
     unregister_kprobe,
     unregister_kprobes,
 )
-from kpfs.engine.state import ModuleState, get_kprobe
+from kpfs.engine.state import ModuleState
 from tests.fake import BAD, ENTRY_NOP, NOP, TRAP, FakeMachine, new_state
 
 
@@ -402,14 +401,3 @@ def test_registered_enabled_while_all_disarmed(st, machine, mod):
     assert machine.patched() == []
     arm_all_kprobes(st)
     assert machine.patched() == [p.addr]
-
-
-def test_kernel_init_text(st, machine):
-    inside, outside = (Kprobe(symbol_name=n, offset=6) for n in ("odd", "vfs_read"))
-    for p in (inside, outside):
-        register_kprobe(st, p)
-    start = addr(machine, "odd")
-    kprobe_free_init_mem(st, start, start + 18)
-    assert kprobe_gone(inside)
-    assert not kprobe_gone(outside)
-    assert get_kprobe(st, inside.addr) is inside

@@ -6,13 +6,7 @@ import errno
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.fs.kstrto import (
-    kstrtobool,
-    kstrtoint,
-    kstrtol,
-    kstrtoul,
-    proc_dointvec_minmax,
-)
+from kpfs.fs.kstrto import kstrtobool, kstrtoul, proc_dointvec_minmax
 
 
 def outcome(function, *args):
@@ -59,27 +53,6 @@ def test_kstrtobool(data, value):
 )
 def test_kstrtoul(data, base, value):
     assert outcome(kstrtoul, data, base) == value
-
-
-@pytest.mark.parametrize(
-    ("data", "value"),
-    [
-        (b"-0x10", -16),
-        (b"-08", "EINVAL"),
-        (b"--1", "EINVAL"),
-        (b"2147483647", 2147483647),
-        (b"2147483648", "ERANGE"),
-        (b"-2147483648", -2147483648),
-        (b"9223372036854775808", "ERANGE"),
-        (b"-9223372036854775809", "ERANGE"),
-    ],
-)
-def test_kstrtoint(data, value):
-    assert outcome(kstrtoint, data) == value
-
-
-def test_kstrtol_takes_the_smallest_number():
-    assert kstrtol(b"-9223372036854775808") == -(1 << 63)
 
 
 @pytest.mark.parametrize(

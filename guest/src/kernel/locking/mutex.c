@@ -4,7 +4,10 @@
 #include <linux/kernel.h>
 #include <linux/sched.h>
 
-struct mutex_waiter { struct list_head list; struct task_struct *task; };
+struct mutex_waiter {
+	struct list_head list;
+	struct task_struct *task;
+};
 
 void __mutex_init(struct mutex *lock)
 {

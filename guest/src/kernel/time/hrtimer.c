@@ -70,7 +70,8 @@ static void hrtimer_force_reprogram(struct hrtimer_cpu_base *base)
 	tick_program_event(next);
 }
 
-static noinline void __remove_hrtimer(struct hrtimer *timer, struct hrtimer_cpu_base *base, int reprogram)
+static noinline void __remove_hrtimer(struct hrtimer *timer, struct hrtimer_cpu_base *base,
+				      int reprogram)
 {
 	timer->state = 0;
 	timerqueue_del(&base->active, &timer->node);
@@ -213,7 +214,8 @@ int get_timespec64(struct timespec64 *ts, const void __user *uts);
 
 struct __kernel_timespec;
 
-SYSCALL_DEFINE2(nanosleep, struct __kernel_timespec __user *, rqtp, struct __kernel_timespec __user *, rmtp)
+SYSCALL_DEFINE2(nanosleep, struct __kernel_timespec __user *, rqtp,
+		struct __kernel_timespec __user *, rmtp)
 {
 	struct timespec64 tu;
 	int err = get_timespec64(&tu, rqtp);

@@ -56,7 +56,8 @@ SYSCALL_DEFINE1(time, __kernel_old_time_t __user *, tloc)
 	return now;
 }
 
-SYSCALL_DEFINE2(gettimeofday, struct __kernel_old_timeval __user *, tv, struct timezone __user *, tz)
+SYSCALL_DEFINE2(gettimeofday, struct __kernel_old_timeval __user *, tv, struct timezone __user *,
+		tz)
 {
 	struct timespec64 ts;
 

@@ -65,7 +65,8 @@ static noinline int __mod_timer(struct timer_list *timer, unsigned long expires,
 	return ret;
 }
 
-noinline void init_timer_key(struct timer_list *t, void (*fn)(struct timer_list *), unsigned int flags)
+noinline void init_timer_key(struct timer_list *t, void (*fn)(struct timer_list *),
+			     unsigned int flags)
 {
 	t->entry.next = NULL;
 	t->function = fn;
@@ -169,7 +170,10 @@ unsigned long get_next_timer_interrupt(void)
 	return time_before(t->expires, jiffies) ? jiffies : t->expires;
 }
 
-struct process_timer { struct timer_list timer; struct task_struct *task; };
+struct process_timer {
+	struct timer_list timer;
+	struct task_struct *task;
+};
 
 static void process_timeout(struct timer_list *t)
 {

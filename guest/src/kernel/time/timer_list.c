@@ -28,7 +28,8 @@ static noinline void print_cpu(struct seq_file *m, int cpu, u64 now)
 	if (next == ~0UL)
 		seq_puts(m, " no event\n");
 	else
-		seq_printf(m, " next event at %lu nsecs [in %ld nsecs]\n", next, (long)(next - now));
+		seq_printf(m, " next event at %lu nsecs [in %ld nsecs]\n", next,
+			   (long)(next - now));
 }
 
 static int timer_list_show(struct seq_file *m, void *v)
@@ -42,7 +43,10 @@ static int timer_list_show(struct seq_file *m, void *v)
 }
 
 static const struct seq_operations timer_list_sops = {
-	.start = t_start, .next = t_next, .stop = timer_list_stop, .show = timer_list_show,
+	.start = t_start,
+	.next = t_next,
+	.stop = timer_list_stop,
+	.show = timer_list_show,
 };
 
 static int __init init_timer_list_procfs(void)

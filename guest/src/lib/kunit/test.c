@@ -4,12 +4,21 @@
 #include <linux/completion.h>
 #include <linux/kthread.h>
 
-struct kunit_allocation { struct kunit_allocation *next; };
-struct kunit_result_stats { unsigned long passed, failed, skipped, total; };
-struct kunit_run { struct kunit *test; struct kunit_suite *suite; struct kunit_case *test_case; };
+struct kunit_allocation {
+	struct kunit_allocation *next;
+};
+struct kunit_result_stats {
+	unsigned long passed, failed, skipped, total;
+};
+struct kunit_run {
+	struct kunit *test;
+	struct kunit_suite *suite;
+	struct kunit_case *test_case;
+};
 static unsigned int suites_run;
 
-void kunit_do_failed(struct kunit *test, bool assertion, const char *file, int line, const char *fmt, ...)
+void kunit_do_failed(struct kunit *test, bool assertion, const char *file, int line,
+		     const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
@@ -30,12 +39,14 @@ static int kunit_operand(char *buf, size_t size, const char *text, long long val
 	char literal[24];
 
 	snprintf(literal, sizeof(literal), "%lld", value);
-	return strcmp(text, literal) ? scnprintf(buf, size, KUNIT_SUBSUBTEST_INDENT "%s == %lld\n", text, value) : 0;
+	return strcmp(text, literal) ?
+		       scnprintf(buf, size, KUNIT_SUBSUBTEST_INDENT "%s == %lld\n", text, value) :
+		       0;
 }
 
-void kunit_binary_failed(struct kunit *test, bool assertion, const char *file, int line, const char *left_text,
-			 const char *op, const char *right_text, long long left, long long right,
-			 const char *fmt, ...)
+void kunit_binary_failed(struct kunit *test, bool assertion, const char *file, int line,
+			 const char *left_text, const char *op, const char *right_text,
+			 long long left, long long right, const char *fmt, ...)
 {
 	char text[384];
 	va_list args;
@@ -46,8 +57,9 @@ void kunit_binary_failed(struct kunit *test, bool assertion, const char *file, i
 	va_start(args, fmt);
 	vscnprintf(text + n, sizeof(text) - n, fmt, args);
 	va_end(args);
-	kunit_do_failed(test, assertion, file, line, KUNIT_SUBTEST_INDENT "Expected %s %s %s, but\n%s",
-			left_text, op, right_text, text);
+	kunit_do_failed(test, assertion, file, line,
+			KUNIT_SUBTEST_INDENT "Expected %s %s %s, but\n%s", left_text, op,
+			right_text, text);
 }
 
 /* Each case has a thread of its own, so that it can be ended anywhere. */
@@ -95,7 +107,8 @@ static int kunit_try_run_case(void *data)
 	return 0;
 }
 
-static noinline void kunit_run_case(struct kunit *test, struct kunit_suite *suite, struct kunit_case *test_case)
+static noinline void kunit_run_case(struct kunit *test, struct kunit_suite *suite,
+				    struct kunit_case *test_case)
 {
 	struct kunit_run run = { .test = test, .suite = suite, .test_case = test_case };
 	DECLARE_COMPLETION_ONSTACK(done);
@@ -146,12 +159,14 @@ int kunit_run_tests(struct kunit_suite *suite)
 		stats.failed += test.status == KUNIT_FAILURE;
 		stats.skipped += test.status == KUNIT_SKIPPED;
 		stats.passed += test.status == KUNIT_SUCCESS;
-		pr_info(KUNIT_SUBTEST_INDENT "%s %lu %s%s%s\n", kunit_ok(test.status), stats.total, c->name,
-			test.status == KUNIT_SKIPPED ? " # SKIP " : "", test.status_comment);
+		pr_info(KUNIT_SUBTEST_INDENT "%s %lu %s%s%s\n", kunit_ok(test.status), stats.total,
+			c->name, test.status == KUNIT_SKIPPED ? " # SKIP " : "",
+			test.status_comment);
 	}
 	kunit_print_stats(suite->name, &stats);
 	kunit_print_stats("Totals", &stats);
-	pr_info("%s %u %s\n", kunit_ok(stats.failed ? KUNIT_FAILURE : KUNIT_SUCCESS), ++suites_run, suite->name);
+	pr_info("%s %u %s\n", kunit_ok(stats.failed ? KUNIT_FAILURE : KUNIT_SUCCESS), ++suites_run,
+		suite->name);
 	return 0;
 }
 

@@ -33,7 +33,7 @@ def test_segments_sections_and_symbols():
         [(".text", PROGBITS, ALLOC | EXEC, 0x4000, b"abc"), (".bss", NOBITS, 3, 0, 9)],
         [("one", 0x4000, 1, GLOBAL_FUNC)],
         segments=[(5, 0x4000, b"abc", 0x10)],
-        kind=elf.ET_EXEC,
+        kind=2,
     )
     image = elf.ElfFile(data)
     assert [(s.vaddr, s.filesz, s.memsz) for s in image.segments] == [(0x4000, 3, 16)]

@@ -3,6 +3,7 @@
 
 import pytest
 
+from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.loader.kallsyms import Kallsyms
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
@@ -80,8 +81,8 @@ def test_lookup_name(kallsyms):
 
 
 def test_modules(kallsyms):
-    rows = [(0x9010, "twin", "t"), (0x9000, "m_init", "t"), (0x9010, "alias", "T")]
-    kallsyms.add_module("mod", rows, 0x9040)
+    rows = [(0x9000, "m_init", 0x10), (0x9010, "twin", 0x30), (0x9010, "alias", 0x30)]
+    kallsyms.set_module("mod", [Symbol(n, KAddr(a), s, "t", "mod") for a, n, s in rows])
     assert [s.name for s in kallsyms][-3:] == ["m_init", "twin", "alias"]
     assert [s.addr for s in kallsyms.lookup_name("mod:twin")] == [0x9010]
     assert [s.module for s in kallsyms.lookup_name("twin")] == ["", "", "mod"]

@@ -12,7 +12,6 @@ import pytest
 from kpfs.engine.arch.x86.regs import (
     SP,
     regs_get_kernel_argument,
-    regs_set_return_value,
 )
 from kpfs.engine.kprobe import Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
@@ -118,7 +117,7 @@ def test_pre_handler_that_returns_1_goes_where_it_says(box, offset):
     b = box({"alu": ALU})
 
     def skip_function(p, regs):
-        regs_set_return_value(regs, 99)
+        regs.ax = 99
         regs.ip = b.machine.read_u64(regs.sp)
         regs.sp += 8
         return 1

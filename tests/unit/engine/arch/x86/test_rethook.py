@@ -179,20 +179,6 @@ def test_disabled(box):
     assert b.seen == [3]
 
 
-def test_task_that_never_returns_gives_its_instances_back(box):
-    b = box({"leaf": LEAF})
-    rp = ret(b, "leaf", lambda node, regs: b.seen.append(regs.ax), maxactive=2)
-    for _ in range(2):
-        b.machine.prepare(b.machine.addr("leaf"), {14: 1})
-        b.machine.cpu_.run_to(b.machine.addr("leaf", 5))
-    assert b.call("leaf", 1) == 2
-    assert kretprobe_nmissed(b.state, rp) == 1
-    b.runtime.flush_task(b.machine.task)
-    assert b.call("leaf", 1) == 2
-    assert b.seen == [2]
-    assert kretprobe_nmissed(b.state, rp) == 1
-
-
 @pytest.mark.logs("return handler of the probe")
 def test_exception_in_a_handler(box):
     b = box({"leaf": LEAF})
