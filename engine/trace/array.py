@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import BLANKS
 from kpfs.engine.runtime.runtime import (
     ARRAY_FUNC_STACKTRACE,
     ARRAY_STACKTRACE,
@@ -38,11 +39,11 @@ from kpfs.engine.trace.event.filter import (
 )
 from kpfs.engine.trace.event.trace_event import Events, TraceEvent
 from kpfs.engine.trace.func.function_tracer import Functions, FunctionTracer
-from kpfs.engine.trace.kstr import BLANKS, trace_get_user
 from kpfs.engine.trace.options import Options
 from kpfs.engine.trace.pids import PidSet
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
+from kpfs.engine.trace.words import trace_get_user
 
 if TYPE_CHECKING:
     from kpfs.engine.state import State

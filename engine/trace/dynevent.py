@@ -63,8 +63,8 @@ from kpfs.engine.trace.event.trace_event import Events, TraceEvent
 from kpfs.engine.trace.event.trigger import Triggers
 from kpfs.engine.trace.func.function_tracer import FunctionEvent, Functions
 from kpfs.engine.trace.func.profile import FunctionProfile
-from kpfs.engine.trace.kstr import argv_split
 from kpfs.engine.trace.ring.cpu_ring import TRACE_BUF_SIZE_DEFAULT
+from kpfs.engine.trace.words import argv_split
 
 if TYPE_CHECKING:
     from kpfs.engine.state import State

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import (
     EVENT_RECORD,
@@ -25,7 +26,6 @@ from kpfs.engine.runtime.runtime import (
 )
 from kpfs.engine.trace.event.filter import EventFilter
 from kpfs.engine.trace.event.trace_event import TraceEvent
-from kpfs.engine.trace.kstr import kstrtoul_from_user
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array import TraceArray

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import BLANKS, is_digit, kstrtoul
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import HC_TRIGGER, TRIGGER_POST, KpTrigger, Runtime
 from kpfs.engine.trace.event.event_file import (
@@ -22,7 +23,6 @@ from kpfs.engine.trace.event.event_file import (
     write_filter,
 )
 from kpfs.engine.trace.event.filter import EventFilter, create_filter
-from kpfs.engine.trace.kstr import BLANKS, is_digit, kstrtoul
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 
 UNLIMITED = -1

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import ULONG_MAX, kstrtoul
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.trace.event.event_file import EventFile, enable_disable
 from kpfs.engine.trace.func.glob import glob
-from kpfs.engine.trace.kstr import ULONG_MAX, kstrtoul
 from kpfs.engine.trace.pids import GuestSet
 
 if TYPE_CHECKING:

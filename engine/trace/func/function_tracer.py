@@ -12,13 +12,13 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import is_digit, simple_strtoul
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import HC_FN_PROBE, MAIL0, MAIL_RET, Runtime
 from kpfs.engine.trace.event.fields import Field
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 from kpfs.engine.trace.func.func_probe import COMMANDS, FunctionProbes
 from kpfs.engine.trace.func.glob import glob
-from kpfs.engine.trace.kstr import is_digit, simple_strtoul
 from kpfs.engine.trace.pids import GuestSet, PidSet
 
 if TYPE_CHECKING:

@@ -6,15 +6,16 @@ from __future__ import annotations
 import errno
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import BLANKS
 from kpfs.engine.trace.dynevent import DynEvent, DynEventOps, TraceState
 from kpfs.engine.trace.errlog import SynthErr as Err
-from kpfs.engine.trace.kstr import BLANKS, argv_split, is_good_name
 from kpfs.engine.trace.synth.synth_event import (
     SYNTH_SYSTEM,
     SynthEvent,
     SynthTraceEvent,
 )
 from kpfs.engine.trace.synth.synth_field import SynthField, SynthLog, parse_field
+from kpfs.engine.trace.words import argv_split, is_good_name
 
 SYNTH_FIELDS_MAX = 64
 

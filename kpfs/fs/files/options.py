@@ -7,8 +7,8 @@ import errno
 import stat
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array import ArrayFile
-from kpfs.fs.kstrto import kstrtoul
 from kpfs.fs.node import Dir
 from kpfs.fs.seqfile import SeqFile, ValueFile
 from kpfs.kernel import Kernel
@@ -38,7 +38,7 @@ class Option(ArrayFile, ValueFile):
         return f"{int(self.tr.options[self.name])}\n"
 
     def store(self, data: bytes) -> None:
-        value = kstrtoul(data, 10)
+        value = kstrtoul_from_user(data, 10)
         if value > 1:
             raise KernelError(errno.EINVAL, f"{value} is neither 0 nor 1")
         self.tr.options.set(self.name, bool(value))

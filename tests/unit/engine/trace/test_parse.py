@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.engine.trace.event.trace_event import TraceEvent
-from kpfs.engine.trace.kstr import argv_split, is_good_name, is_good_system_name
+from kpfs.engine.trace.words import argv_split, is_good_name, is_good_system_name
 from tests.unit.engine.trace.catalogue import CATALOGUE
 from tests.unit.engine.trace.fakes import Trace
 
