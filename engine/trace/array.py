@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from kpfs.engine.errors import KernelError
@@ -21,10 +20,12 @@ from kpfs.engine.runtime.runtime import (
     KpArray,
     Runtime,
 )
+from kpfs.engine.state import State
 from kpfs.engine.trace.errlog import ErrorLog
 from kpfs.engine.trace.event import event_file
 from kpfs.engine.trace.event.event_file import (
     EventFile,
+    EventFiles,
     enable_disable,
     parse_enable,
     set_clr_event,
@@ -38,15 +39,12 @@ from kpfs.engine.trace.event.filter import (
     error_text,
 )
 from kpfs.engine.trace.event.trace_event import Events, TraceEvent
-from kpfs.engine.trace.func.function_tracer import Functions, FunctionTracer
+from kpfs.engine.trace.func.function_tracer import FunctionTracer, FunctionTracers
 from kpfs.engine.trace.options import Options
 from kpfs.engine.trace.pids import PidSet
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from kpfs.engine.trace.words import trace_get_user
-
-if TYPE_CHECKING:
-    from kpfs.engine.state import State
 
 EVENT_BUF_SIZE = 127
 TRACERS = ("function", "nop")
@@ -74,13 +72,15 @@ class TraceArray:
         st: State,
         runtime: Runtime,
         events: Events,
-        functions: Functions,
+        files: EventFiles,
+        tracers: FunctionTracers,
         name: str = "",
     ) -> None:
         self.st = st
         self.runtime = runtime
         self.name = name
         self.events = events
+        self._files = files
         self._older = WeakSet(events if name else ())  # than this instance
         self.guest = runtime.make(KpArray)
         self.ring = RingBuffer(runtime, self.guest, first=not name)
@@ -91,7 +91,7 @@ class TraceArray:
         self.event_pids = PidSet(runtime)
         self.event_no_pids = PidSet(runtime)
         self.current_tracer = "nop"
-        self.function = FunctionTracer(self, functions)
+        self.function = FunctionTracer(self, tracers)
         self.clock = "local"
         self.buffer_percent = 50
         self.pipes: set[int] = set()  # CPUs whose records are being consumed
@@ -138,10 +138,20 @@ class TraceArray:
 
     def file(self, event: TraceEvent) -> EventFile:
         """What this array has of an event."""
-        found = event.files.get(self)
-        if found is None:
-            found = event.files[self] = EventFile(event, self)
-        return found
+        return self._files.get(event, self)
+
+    def find_event_file(self, group: str, name: str) -> EventFile | None:
+        """The same, of an event that can be switched; None: there is no such event.
+
+        Kernel: find_event_file()
+        """
+        event = self.events.find(group, name)
+        return None if event is None or event.ignore_enable else self.file(event)
+
+    def files(self) -> list[EventFile]:
+        """What was ever set of events, the newest event first."""
+        found = [self._files.find(event, self) for event in self.events]
+        return [file for file in found if file is not None]
 
     def _members(self, group: str | None) -> list[EventFile]:
         events = self.events
@@ -150,10 +160,9 @@ class TraceArray:
 
     def sync_events(self) -> None:
         """What all events of this array go by has changed."""
-        for event in self.events:
-            file = event.files.get(self)
-            if file is not None and file.enabled:
-                event_file.sync(event)
+        for file in self.files():
+            if file.enabled:
+                file.sync()
 
     def enable_store(self, event: TraceEvent, data: bytes) -> None:
         """Kernel: event_enable_write()."""
@@ -251,7 +260,7 @@ class TraceArray:
 
         Kernel: show_set_event_seq_ops
         """
-        on = [e for e in self.events if self in e.files and e.files[self].enabled]
+        on = [file.event for file in self.files() if file.enabled]
         older = [e for e in reversed(on) if e in self._older]
         newer = [e for e in on if e not in self._older]
         return "".join(f"{e.group}:{e.name}\n" for e in newer + older)
@@ -273,9 +282,8 @@ class TraceArray:
     def set_event_clear(self) -> None:
         """Kernel: ftrace_clear_events()."""
         with self._text_poke():
-            for event in list(self.events):
-                if self in event.files:
-                    enable_disable(event.files[self], False)
+            for file in self.files():
+                enable_disable(file, False)
 
     # ---- pids
 
@@ -310,7 +318,7 @@ class TraceArray:
             self.guest.flags = flags
             self.sync_events()
         elif name == "function-trace":
-            self.function.update()
+            self._switch_tracer()
 
     # ---- tracers and clocks
 
@@ -322,7 +330,11 @@ class TraceArray:
         if name != self.current_tracer:
             self.current_tracer = name
             self.ring.reset()
-            self.function.update()
+            self._switch_tracer()
+
+    def _switch_tracer(self) -> None:
+        traces = self.current_tracer == "function" and self.options["function-trace"]
+        self.function.switch(traces)
 
     def set_clock(self, name: str) -> None:
         """EINVAL: no such clock.  Kernel: tracing_set_clock()"""
@@ -342,21 +354,15 @@ class TraceArray:
             self.ring.reset()
 
     def destroy(self) -> None:
-        """Take an instance out of use; nothing may refer to it any more.
+        """Take an instance without triggers out of use; nothing may refer to it then.
 
         Kernel: __remove_instance()
         """
         self.removed = True
         self.set_tracer("nop")
-        for event in list(self.events):
-            file = event.files.get(self)
-            if file is None:
-                continue
-            for trigger in list(file.triggers):
-                trigger.remove()
+        for file in self.files():
             enable_disable(file, False)
-            del event.files[self]
-            file.free()
+            self._files.remove(file.event, self)
         self.function.destroy()
         runtime, guest = self.runtime, self.guest
         self.ring.free()

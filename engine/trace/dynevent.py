@@ -51,23 +51,22 @@ ts.instances.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.runtime.runtime import Runtime
+from kpfs.engine.state import State
 from kpfs.engine.trace.array import TraceArray
+from kpfs.engine.trace.event.event_file import EventFiles
 from kpfs.engine.trace.event.marker import PrintEvent, RawDataEvent
 from kpfs.engine.trace.event.stack import StackEvent, StackTraces
 from kpfs.engine.trace.event.static_events import add_static_events
 from kpfs.engine.trace.event.trace_event import Events, TraceEvent
 from kpfs.engine.trace.event.trigger import Triggers
-from kpfs.engine.trace.func.function_tracer import FunctionEvent, Functions
-from kpfs.engine.trace.func.profile import FunctionProfile
+from kpfs.engine.trace.func.function_event import FunctionEvent
+from kpfs.engine.trace.func.function_tracer import FunctionTracers
 from kpfs.engine.trace.ring.cpu_ring import TRACE_BUF_SIZE_DEFAULT
 from kpfs.engine.trace.words import argv_split
-
-if TYPE_CHECKING:
-    from kpfs.engine.state import State
 
 WRITE_BUFSIZE = 4096
 # filter of a group, which never shows anything else
@@ -116,15 +115,15 @@ class TraceState(TraceArray):
 
     def __init__(self, st: State, runtime: Runtime) -> None:
         """Context: control."""
-        self.traced_functions = Functions(st, runtime)
-        super().__init__(st, runtime, Events(), self.traced_functions)
-        self.profile = FunctionProfile(runtime, self.function)
-        self.traced_functions.profile = self.profile
+        self.event_files = EventFiles()
+        self.function_tracers = tracers = FunctionTracers(st, runtime)
+        super().__init__(st, runtime, Events(), self.event_files, tracers)
+        self.traced_functions, self.profile = tracers.functions, tracers.profile
         self.instances: dict[str, TraceArray] = {}
         self.triggers = Triggers(runtime)
         self._stack_traces = StackTraces(runtime)
         for event in (
-            FunctionEvent(self),
+            FunctionEvent(self.options),
             StackEvent(),
             PrintEvent(runtime.machine),
             RawDataEvent(),
@@ -144,8 +143,14 @@ class TraceState(TraceArray):
         """Make an instance; EEXIST.  Context: control.  Kernel: instance_mkdir()."""
         if name in self.instances:
             raise KernelError(errno.EEXIST, f"there is an instance {name}")
-        functions = self.traced_functions
-        array = TraceArray(self.st, self.runtime, self.events, functions, name)
+        array = TraceArray(
+            self.st,
+            self.runtime,
+            self.events,
+            self.event_files,
+            self.function_tracers,
+            name,
+        )
         array.ring.resize(TRACE_BUF_SIZE_DEFAULT)
         array.options.inherit(self.options)
         self.instances[name] = array
@@ -162,6 +167,8 @@ class TraceState(TraceArray):
         if array.ref:
             raise KernelError(errno.EBUSY, f"a file of instance {name} is open")
         del self.instances[name]
+        for file in array.files():
+            self.triggers.clear(file)
         array.destroy()
 
     # ---- registry of dynamic events
@@ -288,10 +295,10 @@ class TraceState(TraceArray):
             for array in self.arrays():
                 array.clear_trace = False
             raise KernelError(errno.EBUSY, f"{event.group}:{event.name} is enabled")
-        for file in event.files.values():
-            file.array.clear_trace |= file.was_enabled
-            file.free()
-        event.files.clear()
+        for array in self.arrays():
+            file = self.event_files.find(event, array)
+            array.clear_trace |= file is not None and file.was_enabled
+        self.event_files.remove(event)
         self.events.remove(event)
 
 

@@ -240,11 +240,11 @@ class Fuzzer(Lines):
                 file.filter_text(),
                 # a hit counts down, and may flip what is on softly
                 re.sub(r"count=\d+", "count", trace.triggers.text(file)),
-                (file.enabled, file.sm_ref, file.tm_ref),
+                (file.enabled, file.sm_ref, file.triggers != 0),
                 file.event.refcnt,
             )
-            for event in trace.events
-            for file in event.files.values()
+            for array in trace.arrays()
+            for file in array.files()
             if file.filter or file.triggers or file.enabled or file.sm_ref
         }
         return {
@@ -306,10 +306,9 @@ class Fuzzer(Lines):
         """Take away all that the lines have made."""
         trace = self.kernel.trace
         with self.kernel.lock:
-            for event in list(trace.events):
-                for file in list(event.files.values()):
-                    for each in list(file.triggers):
-                        each.remove()
+            for array in trace.arrays():
+                for file in array.files():
+                    trace.triggers.clear(file)
                     file.set_filter(None)
             trace.set_event_clear()
             trace.release_all()

@@ -6,15 +6,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import KpEvent
 from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
-
-if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
-    from kpfs.engine.trace.event.event_file import EventFile
 
 LAST_TYPE = 20  # kernel: __TRACE_LAST_TYPE, the first id that an event can get
 TRACE_EVENT_TYPE_MAX = 65535
@@ -41,18 +38,17 @@ class TraceEvent:
         self.id = 0
         self.removed = False  # its files answer ENODEV
         self.refcnt = 0  # users that keep it from being deleted
-        # what a trace array has of it, if anything was ever set there
-        self.files: dict[TraceArray, EventFile] = {}
+        self.arrays_on = 0  # trace arrays that have it on: its EventFiles count them
 
     @property
     def tracing(self) -> bool:
         """Whether any trace array has it on.  Kernel: trace_probe_is_enabled()."""
-        return any(file.enabled for file in self.files.values())
+        return self.arrays_on > 0
 
     def reg(self, enable: bool) -> None:
         """Make records appear, or stop when no array wants them.
 
-        Of the file that changes, ``enabled`` says already what is to be.
+        Called for each trace array; ``arrays_on`` says already what is to be.
         Kernel: trace_event_class.reg()
         """
         raise NotImplementedError
@@ -65,8 +61,12 @@ class TraceEvent:
         """Flags of all guest_events() but EVENT_RECORD."""
         return 0
 
-    def sync_files(self, files: Sequence[EventFile]) -> None:
-        """What an array has of it has changed, for guest code that knows no more."""
+    def describe(self) -> KAddr | None:
+        """What guest code makes records by that has asked for a file of the event.
+
+        None: guest code makes none in that way.
+        """
+        return None
 
     def fields(self) -> Sequence[Field]:
         raise NotImplementedError

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import ULONG_MAX, kstrtoul
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.trace.event.event_file import EventFile, enable_disable
+from kpfs.engine.trace.event.event_file import EventArray, EventFile, enable_disable
+from kpfs.engine.trace.func.functions import Functions
 from kpfs.engine.trace.func.glob import glob
 from kpfs.engine.trace.pids import GuestSet
 
-if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
-    from kpfs.engine.trace.func.function_tracer import Functions
-
 UNLIMITED = -1
+COMMANDS = (
+    "traceon",
+    "traceoff",
+    "stacktrace",
+    "snapshot",
+    "enable_event",
+    "disable_event",
+)
 
 
 class Kind(NamedTuple):
@@ -41,8 +46,13 @@ class Kind(NamedTuple):
 class FunctionProbes:
     """Those of one trace array."""
 
-    def __init__(self, array: TraceArray) -> None:
+    def __init__(
+        self, array: EventArray, functions: Functions, changed: Callable[[], None]
+    ) -> None:
+        """changed() is called when other functions than before have commands."""
         self._array = array
+        self._functions = functions
+        self._changed = changed
         # newest kind first: function -> how often it is still to be done
         self._kinds: dict[Kind, dict[KAddr, int]] = {}
         self._hash: GuestSet | None = None
@@ -50,11 +60,11 @@ class FunctionProbes:
     def functions(self) -> set[KAddr]:
         return {ip for counts in self._kinds.values() for ip in counts}
 
-    def text(self, functions: Functions) -> str:
+    def text(self) -> str:
         """Behind the lines of set_ftrace_filter.  Kernel: t_probe_show()"""
         lines = []
         for kind, counts in self._kinds.items():
-            for function in functions.all():
+            for function in self._functions.all():
                 if function.addr not in counts:
                     continue
                 left = counts[function.addr]
@@ -65,9 +75,7 @@ class FunctionProbes:
 
     # ---- from set_ftrace_filter
 
-    def store(
-        self, functions: Functions, pattern: str, command: str, rest: str | None
-    ) -> None:
+    def store(self, pattern: str, command: str, rest: str | None) -> None:
         """Do what ``pattern:command[:rest]`` says; EINVAL, ENODEV, ERANGE, ENOENT.
 
         Context: control.  Kernel: ftrace_trace_probe_callback(), event_enable_func()
@@ -77,27 +85,25 @@ class FunctionProbes:
             target, rest = self._target(rest)
         kind = Kind(command, rest is not None, target)
         if pattern.startswith("!"):
-            self._unregister(functions, kind, pattern[1:])
+            self._unregister(kind, pattern[1:])
             return
         number = (rest or "").partition(":")[0]
         value = kstrtoul(number) if number else ULONG_MAX
         count = value - (1 << 64) if value >> 63 else value  # a long
-        self._register(functions, kind, pattern, count)
+        self._register(kind, pattern, count)
 
     def _target(self, rest: str | None) -> tuple[EventFile, str | None]:
         group, colon, rest = (rest or "").partition(":")
         name, more, count = rest.partition(":")
-        event = self._array.events.find(group, name) if colon else None
-        if event is None or event.ignore_enable:
+        target = self._array.find_event_file(group, name) if colon else None
+        if target is None:
             raise KernelError(errno.EINVAL, f"no event {group}:{name}")
-        return self._array.file(event), count if more else None
+        return target, count if more else None
 
-    def _register(
-        self, functions: Functions, kind: Kind, pattern: str, count: int
-    ) -> None:
+    def _register(self, kind: Kind, pattern: str, count: int) -> None:
         """Kernel: register_ftrace_function_probe()"""
         old = self._kinds.get(kind, {})
-        new = functions.match(pattern) - old.keys()
+        new = self._functions.match(pattern) - old.keys()
         if not new:
             raise KernelError(errno.EINVAL, f"no further function {pattern!r}")
         if kind.command == "snapshot":
@@ -110,9 +116,9 @@ class FunctionProbes:
             self._kinds[kind] = added
         else:
             self._kinds = {kind: added, **self._kinds}
-        functions.update()
+        self._changed()
 
-    def _unregister(self, functions: Functions, kind: Kind, pattern: str) -> None:
+    def _unregister(self, kind: Kind, pattern: str) -> None:
         """Kernel: unregister_ftrace_function_probe_func()"""
         counts = self._kinds.get(kind)
         if counts is None:
@@ -120,11 +126,12 @@ class FunctionProbes:
         fits: Callable[[str], bool] = (
             glob(pattern) if pattern not in ("", "*") else lambda _name: True
         )
-        gone = {f.addr for f in functions.all() if f.addr in counts and fits(f.name)}
+        functions = self._functions.all()
+        gone = {f.addr for f in functions if f.addr in counts and fits(f.name)}
         if not gone:
             raise KernelError(errno.EINVAL, f"no function {pattern!r}")
         self._drop(kind, gone)
-        functions.update()
+        self._changed()
 
     def _drop(self, kind: Kind, gone: Collection[KAddr]) -> None:
         counts = self._kinds[kind]
@@ -194,9 +201,3 @@ class FunctionProbes:
                 return False
             ring.on = on
         return True
-
-
-COMMANDS = (
-    *("traceon", "traceoff", "stacktrace", "snapshot"),
-    *("enable_event", "disable_event"),
-)

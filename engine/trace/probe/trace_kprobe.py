@@ -55,7 +55,7 @@ class TraceKprobeOps(DynEventOps):
         """
         self._ts = ts
         self._st: State = ts.st
-        self._guest = GuestEvents(ts.runtime)
+        self._guest = GuestEvents(ts.runtime, ts.event_files)
         symbols = ts.runtime.symbols
         self._handler = symbols["kp_event_handler"]
         self._ret_handler = symbols["kp_event_return"]

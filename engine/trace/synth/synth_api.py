@@ -72,16 +72,15 @@ class SynthApi:
             array = ts.instances.get(self._text(instance))
         if array is None:
             raise KernelError(errno.ENOENT, "no such instance")
-        event = ts.events.find(self._text(system), self._text(name))
-        if event is None or event.ignore_enable:
+        file = array.find_event_file(self._text(system), self._text(name))
+        if file is None:
             raise KernelError(errno.EINVAL, "no such event")
-        event.refcnt += 1
+        file.event.refcnt += 1
         array.ref += 1
-        file = array.file(event)
         guest = file.guest_file()
         symbols = ts.runtime.symbols
         guest.begin, guest.commit = symbols["kp_file_begin"], symbols["kp_file_event"]
-        event.sync_files([file])
+        file.write_description()
         self._files[guest.addr] = file
         return guest.addr
 

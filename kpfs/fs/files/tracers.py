@@ -93,7 +93,7 @@ class FunctionFilter(ArrayFile, SeqFile):
         mods, probes = self.mods() or [], self.probes()
         text = functions.text(chosen) if chosen or mods else self.empty
         text += "".join(f"{pattern}:mod:{module}\n" for pattern, module in mods)
-        return text + (probes.text(functions) if probes else "")
+        return text + (probes.text() if probes else "")
 
     def opened(self, flags: int) -> None:
         super().opened(flags)

@@ -158,7 +158,7 @@ def test_its_file_in_guest_memory_says_what_is_wanted(synth):
     synth.define("e u64 a; char[] b")
     file = synth.file("e", "synthetic")
     guest = file.guest_file()
-    synth.event("e", "synthetic").sync_files([file])
+    file.write_description()
     number, fields, dynamic, words = struct.unpack(
         "<4I", synth.machine.read(guest.event, 16)
     )
