@@ -24,7 +24,7 @@ from kpfs.module_support import ModuleSupport
 
 if TYPE_CHECKING:
     from kpfs.engine.state import State
-    from kpfs.engine.trace.dynevent import TraceState
+    from kpfs.engine.trace.array.dynevent import TraceState
     from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
     from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
     from kpfs.event_dirs import EventDirs
@@ -153,7 +153,7 @@ class Kernel:
         )
 
     def _make_trace(self) -> TraceState:
-        from kpfs.engine.trace.dynevent import TraceState
+        from kpfs.engine.trace.array.dynevent import TraceState
 
         # the architecture's, for it is its code that runs in the guest
         arch: Any = self.state.arch

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kpfs.engine.trace.event.fields import Field
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
-from kpfs.engine.trace.options import Options
+from kpfs.engine.trace.trace_options import Options
 
 TRACE_FN = 1
 _IP_PARENT = struct.Struct("<QQ")

@@ -16,7 +16,7 @@ from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import disable_kprobe, enable_kprobe
 from kpfs.engine.runtime.runtime import EVENT_RETURN, KpEvent, Runtime
 from kpfs.engine.state import State
-from kpfs.engine.trace.dynevent import DynEvent, DynEventOps
+from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
 from kpfs.engine.trace.event.event_file import EventFiles
 from kpfs.engine.trace.event.fields import Field
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
@@ -28,7 +28,7 @@ from kpfs.engine.trace.probe.fetch import (
     prog_size,
 )
 from kpfs.engine.trace.probe.parse import Place
-from kpfs.engine.trace.text.symbols import sprint_symbol
+from kpfs.engine.trace.symbols import sprint_symbol
 
 _IP = struct.Struct("<Q")
 _FUNC_RET_IP = struct.Struct("<QQ")

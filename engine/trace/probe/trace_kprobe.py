@@ -22,7 +22,7 @@ from kpfs.engine.register import (
     unregister_kprobe,
 )
 from kpfs.engine.state import KERN_WARNING, ModuleState, State
-from kpfs.engine.trace.dynevent import DynEvent, DynEventOps, TraceState
+from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps, TraceState
 from kpfs.engine.trace.errlog import Err, TraceProbeLog
 from kpfs.engine.trace.probe.fetch import MAX_TRACE_ARGS, Op, ProbeArg
 from kpfs.engine.trace.probe.kprobe_event import GuestEvents, KprobeEvent, TraceKprobe
@@ -39,7 +39,7 @@ from kpfs.engine.trace.probe.parse import (
     parse_place,
     split_symbol_offset,
 )
-from kpfs.engine.trace.text.symbols import pointer_id, sprint_symbol
+from kpfs.engine.trace.symbols import pointer_id, sprint_symbol
 from kpfs.engine.trace.words import argv_split
 
 HC_SYMBOL = 0x30  # engine/runtime/fetch.h

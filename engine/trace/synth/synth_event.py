@@ -15,11 +15,11 @@ from functools import partial
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
-from kpfs.engine.trace.dynevent import DynEvent, DynEventOps
+from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
 from kpfs.engine.trace.event.fields import Field, string_at
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
+from kpfs.engine.trace.symbols import sprint_symbol
 from kpfs.engine.trace.synth.synth_field import SynthField, gfp_text, number_text
-from kpfs.engine.trace.text.symbols import sprint_symbol
 
 SYNTH_SYSTEM = "synthetic"
 FIELDS_AT = 8  # of a record

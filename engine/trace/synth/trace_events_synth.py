@@ -7,7 +7,7 @@ import errno
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import BLANKS
-from kpfs.engine.trace.dynevent import DynEvent, DynEventOps, TraceState
+from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps, TraceState
 from kpfs.engine.trace.errlog import SynthErr as Err
 from kpfs.engine.trace.synth.synth_event import (
     SYNTH_SYSTEM,

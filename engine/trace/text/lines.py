@@ -7,10 +7,10 @@ import struct
 from collections.abc import Callable, Iterator
 from itertools import accumulate, count, repeat
 
-from kpfs.engine.trace.array import TraceArray
+from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, TIME_EXTEND, CpuRing
-from kpfs.engine.trace.text.symbols import ip_sym
+from kpfs.engine.trace.symbols import ip_sym
 
 # A record's time, CPU, line, and where its data begin and end in the CPU's pages
 Entry = tuple[int, int, str, int, int]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from operator import itemgetter
 
-from kpfs.engine.trace.array import TraceArray
+from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.ring.ring_buffer import Rings
 from kpfs.engine.trace.text.lines import Entry, Lines
 

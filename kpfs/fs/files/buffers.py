@@ -52,7 +52,7 @@ class TraceClock(ArrayFile, SeqFile):
     write_moves: int | None = None
 
     def show(self) -> str:
-        from kpfs.engine.trace.array import CLOCKS
+        from kpfs.engine.trace.array.trace_array import CLOCKS
 
         names = [f"[{name}]" if name == self.tr.clock else name for name in CLOCKS]
         return " ".join(names) + "\n"

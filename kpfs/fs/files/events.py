@@ -16,7 +16,7 @@ from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile
 from kpfs.kernel import Kernel
 
 if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
+    from kpfs.engine.trace.array.trace_array import TraceArray
     from kpfs.engine.trace.event.trace_event import TraceEvent
 
 DIR_MODE = stat.S_IFDIR | 0o750
@@ -146,7 +146,7 @@ class GroupFilter(ArrayFile, ValueFile):
         self.group = group
 
     def show(self) -> str:
-        from kpfs.engine.trace.dynevent import DEFAULT_SYS_FILTER_MESSAGE
+        from kpfs.engine.trace.array.dynevent import DEFAULT_SYS_FILTER_MESSAGE
 
         return DEFAULT_SYS_FILTER_MESSAGE
 

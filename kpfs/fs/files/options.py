@@ -48,7 +48,7 @@ class OptionsDir(Dir):
     """options/, with those of all tracers."""
 
     def __init__(self, kernel: Kernel) -> None:
-        from kpfs.engine.trace.options import OPTIONS
+        from kpfs.engine.trace.trace_options import OPTIONS
 
         super().__init__()
         for option in OPTIONS:
@@ -61,7 +61,7 @@ class TraceMarker(ArrayFile):
     nonseekable = True
 
     def store(self, data: bytes) -> int:
-        from kpfs.engine.trace.event.marker import write_marker
+        from kpfs.engine.trace.array.marker import write_marker
 
         return write_marker(self.tr, data)
 
@@ -72,6 +72,6 @@ class TraceMarkerRaw(ArrayFile):
     nonseekable = True
 
     def store(self, data: bytes) -> int:
-        from kpfs.engine.trace.event.marker import write_raw_marker
+        from kpfs.engine.trace.array.marker import write_raw_marker
 
         return write_raw_marker(self.tr, data)

@@ -10,7 +10,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
-from kpfs.engine.trace.dynevent import TraceState
+from kpfs.engine.trace.array.dynevent import TraceState
 from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
 from tests.fake import PAGE, FakeArch, FakeMachine
 

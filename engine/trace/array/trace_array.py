@@ -40,10 +40,10 @@ from kpfs.engine.trace.event.filter import (
 )
 from kpfs.engine.trace.event.trace_event import Events, TraceEvent
 from kpfs.engine.trace.func.function_tracer import FunctionTracer, FunctionTracers
-from kpfs.engine.trace.options import Options
 from kpfs.engine.trace.pids import PidSet
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
+from kpfs.engine.trace.trace_options import Options
 from kpfs.engine.trace.words import trace_get_user
 
 EVENT_BUF_SIZE = 127

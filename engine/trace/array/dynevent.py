@@ -56,9 +56,9 @@ from typing import Protocol
 from kpfs.engine.errors import KernelError
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
-from kpfs.engine.trace.array import TraceArray
+from kpfs.engine.trace.array.marker import PrintEvent, RawDataEvent
+from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.event_file import EventFiles
-from kpfs.engine.trace.event.marker import PrintEvent, RawDataEvent
 from kpfs.engine.trace.event.stack import StackEvent, StackTraces
 from kpfs.engine.trace.event.static_events import add_static_events
 from kpfs.engine.trace.event.trace_event import Events, TraceEvent

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.machine import Machine
-from kpfs.engine.trace.array import TraceArray
+from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.fields import Field, string_at
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 
