@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs import abi
 from kpfs.config import Config
@@ -23,6 +23,7 @@ from kpfs.guest.machine import Guest
 from kpfs.module_support import ModuleSupport
 
 if TYPE_CHECKING:
+    from kpfs.engine.arch.base import GuestArch
     from kpfs.engine.state import State
     from kpfs.engine.trace.array.dynevent import TraceState
     from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
@@ -142,12 +143,18 @@ class Kernel:
         """Likewise trace."""
         return self._trace
 
-    def _make_state(self) -> State:
+    @cached_property
+    def _arch(self) -> GuestArch:
         from kpfs.engine.arches import ARCHES
+
+        return ARCHES[self.guest.arch](self.guest)
+
+    def _make_state(self) -> State:
         from kpfs.engine.state import State
 
         return State(
-            *(self.guest, ARCHES[self.guest.arch](self.guest)),
+            self.guest,
+            self._arch,
             optprobes=self.config.on("OPTPROBES"),
             kprobes_on_ftrace=self.config.on("KPROBES_ON_FTRACE"),
         )
@@ -155,11 +162,7 @@ class Kernel:
     def _make_trace(self) -> TraceState:
         from kpfs.engine.trace.array.dynevent import TraceState
 
-        # the architecture's, for it is its code that runs in the guest
-        arch: Any = self.state.arch
-        trace = TraceState(self.state, arch.runtime)
-        trace.events.watcher = self.event_dirs
-        return trace
+        return TraceState(self.state, self._arch.runtime, self.event_dirs)
 
     def _make_kprobe_events(self) -> TraceKprobeOps:
         from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps

@@ -60,8 +60,8 @@ from kpfs.engine.trace.array.marker import PrintEvent, RawDataEvent
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.event_file import EventFiles
 from kpfs.engine.trace.event.stack import StackEvent, StackTraces
-from kpfs.engine.trace.event.static_events import add_static_events
-from kpfs.engine.trace.event.trace_event import Events, TraceEvent
+from kpfs.engine.trace.event.static_events import static_events
+from kpfs.engine.trace.event.trace_event import Events, EventWatcher, TraceEvent
 from kpfs.engine.trace.event.trigger import Triggers
 from kpfs.engine.trace.func.function_event import FunctionEvent
 from kpfs.engine.trace.func.function_tracer import FunctionTracers
@@ -113,11 +113,13 @@ class DynEventOps(Protocol):
 class TraceState(TraceArray):
     """The first trace array and the dynamic events.  Kernel: global_trace and more."""
 
-    def __init__(self, st: State, runtime: Runtime) -> None:
-        """Context: control."""
+    def __init__(
+        self, st: State, runtime: Runtime, watcher: EventWatcher | None = None
+    ) -> None:
+        """watcher: of the events that come and go.  Context: control."""
         self.event_files = EventFiles()
         self.function_tracers = tracers = FunctionTracers(st, runtime)
-        super().__init__(st, runtime, Events(), self.event_files, tracers)
+        super().__init__(st, runtime, Events(watcher), self.event_files, tracers)
         self.traced_functions, self.profile = tracers.functions, tracers.profile
         self.instances: dict[str, TraceArray] = {}
         self.triggers = Triggers(runtime)
@@ -127,9 +129,9 @@ class TraceState(TraceArray):
             StackEvent(),
             PrintEvent(runtime.machine),
             RawDataEvent(),
+            *static_events(runtime),
         ):
-            self.events.add(event)
-        add_static_events(self.events, st.machine, runtime)
+            self.events.early_add(event)
         self._ops: list[DynEventOps] = []
         self._dyn_events: dict[DynEvent, None] = {}  # in order of registration
         self._by_name: dict[str, dict[DynEvent, None]] = {}

@@ -115,12 +115,12 @@ class EventWatcher(Protocol):
 class Events:
     """All trace events, newest first.  Kernel: ftrace_events, trace_array.events."""
 
-    def __init__(self) -> None:
+    def __init__(self, watcher: EventWatcher | None = None) -> None:
         self._events: dict[tuple[str, str], TraceEvent] = {}  # oldest first
         self._groups: dict[str, dict[str, TraceEvent]] = {}
         self._by_id: dict[int, TraceEvent] = {}
         self._next_id = LAST_TYPE
-        self.watcher: EventWatcher | None = None
+        self._watcher = watcher
         self._held: list[tuple[str, str, bool]] | None = None
 
     def __iter__(self) -> Iterator[TraceEvent]:
@@ -145,6 +145,16 @@ class Events:
 
         Context: control.  Kernel: trace_probe_register_event_call().
         """
+        self.early_add(event)
+        if self._watcher:
+            first = len(self._groups[event.group]) == 1
+            self._watcher.added(event.group, event.name, first=first)
+
+    def early_add(self, event: TraceEvent) -> None:
+        """As add(), of one that Linux has from boot on: the watcher knows of it.
+
+        Context: control.  Kernel: event_trace_enable()
+        """
         key = (event.group, event.name)
         if key in self._events:
             raise KernelError(errno.EEXIST, f"event {event.group}:{event.name}")
@@ -152,8 +162,6 @@ class Events:
         self._events[key] = event
         self._groups.setdefault(event.group, {})[event.name] = event
         self._by_id[event.id] = event
-        if self.watcher:
-            self.watcher.added(*key, first=len(self._groups[event.group]) == 1)
 
     def remove(self, event: TraceEvent) -> None:
         """Context: control.  Kernel: event_remove()."""
@@ -182,9 +190,9 @@ class Events:
             self._tell(held)
 
     def _tell(self, gone: Sequence[tuple[str, str, bool]]) -> None:
-        if self.watcher:
+        if self._watcher:
             for group, name, last in gone:
-                self.watcher.removed(group, name, last)
+                self._watcher.removed(group, name, last)
 
     def _new_id(self) -> int:
         """The next number; once all were given out, the lowest free one.
