@@ -25,7 +25,8 @@ from kpfs.module_support import ModuleSupport
 if TYPE_CHECKING:
     from kpfs.engine.arch.base import GuestArch
     from kpfs.engine.state import State
-    from kpfs.engine.trace.array.dynevent import TraceState
+    from kpfs.engine.trace.array.dynevent import DynEvents
+    from kpfs.engine.trace.array.trace_state import TraceState
     from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
     from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
     from kpfs.event_dirs import EventDirs
@@ -121,12 +122,12 @@ class Kernel:
         return self._synthetic_events
 
     @property
-    def dynamic_events(self) -> TraceState:
-        """trace, with all kinds of dynamic events that are configured."""
+    def dynamic_events(self) -> DynEvents:
+        """The dynamic events of all kinds that are configured."""
         if self.config.on("KPROBE_EVENTS"):
             _ = self.kprobe_events
         _ = self.synthetic_events
-        return self.trace
+        return self.trace.dyn_events
 
     @cached_property
     def event_dirs(self) -> EventDirs:
@@ -160,7 +161,7 @@ class Kernel:
         )
 
     def _make_trace(self) -> TraceState:
-        from kpfs.engine.trace.array.dynevent import TraceState
+        from kpfs.engine.trace.array.trace_state import TraceState
 
         return TraceState(self.state, self._arch.runtime, self.event_dirs)
 

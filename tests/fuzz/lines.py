@@ -248,7 +248,7 @@ class Fuzzer(Lines):
             if file.filter or file.triggers or file.enabled or file.sm_ref
         }
         return {
-            "events": trace.show(),
+            "events": trace.dyn_events.show(),
             "names": [(e.group, e.name, e.id) for e in trace.events],
             "files": files,
             "probes": walk(self.vfs.root, "/kprobes/list").show(),  # type: ignore[attr-defined]
@@ -311,7 +311,7 @@ class Fuzzer(Lines):
                     trace.triggers.clear(file)
                     file.set_filter(None)
             trace.set_event_clear()
-            trace.release_all()
+            trace.dyn_events.release_all()
             trace.function.filter = set()
             trace.function.update()
             trace.ring.on = True
@@ -319,7 +319,7 @@ class Fuzzer(Lines):
     def run(self, lines: int) -> dict[str, int]:
         for _ in range(lines):
             self.one()
-            if len(self.kernel.trace.dyn_events()) > EVENTS_MAX:
+            if len(self.kernel.trace.dyn_events.of()) > EVENTS_MAX:
                 self.clear()
         self.clear()
         left = self.snapshot()

@@ -1,81 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Dynamic events and the state that the files of tracefs show.
+"""Dynamic events of all kinds, and the commands that make and delete them.
 
-For the files (kpfs/fs/files).  All of it is for control context, under the kernel lock;
-all str are latin-1, one character per byte: encode and decode with "latin-1".
-
-    ts = TraceState(st, runtime)   one per kernel; kpfs/kernel.py makes it
-    ops = TraceKprobeOps(ts)       registers itself with ts (trace_kprobe.py)
-
-A file of tracing/ or of an instance has a trace array, tr: ts itself, or one of
-ts.instances.
-
-    kprobe_events      ts.show(ops); ts.run_commands(data, ops); ts.release_all(ops)
-    synthetic_events   the same with its ops, and ops.own_show()
-    dynamic_events     ts.show(); ts.run_commands(data); ts.release_all()
-                       release_all() belongs to an open for writing with O_TRUNC and
-                       its errno is the open's; run_commands() takes the data of one
-                       write(), all of which is consumed or an errno answered
-    kprobe_profile     ops.profile()
-    instances/         ts.instances (dict), ts.mkdir(name), ts.rmdir(name)
-    error_log          tr.err_log.text(); tr.err_log.clear() for O_TRUNC; what is
-                       written is ignored
-    trace              trace_text(tr) -> str (output.py); tr.ring.reset() for O_TRUNC
-    trace_pipe         pipe = TracePipe(tr) (output.py), one per open file;
-                       pipe.read(count) -> str, "" when there is nothing (wait, or
-                       EAGAIN); pipe.ready() -> bool for poll
-    tracing_on         tr.ring.on (bool, may be set)
-    events/            tr.events.groups() -> list[str]
-    events/GROUP/      tr.events.group(name) -> dict[name, TraceEvent], {} if absent
-    events/G/E/        tr.events.find(group, name) -> TraceEvent | None
-                       keep the object in the open file; event.removed: ENODEV
-        enable         tr.enable_text(event); tr.enable_store(event, data)
-        id             event.id
-        format         event.format_text()
-        filter         tr.filter_text(event); tr.filter_store(event, data)
-        trigger        ts.triggers.text(tr.file(event)), .store(tr.file(event), data)
-    filter of a group  DEFAULT_SYS_FILTER_MESSAGE; tr.group_filter_store(group, data)
-    enable of a group  tr.group_enable_text(group); tr.group_enable_store(group, data)
-    events/enable      the same with group None
-    available_events   tr.available_events_text()
-    set_event          tr.set_event_text(); tr.set_event_store(data) -> count consumed;
-                       tr.set_event_clear() for O_TRUNC
-    set_event_pid      tr.event_pids.text(); tr.set_event_pids(tr.event_pids, data)
-    trace_options      tr.options (options.py)
-    current_tracer     tracers.py
-    trace_stat/        ts.profile (profile.py)
-    buffer_size_kb     tr.ring (ring.py): resize(), expand(), cpus[n].stats()
-    modules            ops.module_coming(name) after kprobes' own notifier
+All functions are for control context.  Kernel: kernel/trace/trace_dynevent.c
 """
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.runtime.runtime import Runtime
-from kpfs.engine.state import State
-from kpfs.engine.trace.array.marker import PrintEvent, RawDataEvent
-from kpfs.engine.trace.array.trace_array import TraceArray
-from kpfs.engine.trace.event.event_file import EventFiles
-from kpfs.engine.trace.event.stack import StackEvent, StackTraces
-from kpfs.engine.trace.event.static_events import static_events
-from kpfs.engine.trace.event.trace_event import Events, EventWatcher, TraceEvent
-from kpfs.engine.trace.event.trigger import Triggers
-from kpfs.engine.trace.func.function_event import FunctionEvent
-from kpfs.engine.trace.func.function_tracer import FunctionTracers
-from kpfs.engine.trace.ring.cpu_ring import TRACE_BUF_SIZE_DEFAULT
+from kpfs.engine.machine import Machine
+from kpfs.engine.trace.event.trace_event import Events
 from kpfs.engine.trace.words import argv_split
 
 WRITE_BUFSIZE = 4096
-# filter of a group, which never shows anything else
-DEFAULT_SYS_FILTER_MESSAGE = """\
-### global filter ###
-# Use this to set filters for multiple events.
-# Only events with the given fields will be affected.
-# If no events are modified, an error message will be displayed here
-"""
 
 
 class DynEvent:
@@ -110,97 +51,55 @@ class DynEventOps(Protocol):
         """Whether a deleting command with these words means it."""
 
 
-class TraceState(TraceArray):
-    """The first trace array and the dynamic events.  Kernel: global_trace and more."""
+class DynEvents:
+    """All of them.  Kernel: dyn_event_list"""
 
     def __init__(
-        self, st: State, runtime: Runtime, watcher: EventWatcher | None = None
+        self,
+        machine: Machine,
+        trace_events: Events,
+        text_poke: Callable[[], AbstractContextManager[None]],
+        reset: Callable[[], None],
     ) -> None:
-        """watcher: of the events that come and go.  Context: control."""
-        self.event_files = EventFiles()
-        self.function_tracers = tracers = FunctionTracers(st, runtime)
-        super().__init__(st, runtime, Events(watcher), self.event_files, tracers)
-        self.traced_functions, self.profile = tracers.functions, tracers.profile
-        self.instances: dict[str, TraceArray] = {}
-        self.triggers = Triggers(runtime)
-        self._stack_traces = StackTraces(runtime)
-        for event in (
-            FunctionEvent(self.options),
-            StackEvent(),
-            PrintEvent(runtime.machine),
-            RawDataEvent(),
-            *static_events(runtime),
-        ):
-            self.events.early_add(event)
+        """text_poke: within it many probes share what the writing of text costs.
+
+        reset() clears each trace that an event has left records in.
+        """
+        self._machine = machine
+        self._trace_events = trace_events
+        self._text_poke = text_poke
+        self._reset = reset
         self._ops: list[DynEventOps] = []
-        self._dyn_events: dict[DynEvent, None] = {}  # in order of registration
+        self._events: dict[DynEvent, None] = {}  # in order of registration
         self._by_name: dict[str, dict[DynEvent, None]] = {}
 
-    def arrays(self) -> list[TraceArray]:
-        return [self, *self.instances.values()]
-
-    # ---- instances
-
-    def mkdir(self, name: str) -> TraceArray:
-        """Make an instance; EEXIST.  Context: control.  Kernel: instance_mkdir()."""
-        if name in self.instances:
-            raise KernelError(errno.EEXIST, f"there is an instance {name}")
-        array = TraceArray(
-            self.st,
-            self.runtime,
-            self.events,
-            self.event_files,
-            self.function_tracers,
-            name,
-        )
-        array.ring.resize(TRACE_BUF_SIZE_DEFAULT)
-        array.options.inherit(self.options)
-        self.instances[name] = array
-        return array
-
-    def rmdir(self, name: str) -> None:
-        """Remove an instance; ENODEV, EBUSY while a file of it is open.
-
-        Context: control.  Kernel: instance_rmdir()
-        """
-        array = self.instances.get(name)
-        if array is None:
-            raise KernelError(errno.ENODEV, f"no instance {name}")
-        if array.ref:
-            raise KernelError(errno.EBUSY, f"a file of instance {name} is open")
-        del self.instances[name]
-        for file in array.files():
-            self.triggers.clear(file)
-        array.destroy()
-
-    # ---- registry of dynamic events
-
-    def dyn_event_register(self, ops: DynEventOps) -> None:
+    def register(self, ops: DynEventOps) -> None:
+        """Take commands of this kind.  Kernel: dyn_event_register()"""
         self._ops.append(ops)
 
-    def dyn_event_add(self, event: DynEvent) -> None:
-        self._dyn_events[event] = None
+    def add(self, event: DynEvent) -> None:
+        self._events[event] = None
         self._by_name.setdefault(event.name, {})[event] = None
 
-    def dyn_event_remove(self, event: DynEvent) -> None:
-        del self._dyn_events[event]
+    def remove(self, event: DynEvent) -> None:
+        del self._events[event]
         same = self._by_name[event.name]
         del same[event]
         if not same:
             del self._by_name[event.name]
 
-    def dyn_events(self, ops: DynEventOps | None = None) -> list[DynEvent]:
+    def of(self, ops: DynEventOps | None = None) -> list[DynEvent]:
         """Those of one kind, or all, in the order in which they were added."""
-        return [e for e in self._dyn_events if ops is None or e.ops is ops]
+        return [e for e in self._events if ops is None or e.ops is ops]
 
-    def dyn_events_named(self, name: str) -> list[DynEvent]:
+    def named(self, name: str) -> list[DynEvent]:
         return list(self._by_name.get(name, ()))
 
     # ---- kprobe_events and dynamic_events
 
     def show(self, ops: DynEventOps | None = None) -> str:
         """Context: control.  Kernel: probes_seq_show(), dyn_event_seq_show()."""
-        return "".join([e.ops.show(e) for e in self.dyn_events(ops)])
+        return "".join([e.ops.show(e) for e in self.of(ops)])
 
     def run_commands(self, data: bytes, ops: DynEventOps | None = None) -> None:
         """Run the lines of one write, up to the first that fails.
@@ -228,7 +127,7 @@ class TraceState(TraceArray):
 
     def _line_too_long(self) -> None:
         text = f"Line length is too long: Should be less than {WRITE_BUFSIZE - 2}"
-        self.st.machine.printk(4, text)
+        self._machine.printk(4, text)
         raise KernelError(errno.EINVAL, text)
 
     def run_command(self, command: str, ops: DynEventOps | None = None) -> None:
@@ -253,14 +152,14 @@ class TraceState(TraceArray):
         system, name, argv = _parse_release(command)
         found = False
         try:
-            for event in self.dyn_events_named(name) if name else self.dyn_events():
+            for event in self.named(name) if name else self.of():
                 if ops is not None and event.ops is not ops:
                     continue
                 if event.ops.match(system, name, argv, event):
                     found = True
                     event.ops.free(event)
         finally:
-            self.tracing_reset_all()
+            self._reset()
         if not found:
             raise KernelError(errno.ENOENT, f"no event {command!r}")
 
@@ -269,39 +168,16 @@ class TraceState(TraceArray):
 
         Context: control.  Kernel: dyn_events_release_all().
         """
-        events = self.dyn_events(ops)
+        events = self.of(ops)
         try:
             if any(event.ops.is_busy(event) for event in events):
                 raise KernelError(errno.EBUSY, "an event is in use")
             # the guest must not run before its text is as the engine believes it is
-            with self.events.held(), self._text_poke():
+            with self._trace_events.held(), self._text_poke():
                 for event in events:
                     event.ops.free(event)
         finally:
-            self.tracing_reset_all()
-
-    def tracing_reset_all(self) -> None:
-        """Clear each trace that an event has left records in.
-
-        Context: control.  Kernel: tracing_reset_all_online_cpus()
-        """
-        for array in self.arrays():
-            array.reset_after_events()
-
-    def remove_event_call(self, event: TraceEvent) -> None:
-        """Take an event out of the registry; EBUSY while it is enabled.
-
-        Context: control.  Kernel: trace_remove_event_call().
-        """
-        if event.tracing:
-            for array in self.arrays():
-                array.clear_trace = False
-            raise KernelError(errno.EBUSY, f"{event.group}:{event.name} is enabled")
-        for array in self.arrays():
-            file = self.event_files.find(event, array)
-            array.clear_trace |= file is not None and file.was_enabled
-        self.event_files.remove(event)
-        self.events.remove(event)
+            self._reset()
 
 
 def _parse_release(command: str) -> tuple[str | None, str, list[str]]:

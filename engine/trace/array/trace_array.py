@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A trace array: rings, and what is recorded there.  Kernel: struct trace_array.
 
-The first one is TraceState (dynevent.py), the others are its instances.  All functions
-are for control context.
+The first one is TraceState (trace_state.py), the others are its instances.  All
+functions are for control context.
 """
 
 from __future__ import annotations
@@ -48,6 +48,13 @@ from kpfs.engine.trace.words import trace_get_user
 
 EVENT_BUF_SIZE = 127
 TRACERS = ("function", "nop")
+# filter of a group, which never shows anything else
+DEFAULT_SYS_FILTER_MESSAGE = """\
+### global filter ###
+# Use this to set filters for multiple events.
+# Only events with the given fields will be affected.
+# If no events are modified, an error message will be displayed here
+"""
 USER_TICK = 10_000_000  # ns of what times() counts
 # by name, its unit: None is ns since boot, 0 counts records, 1 is ns since 1970.
 # The guest has one clock.

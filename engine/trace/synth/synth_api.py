@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from kpfs.engine.cstring import read_cstring
 from kpfs.engine.errors import KernelError
-from kpfs.engine.trace.array.dynevent import TraceState
 from kpfs.engine.trace.array.trace_array import TraceArray
+from kpfs.engine.trace.array.trace_state import TraceState
 from kpfs.engine.trace.event.event_file import EventFile
 from kpfs.engine.trace.synth.synth_field import field_size
 from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps

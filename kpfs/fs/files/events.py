@@ -146,7 +146,7 @@ class GroupFilter(ArrayFile, ValueFile):
         self.group = group
 
     def show(self) -> str:
-        from kpfs.engine.trace.array.dynevent import DEFAULT_SYS_FILTER_MESSAGE
+        from kpfs.engine.trace.array.trace_array import DEFAULT_SYS_FILTER_MESSAGE
 
         return DEFAULT_SYS_FILTER_MESSAGE
 

@@ -109,11 +109,11 @@ def test_enabled_event_is_busy(trace):
     trace.on("b")
     assert trace.write("-:b") == "EBUSY"
     with pytest.raises(KernelError) as error:
-        trace.ts.release_all(trace.ops)
+        trace.ts.dyn_events.release_all(trace.ops)
     assert error.value.errno == errno.EBUSY
     assert trace.show().count("\n") == 2
     trace.off("b")
-    trace.ts.release_all(trace.ops)
+    trace.ts.dyn_events.release_all(trace.ops)
     assert trace.show() == ""
     assert trace.ts.events.groups() == ["ftrace"]
 
@@ -128,17 +128,17 @@ def test_a_sibling_can_go_while_the_event_is_enabled(trace):
 
 
 def test_dynamic_events_takes_the_same_commands(trace):
-    ts = trace.ts
-    ts.run_commands(b"p:a vfs_read\nr:g/b vfs_read $retval")
-    assert ts.show() == "p:kprobes/a vfs_read\nr10:g/b vfs_read arg1=$retval\n"
-    ts.run_commands(b"-:a")
+    dyn = trace.ts.dyn_events
+    dyn.run_commands(b"p:a vfs_read\nr:g/b vfs_read $retval")
+    assert dyn.show() == "p:kprobes/a vfs_read\nr10:g/b vfs_read arg1=$retval\n"
+    dyn.run_commands(b"-:a")
     assert trace.show() == "r10:g/b vfs_read arg1=$retval\n"
     for command, number in ((b"x:bad", errno.EINVAL), (b"!:x", errno.ENOENT)):
         with pytest.raises(KernelError) as error:
-            ts.run_commands(command)
+            dyn.run_commands(command)
         assert error.value.errno == number
-    ts.release_all()
-    assert ts.show() == ""
+    dyn.release_all()
+    assert dyn.show() == ""
 
 
 def test_deleting_an_event_that_was_enabled_clears_the_trace(trace):

@@ -13,9 +13,9 @@ DI, SI, AX, SP = 112, 104, 80, 152
 
 
 def arguments(trace, text, place="vfs_read", kind="p"):
-    trace.ts.release_all()
+    trace.ts.dyn_events.release_all()
     assert trace.write(f"{kind}:e {place} {text}") == ""
-    return trace.ts.dyn_events_named("e")[0].args
+    return trace.ts.dyn_events.named("e")[0].args
 
 
 def compiled(arg):
@@ -138,9 +138,9 @@ class Guest:
 
     def values(self, args, kind="p", place=FUNC):
         """What one hit of a probe prints of its arguments."""
-        self.ts.release_all()
+        self.ts.dyn_events.release_all()
         command = f"{kind}:e {place} {args}".encode("latin-1")
-        self.ts.run_commands(command, self.ops)
+        self.ts.dyn_events.run_commands(command, self.ops)
         event = self.ts.events.find("kprobes", "e")
         self.ts.enable_store(event, b"1")
         self.ts.ring.reset()

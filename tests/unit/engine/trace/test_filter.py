@@ -90,7 +90,7 @@ class Guest:
         self.task = self.syscalls.host_task(1234, 0)
         self.syscalls.set_comm(self.task, "hitn")
         command = COMMAND.format("__x64_sys_getppid").encode()
-        self.ts.run_commands(command, kernel.kprobe_events)
+        self.ts.dyn_events.run_commands(command, kernel.kprobe_events)
         self.event = self.ts.events.find("kprobes", "e")
         self.ts.enable_store(self.event, b"1")
 

@@ -25,7 +25,7 @@ def shared():
 def clean(shared):
     yield shared
     shared.ts.err_log.clear()
-    shared.ts.release_all()
+    shared.ts.dyn_events.release_all()
 
 
 def check(trace, command, errno, *entries):

@@ -25,7 +25,7 @@ class Synth(Trace):
     def define(self, text, ops="own"):
         """A write to synthetic_events, or to dynamic_events; the errno's name."""
         try:
-            self.ts.run_commands(text.encode("latin-1"), ops and self.synth)
+            self.ts.dyn_events.run_commands(text.encode("latin-1"), ops and self.synth)
         except KernelError as error:
             return errno.errorcode[error.errno]
         return ""
@@ -48,11 +48,11 @@ def synth():
 def test_both_files_show_it(synth):
     assert synth.define("e u64 a; char b[3]; unsigned int c char[] d # no more\n") == ""
     assert synth.synth.own_show() == "e\tu64 a; char[3] b; unsigned int c; char[] d\n"
-    assert synth.ts.show() == f"s:synthetic/{synth.synth.own_show()}"
-    assert synth.ts.show(synth.ops) == ""
-    assert synth.define(synth.ts.show(), ops=None) == "EEXIST"
+    assert synth.ts.dyn_events.show() == f"s:synthetic/{synth.synth.own_show()}"
+    assert synth.ts.dyn_events.show(synth.ops) == ""
+    assert synth.define(synth.ts.dyn_events.show(), ops=None) == "EEXIST"
     assert synth.define("!e") == ""
-    assert synth.ts.show() == synth.synth.own_show() == ""
+    assert synth.ts.dyn_events.show() == synth.synth.own_show() == ""
 
 
 def test_a_kprobe_event_is_no_business_of_the_file(synth):
@@ -63,8 +63,8 @@ def test_a_kprobe_event_is_no_business_of_the_file(synth):
     assert synth.define("s:e u64 a") == "EINVAL"
     assert synth.define("s:e u64 a", ops=None) == ""
     assert synth.write("-:e") == "ENOENT"
-    synth.ts.release_all(synth.synth)
-    assert synth.ts.show() == synth.show() != ""
+    synth.ts.dyn_events.release_all(synth.synth)
+    assert synth.ts.dyn_events.show() == synth.show() != ""
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_kprobe_event_is_no_business_of_the_file(synth):
 def test_the_caret_stands_under_the_first_place_that_reads_so(synth, command, error):
     assert synth.define(command) == "EINVAL"
     assert synth.errors() == [error]
-    assert synth.ts.show() == ""
+    assert synth.ts.dyn_events.show() == ""
 
 
 @pytest.mark.parametrize(
