@@ -98,6 +98,11 @@ def kstrtouint(s: str, base: int = 0) -> int:
     return value
 
 
+def as_long(value: int) -> int:
+    """An unsigned 64-bit number as the signed one that the kernel stores it in."""
+    return value - (value >> 63 << 64)
+
+
 def simple_strtoul(s: str, base: int = 0) -> tuple[int, str]:
     """(value, rest), 0 where there is no digit.  Kernel: simple_strtoul()."""
     value, _, end = _scan(s, base)

@@ -86,14 +86,25 @@ class EventFile:
         """Tell guest code who wants the records of the event."""
         self._files.sync(self.event)
 
-    def flip(self, enable: bool) -> None:
-        """Let records through or not, of an event that is on softly.
+    def flip(self, enable: bool) -> bool:
+        """Let records through or not, of an event that is on softly; False: as before.
 
         Context: either.  Kernel: event_enable_trigger().
         """
+        if self.soft_disabled != enable:
+            return False
         self.soft_disabled = not enable
         if self.guest is not None:
             self.guest.flags = self.guest_flags()
+        return True
+
+    def hold(self, on: bool) -> None:
+        """Have it on softly for who may flip() it, and keep the event, or no longer.
+
+        Kernel: event_enable_register_trigger(), event_enable_func()
+        """
+        enable_disable(self, on, soft=True)
+        self.event.refcnt += 1 if on else -1
 
     def guest_flags(self) -> int:
         """Flags of its struct kp_file."""

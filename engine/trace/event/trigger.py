@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.kstrtox import BLANKS, is_digit, kstrtoul
+from kpfs.engine.kstrtox import BLANKS, as_long, is_digit, kstrtoul
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import HC_TRIGGER, TRIGGER_POST, KpTrigger, Runtime
 from kpfs.engine.trace.event.event_file import (
@@ -83,20 +83,12 @@ class Trigger:
 
 def _traceon(trigger: Trigger) -> bool:
     """Kernel: traceon_trigger(), traceon_count_trigger()"""
-    ring = trigger.file.array.ring
-    if ring.on:
-        return False
-    ring.on = True
-    return True
+    return trigger.file.array.ring.switch(True)
 
 
 def _traceoff(trigger: Trigger) -> bool:
     """Kernel: traceoff_trigger(), traceoff_count_trigger()"""
-    ring = trigger.file.array.ring
-    if not ring.on:
-        return False
-    ring.on = False
-    return True
+    return trigger.file.array.ring.switch(False)
 
 
 def _snapshot(trigger: Trigger) -> bool:
@@ -112,11 +104,7 @@ def _stacktrace(_trigger: Trigger) -> bool:
 
 def _flip(trigger: Trigger, enable: bool) -> bool:
     """Kernel: event_enable_trigger(), event_enable_count_trigger()"""
-    target = trigger.target
-    if target is None or target.soft_disabled != enable:
-        return False
-    target.flip(enable)
-    return True
+    return trigger.target is not None and trigger.target.flip(enable)
 
 
 def _enable_event(trigger: Trigger) -> bool:
@@ -227,8 +215,7 @@ class Triggers:
         guest.id = self._next_id
         self._next_id += 1
         if target is not None:
-            enable_disable(target, True, soft=True)
-            target.event.refcnt += 1
+            target.hold(True)
         triggers = self._of.setdefault(file, [])
         triggers.insert(0, trigger)
         _link(file, triggers)
@@ -253,8 +240,7 @@ class Triggers:
             enable_disable(file, False, soft=True)
         file.sync()
         if target is not None:
-            enable_disable(target, False, soft=True)
-            target.event.refcnt -= 1
+            target.hold(False)
         free_filter(runtime, trigger.filter, trigger.filter_prog)
         runtime.after_quiescence(lambda: runtime.free(guest))
 
@@ -299,9 +285,8 @@ def _separate_filter(text: str | None, required: bool) -> tuple[str | None, str 
 
 
 def _count(number: str) -> int:
-    """As the kernel's long: -1 is UNLIMITED, the others below 0 as good as that."""
-    value = kstrtoul(number)
-    return value - (value >> 63 << 64)
+    """-1 is UNLIMITED, the others below 0 as good as that."""
+    return as_long(kstrtoul(number))
 
 
 def _set_filter(trigger: Trigger, condition: str) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.kstrtox import ULONG_MAX, kstrtoul
+from kpfs.engine.kstrtox import as_long, kstrtoul
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.trace.event.event_file import EventArray, EventFile, enable_disable
+from kpfs.engine.trace.event.event_file import EventArray, EventFile
 from kpfs.engine.trace.func.functions import Functions
 from kpfs.engine.trace.func.glob import glob
 from kpfs.engine.trace.pids import GuestSet
@@ -88,8 +88,7 @@ class FunctionProbes:
             self._unregister(kind, pattern[1:])
             return
         number = (rest or "").partition(":")[0]
-        value = kstrtoul(number) if number else ULONG_MAX
-        count = value - (1 << 64) if value >> 63 else value  # a long
+        count = as_long(kstrtoul(number)) if number else UNLIMITED
         self._register(kind, pattern, count)
 
     def _target(self, rest: str | None) -> tuple[EventFile, str | None]:
@@ -109,8 +108,7 @@ class FunctionProbes:
         if kind.command == "snapshot":
             self._array.ring.alloc_spare()
         if kind.target is not None:
-            enable_disable(kind.target, True, soft=True)
-            kind.target.event.refcnt += 1
+            kind.target.hold(True)
         added = old | dict.fromkeys(new, count)
         if kind in self._kinds:
             self._kinds[kind] = added
@@ -140,8 +138,7 @@ class FunctionProbes:
         if not counts:
             del self._kinds[kind]
             if kind.target is not None:
-                enable_disable(kind.target, False, soft=True)
-                kind.target.event.refcnt -= 1
+                kind.target.hold(False)
 
     def forget(self, gone: Collection[KAddr]) -> None:
         """Those of functions or of an array that are gone.
@@ -187,17 +184,10 @@ class FunctionProbes:
         """Do it; whether it counts."""
         ring = self._array.ring
         if kind.target is not None:
-            enable = kind.command == "enable_event"
-            if kind.target.soft_disabled != enable:
-                return False
-            kind.target.flip(enable)
-        elif kind.command == "snapshot":
+            return kind.target.flip(kind.command == "enable_event")
+        if kind.command == "snapshot":
             ring.swap()
-        elif kind.command == "stacktrace":
+            return True
+        if kind.command == "stacktrace":
             return ring.on
-        else:
-            on = kind.command == "traceon"
-            if ring.on == on:
-                return False
-            ring.on = on
-        return True
+        return ring.switch(kind.command == "traceon")

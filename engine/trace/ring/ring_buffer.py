@@ -126,6 +126,16 @@ class RingBuffer(Rings):
         self._on = value
         self._attach()
 
+    def switch(self, on: bool) -> bool:
+        """Write records or none from now on; whether that is a change.
+
+        Context: either.
+        """
+        changed = self._on != on
+        if changed:
+            self.on = on
+        return changed
+
     @property
     def in_ns(self) -> bool:
         """Whether times are in ns.  Kernel: trace_clocks[].in_ns"""
