@@ -1,53 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The state that the files of tracefs show, and which part of it is for which file.
+"""The first trace array with its instances, and what there is once for all arrays.
 
-For the files (kpfs/fs/files).  All of it is for control context, under the kernel lock;
-all str are latin-1, one character per byte: encode and decode with "latin-1".
-
-    ts = TraceState(st, runtime)   one per kernel, which makes it
-    dyn = ts.dyn_events            the dynamic events (dynevent.py)
-    ops = TraceKprobeOps(ts)       a kind of them, registers itself (trace_kprobe.py)
-
-A file of tracing/ or of an instance has a trace array, tr: ts itself, or one of
-ts.instances.
-
-    kprobe_events      dyn.show(ops); dyn.run_commands(data, ops);
-                       dyn.release_all(ops)
-    synthetic_events   the same with its ops, and ops.own_show()
-    dynamic_events     dyn.show(); dyn.run_commands(data); dyn.release_all()
-                       release_all() belongs to an open for writing with O_TRUNC and
-                       its errno is the open's; run_commands() takes the data of one
-                       write(), all of which is consumed or an errno answered
-    kprobe_profile     ops.profile()
-    instances/         ts.instances (dict), ts.mkdir(name), ts.rmdir(name)
-    error_log          tr.err_log.text(); tr.err_log.clear() for O_TRUNC; what is
-                       written is ignored
-    trace              trace_text(tr) -> str (output.py); tr.ring.reset() for O_TRUNC
-    trace_pipe         pipe = TracePipe(tr) (output.py), one per open file;
-                       pipe.read(count) -> str, "" when there is nothing (wait, or
-                       EAGAIN); pipe.ready() -> bool for poll
-    tracing_on         tr.ring.on (bool, may be set)
-    events/            tr.events.groups() -> list[str]
-    events/GROUP/      tr.events.group(name) -> dict[name, TraceEvent], {} if absent
-    events/G/E/        tr.events.find(group, name) -> TraceEvent | None
-                       keep the object in the open file; event.removed: ENODEV
-        enable         tr.enable_text(event); tr.enable_store(event, data)
-        id             event.id
-        format         event.format_text()
-        filter         tr.filter_text(event); tr.filter_store(event, data)
-        trigger        ts.triggers.text(tr.file(event)), .store(tr.file(event), data)
-    filter of a group  DEFAULT_SYS_FILTER_MESSAGE; tr.group_filter_store(group, data)
-    enable of a group  tr.group_enable_text(group); tr.group_enable_store(group, data)
-    events/enable      the same with group None
-    available_events   tr.available_events_text()
-    set_event          tr.set_event_text(); tr.set_event_store(data) -> count consumed;
-                       tr.set_event_clear() for O_TRUNC
-    set_event_pid      tr.event_pids.text(); tr.set_event_pids(tr.event_pids, data)
-    trace_options      tr.options (trace_options.py)
-    current_tracer     tracers.py
-    trace_stat/        ts.profile (profile.py)
-    buffer_size_kb     tr.ring (ring_buffer.py): resize(), expand(), cpus[n].stats()
-    modules            ops.module_coming(name) after kprobes' own notifier
+This is what the files of tracing/ (kpfs/fs/files) are about.  A file of tracing/ or of
+an instance has a trace array, which is TraceState itself or one of its ``instances``;
+the dynamic events are ``dyn_events``, with which each kind of them registers itself.
+All of it is for control context, under the kernel's lock.  Text is str with one
+character per byte: encode and decode it with "latin-1".
 """
 
 from __future__ import annotations
