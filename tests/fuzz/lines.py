@@ -244,7 +244,7 @@ class Fuzzer(Lines):
                 file.event.refcnt,
             )
             for array in trace.arrays()
-            for file in array.files()
+            for file in array.array_events.files()
             if file.filter or file.triggers or file.enabled or file.sm_ref
         }
         return {
@@ -307,10 +307,10 @@ class Fuzzer(Lines):
         trace = self.kernel.trace
         with self.kernel.lock:
             for array in trace.arrays():
-                for file in array.files():
+                for file in array.array_events.files():
                     trace.triggers.clear(file)
                     file.set_filter(None)
-            trace.set_event_clear()
+            trace.array_events.set_event_clear()
             trace.dyn_events.release_all()
             trace.function.filter = set()
             trace.function.update()

@@ -8,12 +8,8 @@ functions are for control context.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
-from weakref import WeakSet
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.kstrtox import BLANKS
 from kpfs.engine.runtime.runtime import (
     ARRAY_FUNC_STACKTRACE,
     ARRAY_STACKTRACE,
@@ -21,40 +17,15 @@ from kpfs.engine.runtime.runtime import (
     Runtime,
 )
 from kpfs.engine.state import State
+from kpfs.engine.trace.array.array_events import ArrayEvents
 from kpfs.engine.trace.errlog import ErrorLog
-from kpfs.engine.trace.event import event_file
-from kpfs.engine.trace.event.event_file import (
-    EventFile,
-    EventFiles,
-    enable_disable,
-    parse_enable,
-    set_clr_event,
-    set_event_word,
-)
-from kpfs.engine.trace.event.filter import Err as FilterErr
-from kpfs.engine.trace.event.filter import (
-    EventFilter,
-    FilterError,
-    create_filter,
-    error_text,
-)
-from kpfs.engine.trace.event.trace_event import Events, TraceEvent
+from kpfs.engine.trace.event.event_file import EventFile, EventFiles
+from kpfs.engine.trace.event.trace_event import Events
 from kpfs.engine.trace.func.function_tracer import FunctionTracer, FunctionTracers
-from kpfs.engine.trace.pids import PidSet
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from kpfs.engine.trace.trace_options import Options
-from kpfs.engine.trace.words import trace_get_user
 
-EVENT_BUF_SIZE = 127
 TRACERS = ("function", "nop")
-# filter of a group, which never shows anything else
-DEFAULT_SYS_FILTER_MESSAGE = """\
-### global filter ###
-# Use this to set filters for multiple events.
-# Only events with the given fields will be affected.
-# If no events are modified, an error message will be displayed here
-"""
 USER_TICK = 10_000_000  # ns of what times() counts
 # by name, its unit: None is ns since boot, 0 counts records, 1 is ns since 1970.
 # The guest has one clock.
@@ -87,16 +58,13 @@ class TraceArray:
         self.runtime = runtime
         self.name = name
         self.events = events
-        self._files = files
-        self._older = WeakSet(events if name else ())  # than this instance
         self.guest = runtime.make(KpArray)
         self.ring = RingBuffer(runtime, self.guest, first=not name)
         self.err_log = ErrorLog(st.machine.now)
         # what is configured as one: without ftrace sites nothing calls it
         self.tracers = TRACERS if st.kprobes_on_ftrace else ("nop",)
         self.options = Options(self._option_changed, self.tracers)
-        self.event_pids = PidSet(runtime)
-        self.event_no_pids = PidSet(runtime)
+        self.array_events = ArrayEvents(self, st.arch, events, files)
         self.current_tracer = "nop"
         self.function = FunctionTracer(self, tracers)
         self.clock = "local"
@@ -122,6 +90,16 @@ class TraceArray:
         """
         self.ring.expand()
 
+    def find_event_file(self, group: str, name: str) -> EventFile | None:
+        """What this array has of an event that can be switched.
+
+        Kernel: find_event_file()
+        """
+        event = self.events.find(group, name)
+        if event is None or event.ignore_enable:
+            return None
+        return self.array_events.file(event)
+
     def find_cmdline(self, pid: int) -> str:
         """The name of a task as it was at its last record.
 
@@ -131,186 +109,6 @@ class TraceArray:
             return "<XXX>" if pid else "<idle>"
         comm = self.runtime.comm_of(pid)
         return "<...>" if comm is None else comm
-
-    @contextmanager
-    def _text_poke(self) -> Iterator[None]:
-        """Let many probes share what the writing of text costs."""
-        self.st.arch.text_poke_begin()
-        try:
-            yield
-        finally:
-            self.st.arch.text_poke_finish()
-
-    # ---- files of events
-
-    def file(self, event: TraceEvent) -> EventFile:
-        """What this array has of an event."""
-        return self._files.get(event, self)
-
-    def find_event_file(self, group: str, name: str) -> EventFile | None:
-        """The same, of an event that can be switched; None: there is no such event.
-
-        Kernel: find_event_file()
-        """
-        event = self.events.find(group, name)
-        return None if event is None or event.ignore_enable else self.file(event)
-
-    def files(self) -> list[EventFile]:
-        """What was ever set of events, the newest event first."""
-        found = [self._files.find(event, self) for event in self.events]
-        return [file for file in found if file is not None]
-
-    def _members(self, group: str | None) -> list[EventFile]:
-        events = self.events
-        members = events if group is None else events.group(group).values()
-        return [self.file(event) for event in members]
-
-    def sync_events(self) -> None:
-        """What all events of this array go by has changed."""
-        for file in self.files():
-            if file.enabled:
-                file.sync()
-
-    def enable_store(self, event: TraceEvent, data: bytes) -> None:
-        """Kernel: event_enable_write()."""
-        enable = parse_enable(data)
-        self.update_buffers()
-        if event.removed:
-            raise KernelError(errno.ENODEV, "the event is gone")
-        enable_disable(self.file(event), enable)
-
-    def enable_text(self, event: TraceEvent) -> str:
-        return self.file(event).enable_text()
-
-    def group_enable_text(self, group: str | None) -> str:
-        """Kernel: system_enable_read()."""
-        return event_file.enable_text(self._members(group))
-
-    def group_enable_store(self, group: str | None, data: bytes) -> None:
-        """Kernel: system_enable_write()."""
-        enable = parse_enable(data)
-        self.update_buffers()
-        if group is None and not self.events.groups():
-            return  # Linux always has events of its own
-        with self._text_poke():
-            set_clr_event(self._members(group), None, group, None, enable)
-
-    def set_clr_event(self, system: str | None, name: str | None, enable: bool) -> None:
-        """Switch an event, or all of a group, or all; EINVAL.
-
-        Kernel: trace_array_set_clr_event()
-        """
-        self.update_buffers()
-        with self._text_poke():
-            set_clr_event(self._members(None), None, system, name, enable)
-
-    # ---- filters
-
-    def filter_text(self, event: TraceEvent) -> str:
-        return self.file(event).filter_text()
-
-    def filter_store(self, event: TraceEvent, data: bytes) -> None:
-        """Set the filter; of a wrong one the file then shows what is wrong.
-
-        EINVAL, EPERM, ENOENT, ESRCH, as the error is.
-        Kernel: apply_event_filter()
-        """
-        if event.removed:
-            raise KernelError(errno.ENODEV, "the event is gone")
-        file = self.file(event)
-        text = filter_string(data)
-        if text.strip(BLANKS) == "0":
-            file.set_filter(None)
-            return
-        try:
-            file.set_filter(create_filter(text, event.fields()))
-        except FilterError as error:
-            file.set_filter(EventFilter(self._filter_error(text, error)))
-            raise
-
-    def _filter_error(self, text: str, error: FilterError) -> str:
-        """Log it; what the file shows."""
-        code = error.code or FilterErr.ERRNO
-        pos = error.pos if error.code else 0
-        self.err_log.record("event filter parse error", code.value, text, pos)
-        return error_text(text, error)
-
-    def group_filter_store(self, group: str, data: bytes) -> None:
-        """Set the filter of all events of a group, each as far as it has the fields.
-
-        Kernel: apply_subsystem_event_filter()
-        """
-        members = self._members(group)
-        if not members:
-            raise KernelError(errno.ENODEV, "no event in the group")
-        text = filter_string(data)
-        clear = text.strip(BLANKS) == "0"
-        for file in members:
-            try:
-                fields = file.event.fields()
-                event_filter = None if clear else create_filter(text, fields)
-            except FilterError:
-                error = FilterError(errno.EINVAL, FilterErr.BAD_SUBSYS_FILTER, 0)
-                event_filter = EventFilter(self._filter_error(text, error))
-            if event_filter is not None or file.filter is not None:
-                file.set_filter(event_filter)
-
-    # ---- lists of events
-
-    def available_events_text(self) -> str:
-        return "".join(
-            f"{e.group}:{e.name}\n" for e in self.events if not e.ignore_enable
-        )
-
-    def set_event_text(self) -> str:
-        """Newest first, but an instance has those before it the other way round.
-
-        Kernel: show_set_event_seq_ops
-        """
-        on = [file.event for file in self.files() if file.enabled]
-        older = [e for e in reversed(on) if e in self._older]
-        newer = [e for e in on if e not in self._older]
-        return "".join(f"{e.group}:{e.name}\n" for e in newer + older)
-
-    def set_event_store(self, data: bytes) -> int:
-        """Switch what the first word says; bytes consumed; EINVAL.
-
-        Kernel: ftrace_event_write().
-        """
-        if not data:
-            return 0
-        self.update_buffers()
-        word, consumed = trace_get_user(data, EVENT_BUF_SIZE)
-        if word:
-            with self._text_poke():
-                set_event_word(self._members(None), word)
-        return consumed
-
-    def set_event_clear(self) -> None:
-        """Kernel: ftrace_clear_events()."""
-        with self._text_poke():
-            for file in self.files():
-                enable_disable(file, False)
-
-    # ---- pids
-
-    def set_event_pids(self, pids: PidSet, data: bytes | None) -> int:
-        """Write one of event_pids and event_no_pids, or clear it; bytes consumed.
-
-        Kernel: event_pid_write()
-        """
-        if data is None:
-            pids.clear()
-            used = 0
-        else:
-            if not data:
-                return 0
-            self.update_buffers()
-            used = pids.write(data)
-        self.guest.pids = self.event_pids.addr
-        self.guest.no_pids = self.event_no_pids.addr
-        self.sync_events()
-        return used
 
     # ---- options
 
@@ -323,7 +121,7 @@ class TraceArray:
             if self.options["func_stack_trace"]:
                 flags |= ARRAY_FUNC_STACKTRACE
             self.guest.flags = flags
-            self.sync_events()
+            self.array_events.sync()
         elif name == "function-trace":
             self._switch_tracer()
 
@@ -367,17 +165,8 @@ class TraceArray:
         """
         self.removed = True
         self.set_tracer("nop")
-        for file in self.files():
-            enable_disable(file, False)
-            self._files.remove(file.event, self)
+        self.array_events.destroy()
         self.function.destroy()
         runtime, guest = self.runtime, self.guest
         self.ring.free()
         runtime.after_quiescence(lambda: runtime.free(guest))
-
-
-def filter_string(data: bytes) -> str:
-    """Kernel: event_filter_write(), strstrip()"""
-    if len(data) >= PAGE_SIZE:
-        raise KernelError(errno.EINVAL, "filter too long")
-    return data.partition(b"\0")[0].decode("latin-1").rstrip(BLANKS)

@@ -11,10 +11,12 @@ character per byte: encode and decode it with "latin-1".
 from __future__ import annotations
 
 import errno
+from functools import partial
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
+from kpfs.engine.trace.array.array_events import text_poke
 from kpfs.engine.trace.array.dynevent import DynEvents
 from kpfs.engine.trace.array.marker import PrintEvent, RawDataEvent
 from kpfs.engine.trace.array.trace_array import TraceArray
@@ -51,7 +53,10 @@ class TraceState(TraceArray):
         ):
             self.events.early_add(event)
         self.dyn_events = DynEvents(
-            st.machine, self.events, self._text_poke, self.tracing_reset_all
+            st.machine,
+            self.events,
+            partial(text_poke, st.arch),
+            self.tracing_reset_all,
         )
 
     def arrays(self) -> list[TraceArray]:
@@ -87,7 +92,7 @@ class TraceState(TraceArray):
         if array.ref:
             raise KernelError(errno.EBUSY, f"a file of instance {name} is open")
         del self.instances[name]
-        for file in array.files():
+        for file in array.array_events.files():
             self.triggers.clear(file)
         array.destroy()
 

@@ -25,6 +25,7 @@ from kpfs.engine.runtime.runtime import (
     KpFile,
     Runtime,
 )
+from kpfs.engine.trace.errlog import ErrorLog
 from kpfs.engine.trace.event.filter import EventFilter
 from kpfs.engine.trace.event.trace_event import TraceEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
@@ -34,8 +35,10 @@ class EventArray(Protocol):
     """What a trace array is to its events and functions.  Kernel: struct trace_array"""
 
     runtime: Runtime
+    name: str  # of an instance
     guest: KpArray
     ring: RingBuffer
+    err_log: ErrorLog
     ref: int  # open files of an instance
 
     def simple(self) -> bool:

@@ -103,7 +103,7 @@ class SynthApi:
                 break
         else:
             raise KernelError(errno.ENOENT, "no such trace array")
-        array.set_clr_event(
+        array.array_events.set_clr_event(
             self._text(system) if system else None,
             self._text(name) if name else None,
             bool(enable),

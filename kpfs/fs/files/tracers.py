@@ -268,17 +268,17 @@ class SetEventPid(PidFile):
     """The tasks whose events are recorded.  Kernel: ftrace_set_event_pid_fops."""
 
     def pids(self) -> PidSet:
-        return self.tr.event_pids
+        return self.tr.array_events.event_pids
 
     def write(self, data: bytes | None) -> int:
-        return self.tr.set_event_pids(self.pids(), data)
+        return self.tr.array_events.set_event_pids(self.pids(), data)
 
 
 class SetEventNotracePid(SetEventPid):
     """The tasks whose events are not.  Kernel: ftrace_set_event_notrace_pid_fops."""
 
     def pids(self) -> PidSet:
-        return self.tr.event_no_pids
+        return self.tr.array_events.event_no_pids
 
 
 class SetFtracePid(PidFile):

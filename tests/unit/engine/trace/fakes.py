@@ -79,10 +79,10 @@ class Trace:
         return self.ts.dyn_events.show(self.ops)
 
     def on(self, name: str, group: str = "kprobes") -> None:
-        self.ts.enable_store(self.event(name, group), b"1\n")
+        self.ts.array_events.enable_store(self.event(name, group), b"1\n")
 
     def off(self, name: str, group: str = "kprobes") -> None:
-        self.ts.enable_store(self.event(name, group), b"0\n")
+        self.ts.array_events.enable_store(self.event(name, group), b"0\n")
 
     def event(self, name: str, group: str = "kprobes"):
         event = self.ts.events.find(group, name)
@@ -91,7 +91,7 @@ class Trace:
 
     def file(self, name: str, group: str = "kprobes"):
         """What the first trace array has of an event."""
-        return self.ts.file(self.event(name, group))
+        return self.ts.array_events.file(self.event(name, group))
 
     def errors(self) -> list[str]:
         """Texts and columns of the error log: "TEXT @ column in COMMAND"."""

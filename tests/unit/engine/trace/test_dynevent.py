@@ -159,7 +159,8 @@ def test_group_and_order_of_files(trace):
     assert events.groups() == ["ftrace", "g", "kprobes"]
     assert list(events.group("kprobes")) == ["a", "a2"]
     assert events.group("nosuch") == {}
-    assert trace.ts.available_events_text() == "kprobes:a2\nkprobes:a\ng:b\n"
+    available = trace.ts.array_events.available_events_text()
+    assert available == "kprobes:a2\nkprobes:a\ng:b\n"
 
 
 def test_ids_are_not_used_again(trace):
@@ -171,7 +172,7 @@ def test_ids_are_not_used_again(trace):
     assert trace.event("c").id == first + 2
     assert gone.removed
     with pytest.raises(KernelError) as error:
-        trace.ts.enable_store(gone, b"1")
+        trace.ts.array_events.enable_store(gone, b"1")
     assert error.value.errno == errno.ENODEV
 
 
@@ -198,39 +199,39 @@ def test_enable_values(trace, data, result):
     event = trace.event("e")
     if result > 1:
         with pytest.raises(KernelError) as error:
-            trace.ts.enable_store(event, data)
+            trace.ts.array_events.enable_store(event, data)
         assert error.value.errno == result
         result = 0
     else:
-        trace.ts.enable_store(event, data)
+        trace.ts.array_events.enable_store(event, data)
     assert event.tracing == bool(result)
 
 
 def test_group_enable(trace):
     ts = trace.ts
     trace.write("p:a vfs_read\np:b vfs_write")
-    assert ts.group_enable_text("kprobes") == "0\n"
+    assert ts.array_events.group_enable_text("kprobes") == "0\n"
     trace.on("a")
-    assert ts.group_enable_text("kprobes") == "X\n"
+    assert ts.array_events.group_enable_text("kprobes") == "X\n"
     trace.on("b")
-    assert ts.group_enable_text(None) == "1\n"
-    ts.group_enable_store("kprobes", b"0")
-    assert ts.group_enable_text("kprobes") == "0\n"
+    assert ts.array_events.group_enable_text(None) == "1\n"
+    ts.array_events.group_enable_store("kprobes", b"0")
+    assert ts.array_events.group_enable_text("kprobes") == "0\n"
     with pytest.raises(KernelError):
-        ts.group_enable_store("kprobes", b"X\n")
+        ts.array_events.group_enable_store("kprobes", b"X\n")
 
 
 def test_set_event(trace):
     ts = trace.ts
     trace.write("p:a vfs_read\np:g/b vfs_write\np:g/a vfs_read")
-    assert ts.set_event_store(b"kprobes:a\n") == 10
-    assert ts.set_event_text() == "kprobes:a\n"
-    assert ts.set_event_store(b"  g:* !g:*\n") == 6
-    assert ts.set_event_text() == "g:a\ng:b\nkprobes:a\n"
-    assert ts.set_event_store(b"!a") == 2
-    assert ts.set_event_text() == "g:b\n"
+    assert ts.array_events.set_event_store(b"kprobes:a\n") == 10
+    assert ts.array_events.set_event_text() == "kprobes:a\n"
+    assert ts.array_events.set_event_store(b"  g:* !g:*\n") == 6
+    assert ts.array_events.set_event_text() == "g:a\ng:b\nkprobes:a\n"
+    assert ts.array_events.set_event_store(b"!a") == 2
+    assert ts.array_events.set_event_text() == "g:b\n"
     with pytest.raises(KernelError):
-        ts.set_event_store(b"nosuch:ev")
-    assert ts.set_event_store(b" \n") == 2
-    ts.set_event_clear()
-    assert ts.set_event_text() == ""
+        ts.array_events.set_event_store(b"nosuch:ev")
+    assert ts.array_events.set_event_store(b" \n") == 2
+    ts.array_events.set_event_clear()
+    assert ts.array_events.set_event_text() == ""

@@ -18,11 +18,11 @@ def test_an_event_is_armed_as_long_as_an_array_has_it_on(trace):
     trace.write("p:a vfs_read")
     event, instance = trace.event("a"), trace.ts.mkdir("i")
     trace.on("a")
-    instance.enable_store(event, b"1")
+    instance.array_events.enable_store(event, b"1")
     assert event.arrays_on == 2
     trace.off("a")
     assert (event.tracing, armed(trace, "a")) == (True, True)
-    instance.enable_store(event, b"0")
+    instance.array_events.enable_store(event, b"0")
     assert (event.tracing, armed(trace, "a")) == (False, False)
 
 
@@ -46,5 +46,5 @@ def test_an_instance_takes_its_triggers_with_it(trace):
     assert (armed(trace, "a"), armed(trace, "b"), b.event.refcnt) == (True, True, 1)
     trace.ts.rmdir("i")
     assert (armed(trace, "a"), armed(trace, "b"), b.event.refcnt) == (False, False, 0)
-    assert instance.files() == []
+    assert instance.array_events.files() == []
     assert trace.write("-:a\n-:b") == ""

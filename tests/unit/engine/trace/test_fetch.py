@@ -142,10 +142,10 @@ class Guest:
         command = f"{kind}:e {place} {args}".encode("latin-1")
         self.ts.dyn_events.run_commands(command, self.ops)
         event = self.ts.events.find("kprobes", "e")
-        self.ts.enable_store(event, b"1")
+        self.ts.array_events.enable_store(event, b"1")
         self.ts.ring.reset()
         self.kernel.guest.syscalls.call(self.task, "getppid")
-        self.ts.enable_store(event, b"0")
+        self.ts.array_events.enable_store(event, b"0")
         text = trace_text(self.ts).partition(": e: (")[2]
         return text.partition(") ")[2].removesuffix("\n")
 

@@ -140,7 +140,7 @@ def test_its_module_stays_while_it_is_on(synth):
     event = synth.event("e", "synthetic")
     event.module = MODULE
     synth.on("e", "synthetic")
-    synth.ts.mkdir("i").enable_store(event, b"1")
+    synth.ts.mkdir("i").array_events.enable_store(event, b"1")
     assert synth.machine.module_uses[MODULE] == 2
     assert synth.define("!e") == synth.define("-:e", ops=None) == "EBUSY"
     synth.off("e", "synthetic")
@@ -166,7 +166,7 @@ def test_its_file_in_guest_memory_says_what_is_wanted(synth):
     assert number == synth.event("e", "synthetic").id
     assert (guest.flags, guest.filter) == (0, 0)
     synth.on("e", "synthetic")
-    synth.ts.filter_store(synth.event("e", "synthetic"), b"a == 1")
+    synth.ts.array_events.filter_store(synth.event("e", "synthetic"), b"a == 1")
     assert guest.flags
     assert guest.filter
     synth.off("e", "synthetic")
