@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kpfs.engine.arch.base import Arch
+from kpfs.engine.arch.base import GuestArch
 from kpfs.engine.arch.judge import Judge, Tables
 from kpfs.engine.machine import Machine
 
 
-def _x86(machine: Machine) -> Arch:
+def _x86(machine: Machine) -> GuestArch:
     # here, for it imports the disassembler
     from kpfs.engine.arch.x86.core import X86
 
@@ -18,7 +18,7 @@ def _x86(machine: Machine) -> Arch:
 
 
 # Machine.arch -> its maker
-ARCHES: dict[str, Callable[[Machine], Arch]] = {"x86": _x86}
+ARCHES: dict[str, Callable[[Machine], GuestArch]] = {"x86": _x86}
 
 
 def _x86_judge(tables: Tables) -> Judge:

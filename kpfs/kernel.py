@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
@@ -22,8 +22,10 @@ from kpfs.guest.machine import Guest
 from kpfs.module_support import ModuleSupport
 
 if TYPE_CHECKING:
+    from kpfs.engine.arch.base import GuestArch
     from kpfs.engine.state import State
-    from kpfs.engine.trace.dynevent import TraceState
+    from kpfs.engine.trace.array.dynevent import DynEvents
+    from kpfs.engine.trace.array.trace_state import TraceState
     from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
     from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
     from kpfs.event_dirs import EventDirs
@@ -119,12 +121,12 @@ class Kernel:
         return self._synthetic_events
 
     @property
-    def dynamic_events(self) -> TraceState:
-        """trace, with all kinds of dynamic events that are configured."""
+    def dynamic_events(self) -> DynEvents:
+        """The dynamic events of all kinds that are configured."""
         if self.config.on("KPROBE_EVENTS"):
             _ = self.kprobe_events
         _ = self.synthetic_events
-        return self.trace
+        return self.trace.dyn_events
 
     @cached_property
     def event_dirs(self) -> EventDirs:
@@ -141,24 +143,26 @@ class Kernel:
         """Likewise trace."""
         return self._trace
 
-    def _make_state(self) -> State:
+    @cached_property
+    def _arch(self) -> GuestArch:
         from kpfs.engine.arches import ARCHES
+
+        return ARCHES[self.guest.arch](self.guest)
+
+    def _make_state(self) -> State:
         from kpfs.engine.state import State
 
         return State(
-            *(self.guest, ARCHES[self.guest.arch](self.guest)),
+            self.guest,
+            self._arch,
             optprobes=self.config.on("OPTPROBES"),
             kprobes_on_ftrace=self.config.on("KPROBES_ON_FTRACE"),
         )
 
     def _make_trace(self) -> TraceState:
-        from kpfs.engine.trace.dynevent import TraceState
+        from kpfs.engine.trace.array.trace_state import TraceState
 
-        # the architecture's, for it is its code that runs in the guest
-        arch: Any = self.state.arch
-        trace = TraceState(self.state, arch.runtime)
-        trace.events.watcher = self.event_dirs
-        return trace
+        return TraceState(self.state, self._arch.runtime, self.event_dirs)
 
     def _make_kprobe_events(self) -> TraceKprobeOps:
         from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps

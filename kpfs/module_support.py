@@ -72,7 +72,7 @@ class ModuleSupport:
         trace = self._kernel.trace_built()
         if trace is not None and state != "LIVE":
             going = module if state == "GOING" else ""
-            trace.traced_functions.modules_changed(going)
+            trace.function_tracers.modules_changed(going)
         if state == INIT_FREED:
             return
         from kpfs.engine.register import kprobes_module_callback

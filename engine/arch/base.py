@@ -15,6 +15,7 @@ from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.rethook import Rethook
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.slots import KprobeInsnCache
 
 
@@ -207,3 +208,9 @@ class Arch(Protocol):
 
     def regs(self) -> Any:
         """The registers of the running CPU as PtRegs.  Context: hit."""
+
+
+class GuestArch(Arch, Protocol):
+    """An architecture whose code runs in a guest: what events need beside the core."""
+
+    runtime: Runtime  # once it is a core's

@@ -8,9 +8,10 @@ import struct
 from collections.abc import Collection
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import kstrtoul
 from kpfs.engine.ktypes import MASK64, KAddr
 from kpfs.engine.runtime.runtime import Runtime
-from kpfs.engine.trace.kstr import kstrtoul, trace_get_user
+from kpfs.engine.trace.words import trace_get_user
 
 PID_BITS = 30
 PID_BUF_SIZE = 127

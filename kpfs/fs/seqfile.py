@@ -7,7 +7,7 @@ import errno
 import os
 
 from kpfs.engine.errors import KernelError
-from kpfs.fs.kstrto import proc_dointvec_minmax
+from kpfs.engine.kstrtox import proc_dointvec_minmax
 from kpfs.fs.node import PROC_SYS, File, Handle, encode
 
 # What FUSE puts into one request: a longer write comes in pieces of this size, which

@@ -240,15 +240,15 @@ class Fuzzer(Lines):
                 file.filter_text(),
                 # a hit counts down, and may flip what is on softly
                 re.sub(r"count=\d+", "count", trace.triggers.text(file)),
-                (file.enabled, file.sm_ref, file.tm_ref),
+                (file.enabled, file.sm_ref, file.triggers != 0),
                 file.event.refcnt,
             )
-            for event in trace.events
-            for file in event.files.values()
+            for array in trace.arrays()
+            for file in array.array_events.files()
             if file.filter or file.triggers or file.enabled or file.sm_ref
         }
         return {
-            "events": trace.show(),
+            "events": trace.dyn_events.show(),
             "names": [(e.group, e.name, e.id) for e in trace.events],
             "files": files,
             "probes": walk(self.vfs.root, "/kprobes/list").show(),  # type: ignore[attr-defined]
@@ -306,13 +306,12 @@ class Fuzzer(Lines):
         """Take away all that the lines have made."""
         trace = self.kernel.trace
         with self.kernel.lock:
-            for event in list(trace.events):
-                for file in list(event.files.values()):
-                    for each in list(file.triggers):
-                        each.remove()
+            for array in trace.arrays():
+                for file in array.array_events.files():
+                    trace.triggers.clear(file)
                     file.set_filter(None)
-            trace.set_event_clear()
-            trace.release_all()
+            trace.array_events.set_event_clear()
+            trace.dyn_events.release_all()
             trace.function.filter = set()
             trace.function.update()
             trace.ring.on = True
@@ -320,7 +319,7 @@ class Fuzzer(Lines):
     def run(self, lines: int) -> dict[str, int]:
         for _ in range(lines):
             self.one()
-            if len(self.kernel.trace.dyn_events()) > EVENTS_MAX:
+            if len(self.kernel.trace.dyn_events.of()) > EVENTS_MAX:
                 self.clear()
         self.clear()
         left = self.snapshot()

@@ -30,14 +30,14 @@ def test_a_refused_line_changes_nothing(quiet_kernel, lines, seed):
 
 def test_it_sees_what_a_refused_line_leaves_behind(quiet_kernel, monkeypatch):
     fuzzer = Fuzzer(quiet_kernel, 1)
-    trace = quiet_kernel.trace
-    run = trace.run_commands
+    dyn_events = quiet_kernel.trace.dyn_events
+    run = dyn_events.run_commands
 
     def leaving(data, ops=None):
         run(b"p:left vfs_write\n", ops)
         run(data, ops)
 
-    monkeypatch.setattr(trace, "run_commands", leaving)
+    monkeypatch.setattr(dyn_events, "run_commands", leaving)
     with pytest.raises(WrongError, match="left"):
         fuzzer.write("/tracing/kprobe_events", b"p:x nosuch\n")
 

@@ -47,7 +47,7 @@ class Probed:
         line = f"{kind}:e{number} {symbol.name}+{offset}\n"
         kernel = self.kernel
         try:
-            kernel.trace.run_commands(line.encode(), kernel.kprobe_events)
+            kernel.trace.dyn_events.run_commands(line.encode(), kernel.kprobe_events)
         except KernelError:
             return False
         return True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """An event in one trace array: on or off there, its filter, its triggers.
 
-What guest code has to know of that is written by sync(): in the usual case, of an event
-that the first array alone records, the struct kp_event says it all, and guest code
-takes the short way; else each array has a struct kp_file.
+What guest code has to know of that is written by EventFiles.sync(): in the usual case,
+of an event that the first array alone records, the struct kp_event says it all, and
+guest code takes the short way; else each array has a struct kp_file.
 
 All functions are for control context, but what triggers change says otherwise.
 """
@@ -12,40 +12,60 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import (
     EVENT_RECORD,
     FILE_RECORD,
     FILE_TRIGGER_COND,
+    KpArray,
     KpFile,
     Runtime,
 )
+from kpfs.engine.trace.errlog import ErrorLog
 from kpfs.engine.trace.event.filter import EventFilter
 from kpfs.engine.trace.event.trace_event import TraceEvent
-from kpfs.engine.trace.kstr import kstrtoul_from_user
+from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 
-if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
-    from kpfs.engine.trace.event.trigger import Trigger
+
+class EventArray(Protocol):
+    """What a trace array is to its events and functions.  Kernel: struct trace_array"""
+
+    runtime: Runtime
+    name: str  # of an instance
+    guest: KpArray
+    ring: RingBuffer
+    err_log: ErrorLog
+    ref: int  # open files of an instance
+
+    def simple(self) -> bool:
+        """Whether guest code may take the short way into this array's ring."""
+
+    def find_event_file(self, group: str, name: str) -> EventFile | None:
+        """What it has of an event that can be switched; None: there is no such event.
+
+        Kernel: find_event_file()
+        """
 
 
 class EventFile:
     """Kernel: struct trace_event_file."""
 
-    def __init__(self, event: TraceEvent, array: TraceArray) -> None:
+    def __init__(self, event: TraceEvent, array: EventArray, files: EventFiles) -> None:
         self.event = event
         self.array = array
+        self._files = files
         self.enabled = False
         self.was_enabled = False
         self.soft_disabled = False
         self.sm_ref = 0  # what wants it on softly
-        self.tm_ref = 0  # triggers on it
+        self.triggers = 0  # the first one's struct kp_trigger
+        self.trigger_cond = False  # a trigger goes by the record
         self.filter: EventFilter | None = None
         self.filter_prog: KAddr | None = None
-        self.triggers: list[Trigger] = []  # newest first
         self.guest: KpFile | None = None
 
     def enable_text(self) -> str:
@@ -62,24 +82,37 @@ class EventFile:
         old, old_prog = self.filter, self.filter_prog
         self.filter = event_filter
         self.filter_prog = write_filter(runtime, event_filter)
-        sync(self.event)
+        self.sync()
         free_filter(runtime, old, old_prog)
 
-    def flip(self, enable: bool) -> None:
-        """Let records through or not, of an event that is on softly.
+    def sync(self) -> None:
+        """Tell guest code who wants the records of the event."""
+        self._files.sync(self.event)
+
+    def flip(self, enable: bool) -> bool:
+        """Let records through or not, of an event that is on softly; False: as before.
 
         Context: either.  Kernel: event_enable_trigger().
         """
+        if self.soft_disabled != enable:
+            return False
         self.soft_disabled = not enable
         if self.guest is not None:
             self.guest.flags = self.guest_flags()
+        return True
+
+    def hold(self, on: bool) -> None:
+        """Have it on softly for who may flip() it, and keep the event, or no longer.
+
+        Kernel: event_enable_register_trigger(), event_enable_func()
+        """
+        enable_disable(self, on, soft=True)
+        self.event.refcnt += 1 if on else -1
 
     def guest_flags(self) -> int:
         """Flags of its struct kp_file."""
         flags = FILE_RECORD if self.enabled and not self.soft_disabled else 0
-        if any(trigger.needs_record for trigger in self.triggers):
-            flags |= FILE_TRIGGER_COND
-        return flags
+        return flags | FILE_TRIGGER_COND if self.trigger_cond else flags
 
     def guest_file(self) -> KpFile:
         """Its struct kp_file, made if guest code has none to go by yet."""
@@ -96,9 +129,16 @@ class EventFile:
         guest.next = following
         guest.array = self.array.guest.addr
         guest.filter = self.filter_prog or 0
-        guest.triggers = self.triggers[0].guest.addr if self.triggers else 0
+        guest.triggers = self.triggers
         guest.flags = self.guest_flags()
         return guest.addr
+
+    def write_description(self) -> None:
+        """Tell guest code that has asked for this file what its records are like."""
+        at = None if self.guest is None else self.event.describe()
+        if self.guest is not None and at is not None:
+            self.write_guest(KAddr(0))
+            self.guest.event = at
 
     def free(self) -> None:
         """The event or the array is gone."""
@@ -128,21 +168,50 @@ def free_filter(
         runtime.after_quiescence(lambda: runtime.heap.free(prog, size))
 
 
-def sync(event: TraceEvent) -> None:
-    """Tell guest code who wants the records of an event."""
-    live = [file for file in event.files.values() if file.enabled]
-    flags, filter_prog, chain = event.guest_flags(), 0, KAddr(0)
-    if len(live) == 1 and _simple(live[0]):
-        flags |= EVENT_RECORD
-        filter_prog = live[0].filter_prog or 0
-    else:
-        for file in reversed(live):
-            chain = file.write_guest(chain)
-    event.sync_files(list(event.files.values()))
-    for guest in event.guest_events():
-        guest.files = chain
-        guest.filter = filter_prog
-        guest.flags = flags
+class EventFiles:
+    """What the trace arrays have of events, if anything was ever set there.
+
+    One for all arrays.  Kernel: trace_array.events
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[TraceEvent, dict[EventArray, EventFile]] = {}
+
+    def find(self, event: TraceEvent, array: EventArray) -> EventFile | None:
+        return self._of.get(event, {}).get(array)
+
+    def get(self, event: TraceEvent, array: EventArray) -> EventFile:
+        """Made when it is first asked for."""
+        files = self._of.setdefault(event, {})
+        if array not in files:
+            files[array] = EventFile(event, array, self)
+        return files[array]
+
+    def remove(self, event: TraceEvent, array: EventArray | None = None) -> None:
+        """The event is going, or an array."""
+        files = self._of.get(event, {})
+        for gone in [array] if array else list(files):
+            files.pop(gone).free()
+        if not files:
+            self._of.pop(event, None)
+
+    def sync(self, event: TraceEvent) -> None:
+        """Tell guest code who wants the records of an event."""
+        files = self._of.get(event, {}).values()
+        live = [file for file in files if file.enabled]
+        flags, filter_prog, chain = event.guest_flags(), 0, KAddr(0)
+        if len(live) == 1 and _simple(live[0]):
+            flags |= EVENT_RECORD
+            filter_prog = live[0].filter_prog or 0
+        else:
+            for file in reversed(live):
+                chain = file.write_guest(chain)
+        for file in files:
+            file.write_description()
+        for guest in event.guest_events():
+            guest.files = chain
+            guest.filter = filter_prog
+            guest.flags = flags
 
 
 def _simple(file: EventFile) -> bool:
@@ -170,7 +239,7 @@ def enable_disable(file: EventFile, enable: bool, soft: bool = False) -> None:
         _enable(file, soft)
     else:
         _disable(file, soft)
-    sync(file.event)
+    file.sync()
 
 
 def _enable(file: EventFile, soft: bool) -> None:
@@ -184,11 +253,11 @@ def _enable(file: EventFile, soft: bool) -> None:
         return
     if soft:
         file.soft_disabled = True
-    file.enabled = True
+    _set_enabled(file, True)
     try:
         file.event.reg(True)
     except KernelError:
-        file.enabled = False
+        _set_enabled(file, False)
         raise
     file.was_enabled = True
 
@@ -202,9 +271,14 @@ def _disable(file: EventFile, soft: bool) -> None:
     else:
         disable = not file.sm_ref
     if disable and file.enabled:
-        file.enabled = False
+        _set_enabled(file, False)
         file.event.reg(False)
     file.soft_disabled = file.sm_ref > 0
+
+
+def _set_enabled(file: EventFile, enabled: bool) -> None:
+    file.enabled = enabled
+    file.event.arrays_on += 1 if enabled else -1
 
 
 def set_clr_event(

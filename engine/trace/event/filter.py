@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import is_digit, is_space, kstrtol, kstrtoul
 from kpfs.engine.ktypes import MASK64
 from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
-from kpfs.engine.trace.kstr import is_digit, is_space, kstrtol, kstrtoul
 
 MAX_FILTER_STR_VAL = 256
 MAX_NUMBER = 24

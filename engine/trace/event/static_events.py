@@ -10,7 +10,7 @@ from kpfs.engine.ktypes import StaticEvent
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.runtime import EVENT_SYSCALL, KpEvent, Runtime
 from kpfs.engine.trace.event.fields import Field
-from kpfs.engine.trace.event.trace_event import Events, Printer, SymbolText, TraceEvent
+from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 
 COMMIT = "kp_trace_event"
 _ENTER, _EXIT = "sys_enter_", "sys_exit_"
@@ -180,10 +180,7 @@ TEXTS: Mapping[str, Callable[[Values], str]] = {
 }
 
 
-def add_static_events(events: Events, machine: Machine, runtime: Runtime) -> None:
-    """Put the kernel's own events into the registry.  Context: control.
-
-    Kernel: event_trace_enable()
-    """
-    for what in machine.static_events():
-        events.add(KernelEvent(machine, runtime, what))
+def static_events(runtime: Runtime) -> list[KernelEvent]:
+    """All of them.  Context: control.  Kernel: __start_ftrace_events"""
+    machine = runtime.machine
+    return [KernelEvent(machine, runtime, what) for what in machine.static_events()]

@@ -6,15 +6,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import KpEvent
 from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
-
-if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
-    from kpfs.engine.trace.event.event_file import EventFile
 
 LAST_TYPE = 20  # kernel: __TRACE_LAST_TYPE, the first id that an event can get
 TRACE_EVENT_TYPE_MAX = 65535
@@ -41,18 +38,17 @@ class TraceEvent:
         self.id = 0
         self.removed = False  # its files answer ENODEV
         self.refcnt = 0  # users that keep it from being deleted
-        # what a trace array has of it, if anything was ever set there
-        self.files: dict[TraceArray, EventFile] = {}
+        self.arrays_on = 0  # trace arrays that have it on: its EventFiles count them
 
     @property
     def tracing(self) -> bool:
         """Whether any trace array has it on.  Kernel: trace_probe_is_enabled()."""
-        return any(file.enabled for file in self.files.values())
+        return self.arrays_on > 0
 
     def reg(self, enable: bool) -> None:
         """Make records appear, or stop when no array wants them.
 
-        Of the file that changes, ``enabled`` says already what is to be.
+        Called for each trace array; ``arrays_on`` says already what is to be.
         Kernel: trace_event_class.reg()
         """
         raise NotImplementedError
@@ -65,8 +61,12 @@ class TraceEvent:
         """Flags of all guest_events() but EVENT_RECORD."""
         return 0
 
-    def sync_files(self, files: Sequence[EventFile]) -> None:
-        """What an array has of it has changed, for guest code that knows no more."""
+    def describe(self) -> KAddr | None:
+        """What guest code makes records by that has asked for a file of the event.
+
+        None: guest code makes none in that way.
+        """
+        return None
 
     def fields(self) -> Sequence[Field]:
         raise NotImplementedError
@@ -115,12 +115,12 @@ class EventWatcher(Protocol):
 class Events:
     """All trace events, newest first.  Kernel: ftrace_events, trace_array.events."""
 
-    def __init__(self) -> None:
+    def __init__(self, watcher: EventWatcher | None = None) -> None:
         self._events: dict[tuple[str, str], TraceEvent] = {}  # oldest first
         self._groups: dict[str, dict[str, TraceEvent]] = {}
         self._by_id: dict[int, TraceEvent] = {}
         self._next_id = LAST_TYPE
-        self.watcher: EventWatcher | None = None
+        self._watcher = watcher
         self._held: list[tuple[str, str, bool]] | None = None
 
     def __iter__(self) -> Iterator[TraceEvent]:
@@ -145,6 +145,16 @@ class Events:
 
         Context: control.  Kernel: trace_probe_register_event_call().
         """
+        self.early_add(event)
+        if self._watcher:
+            first = len(self._groups[event.group]) == 1
+            self._watcher.added(event.group, event.name, first=first)
+
+    def early_add(self, event: TraceEvent) -> None:
+        """As add(), of one that Linux has from boot on: the watcher knows of it.
+
+        Context: control.  Kernel: event_trace_enable()
+        """
         key = (event.group, event.name)
         if key in self._events:
             raise KernelError(errno.EEXIST, f"event {event.group}:{event.name}")
@@ -152,8 +162,6 @@ class Events:
         self._events[key] = event
         self._groups.setdefault(event.group, {})[event.name] = event
         self._by_id[event.id] = event
-        if self.watcher:
-            self.watcher.added(*key, first=len(self._groups[event.group]) == 1)
 
     def remove(self, event: TraceEvent) -> None:
         """Context: control.  Kernel: event_remove()."""
@@ -182,9 +190,9 @@ class Events:
             self._tell(held)
 
     def _tell(self, gone: Sequence[tuple[str, str, bool]]) -> None:
-        if self.watcher:
+        if self._watcher:
             for group, name, last in gone:
-                self.watcher.removed(group, name, last)
+                self._watcher.removed(group, name, last)
 
     def _new_id(self) -> int:
         """The next number; once all were given out, the lowest free one.

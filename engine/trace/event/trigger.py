@@ -8,21 +8,20 @@ done here, by a hypercall (engine/runtime/trace.c).
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import BLANKS, as_long, is_digit, kstrtoul
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import HC_TRIGGER, TRIGGER_POST, KpTrigger, Runtime
 from kpfs.engine.trace.event.event_file import (
     EventFile,
     enable_disable,
     free_filter,
-    sync,
     write_filter,
 )
 from kpfs.engine.trace.event.filter import EventFilter, create_filter
-from kpfs.engine.trace.kstr import BLANKS, is_digit, kstrtoul
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 
 UNLIMITED = -1
@@ -49,8 +48,7 @@ class Trigger:
         self.filter: EventFilter | None = None
         self.filter_text = ""
         self.filter_prog: KAddr | None = None
-        self.guest: KpTrigger
-        self.registry: dict[int, Trigger] = {}  # that it is found in by guest.id
+        self.guest: KpTrigger  # once it is registered
 
     @property
     def needs_record(self) -> bool:
@@ -79,54 +77,18 @@ class Trigger:
             self.count -= 1
         return True
 
-    def remove(self) -> None:
-        """Take it off its event.  Context: control.
-
-        Kernel: unregister_trigger()
-        """
-        file = self.file
-        del self.registry[self.guest.id]
-        file.triggers.remove(self)
-        _link(file)
-        file.tm_ref -= 1
-        if not file.tm_ref:
-            enable_disable(file, False, soft=True)
-        sync(file.event)
-        if self.target is not None:
-            enable_disable(self.target, False, soft=True)
-            self.target.event.refcnt -= 1
-        runtime, guest = file.array.runtime, self.guest
-        free_filter(runtime, self.filter, self.filter_prog)
-        runtime.after_quiescence(lambda: runtime.free(guest))
-
-
-def _link(file: EventFile) -> None:
-    """Make the guest's list say what file.triggers says."""
-    following = 0
-    for trigger in reversed(file.triggers):
-        trigger.guest.next = following
-        following = trigger.guest.addr
-
 
 # ---- what they do: all in hit context
 
 
 def _traceon(trigger: Trigger) -> bool:
     """Kernel: traceon_trigger(), traceon_count_trigger()"""
-    ring = trigger.file.array.ring
-    if ring.on:
-        return False
-    ring.on = True
-    return True
+    return trigger.file.array.ring.switch(True)
 
 
 def _traceoff(trigger: Trigger) -> bool:
     """Kernel: traceoff_trigger(), traceoff_count_trigger()"""
-    ring = trigger.file.array.ring
-    if not ring.on:
-        return False
-    ring.on = False
-    return True
+    return trigger.file.array.ring.switch(False)
 
 
 def _snapshot(trigger: Trigger) -> bool:
@@ -142,11 +104,7 @@ def _stacktrace(_trigger: Trigger) -> bool:
 
 def _flip(trigger: Trigger, enable: bool) -> bool:
     """Kernel: event_enable_trigger(), event_enable_count_trigger()"""
-    target = trigger.target
-    if target is None or target.soft_disabled != enable:
-        return False
-    target.flip(enable)
-    return True
+    return trigger.target is not None and trigger.target.flip(enable)
 
 
 def _enable_event(trigger: Trigger) -> bool:
@@ -170,11 +128,12 @@ AVAILABLE = "# Available triggers:\n# " + " ".join(c.name for c in COMMANDS) + "
 
 
 class Triggers:
-    """Makes triggers of what is written, and calls them.  One for all arrays."""
+    """The triggers of all event files: made of what is written, and called."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Context: control."""
         self._runtime = runtime
+        self._of: dict[EventFile, list[Trigger]] = {}  # newest first
         self._by_id: dict[int, Trigger] = {}
         self._next_id = 1
         runtime.machine.on_hypercall(HC_TRIGGER, self._hit)
@@ -189,12 +148,10 @@ class Triggers:
             and trigger.command.name == "stacktrace"
         )
 
-    @staticmethod
-    def text(file: EventFile) -> str:
+    def text(self, file: EventFile) -> str:
         """events/GROUP/EVENT/trigger.  Context: control."""
-        if not file.triggers:
-            return AVAILABLE
-        return "".join(trigger.text() for trigger in file.triggers)
+        triggers = self._of.get(file)
+        return "".join(t.text() for t in triggers) if triggers else AVAILABLE
 
     def store(self, file: EventFile, data: bytes) -> None:
         """A write to trigger; EINVAL, EEXIST, EBUSY.
@@ -218,10 +175,10 @@ class Triggers:
         param, condition = _separate_filter(rest or None, command.needs_target)
         if command.needs_target:
             trigger.target, param = self._target(file, param or "")
-        old = next((t for t in file.triggers if t.same(trigger)), None)
+        old = next((t for t in self._of.get(file, ()) if t.same(trigger)), None)
         if remove:
             if old is not None:
-                old.remove()
+                self._unregister(old)
             return
         if param is not None:
             number = param.partition(":")[0]
@@ -241,17 +198,16 @@ class Triggers:
         if rest is None:
             raise KernelError(errno.EINVAL, "no event to switch")
         name, count = _strsep(rest, ":")
-        event = file.array.events.find(group, name)
-        if event is None or event.ignore_enable:
+        target = file.array.find_event_file(group, name)
+        if target is None:
             raise KernelError(errno.EINVAL, f"no event {group}:{name}")
-        return file.array.file(event), count
+        return target, count
 
     def _register(self, trigger: Trigger) -> None:
         """Kernel: register_trigger(), event_enable_register_trigger()"""
         file, target, runtime = trigger.file, trigger.target, self._runtime
         if trigger.command.name == "snapshot":
             file.array.ring.alloc_spare()
-        trigger.registry = self._by_id
         trigger.guest = guest = runtime.make(KpTrigger)
         trigger.filter_prog = write_filter(runtime, trigger.filter)
         guest.filter = trigger.filter_prog or 0
@@ -259,19 +215,52 @@ class Triggers:
         guest.id = self._next_id
         self._next_id += 1
         if target is not None:
-            enable_disable(target, True, soft=True)
-            target.event.refcnt += 1
-        file.triggers.insert(0, trigger)
-        _link(file)
-        file.tm_ref += 1
+            target.hold(True)
+        triggers = self._of.setdefault(file, [])
+        triggers.insert(0, trigger)
+        _link(file, triggers)
         self._by_id[guest.id] = trigger
         try:
-            if file.tm_ref == 1:
+            if len(triggers) == 1:
                 enable_disable(file, True, soft=True)
         except KernelError:
-            trigger.remove()
+            self._unregister(trigger)
             raise
-        sync(file.event)
+        file.sync()
+
+    def _unregister(self, trigger: Trigger) -> None:
+        """Kernel: unregister_trigger()"""
+        file, target, runtime = trigger.file, trigger.target, self._runtime
+        guest, triggers = trigger.guest, self._of[file]
+        del self._by_id[guest.id]
+        triggers.remove(trigger)
+        _link(file, triggers)
+        if not triggers:
+            del self._of[file]
+            enable_disable(file, False, soft=True)
+        file.sync()
+        if target is not None:
+            target.hold(False)
+        free_filter(runtime, trigger.filter, trigger.filter_prog)
+        runtime.after_quiescence(lambda: runtime.free(guest))
+
+    def clear(self, file: EventFile) -> None:
+        """Take all off: the array of the file is going.  Context: control.
+
+        Kernel: clear_event_triggers()
+        """
+        for trigger in list(self._of.get(file, ())):
+            self._unregister(trigger)
+
+
+def _link(file: EventFile, triggers: Sequence[Trigger]) -> None:
+    """Tell guest code which triggers there are."""
+    following = 0
+    for trigger in reversed(triggers):
+        trigger.guest.next = following
+        following = trigger.guest.addr
+    file.triggers = following
+    file.trigger_cond = any(trigger.needs_record for trigger in triggers)
 
 
 def _strsep(text: str, separators: str) -> tuple[str, str | None]:
@@ -296,9 +285,8 @@ def _separate_filter(text: str | None, required: bool) -> tuple[str | None, str 
 
 
 def _count(number: str) -> int:
-    """As the kernel's long: -1 is UNLIMITED, the others below 0 as good as that."""
-    value = kstrtoul(number)
-    return value - (value >> 63 << 64)
+    """-1 is UNLIMITED, the others below 0 as good as that."""
+    return as_long(kstrtoul(number))
 
 
 def _set_filter(trigger: Trigger, condition: str) -> None:

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import as_long, kstrtoul
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.trace.event.event_file import EventFile, enable_disable
+from kpfs.engine.trace.event.event_file import EventArray, EventFile
+from kpfs.engine.trace.func.functions import Functions
 from kpfs.engine.trace.func.glob import glob
-from kpfs.engine.trace.kstr import ULONG_MAX, kstrtoul
 from kpfs.engine.trace.pids import GuestSet
 
-if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
-    from kpfs.engine.trace.func.function_tracer import Functions
-
 UNLIMITED = -1
+COMMANDS = (
+    "traceon",
+    "traceoff",
+    "stacktrace",
+    "snapshot",
+    "enable_event",
+    "disable_event",
+)
 
 
 class Kind(NamedTuple):
@@ -41,8 +46,13 @@ class Kind(NamedTuple):
 class FunctionProbes:
     """Those of one trace array."""
 
-    def __init__(self, array: TraceArray) -> None:
+    def __init__(
+        self, array: EventArray, functions: Functions, changed: Callable[[], None]
+    ) -> None:
+        """changed() is called when other functions than before have commands."""
         self._array = array
+        self._functions = functions
+        self._changed = changed
         # newest kind first: function -> how often it is still to be done
         self._kinds: dict[Kind, dict[KAddr, int]] = {}
         self._hash: GuestSet | None = None
@@ -50,11 +60,11 @@ class FunctionProbes:
     def functions(self) -> set[KAddr]:
         return {ip for counts in self._kinds.values() for ip in counts}
 
-    def text(self, functions: Functions) -> str:
+    def text(self) -> str:
         """Behind the lines of set_ftrace_filter.  Kernel: t_probe_show()"""
         lines = []
         for kind, counts in self._kinds.items():
-            for function in functions.all():
+            for function in self._functions.all():
                 if function.addr not in counts:
                     continue
                 left = counts[function.addr]
@@ -65,9 +75,7 @@ class FunctionProbes:
 
     # ---- from set_ftrace_filter
 
-    def store(
-        self, functions: Functions, pattern: str, command: str, rest: str | None
-    ) -> None:
+    def store(self, pattern: str, command: str, rest: str | None) -> None:
         """Do what ``pattern:command[:rest]`` says; EINVAL, ENODEV, ERANGE, ENOENT.
 
         Context: control.  Kernel: ftrace_trace_probe_callback(), event_enable_func()
@@ -77,42 +85,38 @@ class FunctionProbes:
             target, rest = self._target(rest)
         kind = Kind(command, rest is not None, target)
         if pattern.startswith("!"):
-            self._unregister(functions, kind, pattern[1:])
+            self._unregister(kind, pattern[1:])
             return
         number = (rest or "").partition(":")[0]
-        value = kstrtoul(number) if number else ULONG_MAX
-        count = value - (1 << 64) if value >> 63 else value  # a long
-        self._register(functions, kind, pattern, count)
+        count = as_long(kstrtoul(number)) if number else UNLIMITED
+        self._register(kind, pattern, count)
 
     def _target(self, rest: str | None) -> tuple[EventFile, str | None]:
         group, colon, rest = (rest or "").partition(":")
         name, more, count = rest.partition(":")
-        event = self._array.events.find(group, name) if colon else None
-        if event is None or event.ignore_enable:
+        target = self._array.find_event_file(group, name) if colon else None
+        if target is None:
             raise KernelError(errno.EINVAL, f"no event {group}:{name}")
-        return self._array.file(event), count if more else None
+        return target, count if more else None
 
-    def _register(
-        self, functions: Functions, kind: Kind, pattern: str, count: int
-    ) -> None:
+    def _register(self, kind: Kind, pattern: str, count: int) -> None:
         """Kernel: register_ftrace_function_probe()"""
         old = self._kinds.get(kind, {})
-        new = functions.match(pattern) - old.keys()
+        new = self._functions.match(pattern) - old.keys()
         if not new:
             raise KernelError(errno.EINVAL, f"no further function {pattern!r}")
         if kind.command == "snapshot":
             self._array.ring.alloc_spare()
         if kind.target is not None:
-            enable_disable(kind.target, True, soft=True)
-            kind.target.event.refcnt += 1
+            kind.target.hold(True)
         added = old | dict.fromkeys(new, count)
         if kind in self._kinds:
             self._kinds[kind] = added
         else:
             self._kinds = {kind: added, **self._kinds}
-        functions.update()
+        self._changed()
 
-    def _unregister(self, functions: Functions, kind: Kind, pattern: str) -> None:
+    def _unregister(self, kind: Kind, pattern: str) -> None:
         """Kernel: unregister_ftrace_function_probe_func()"""
         counts = self._kinds.get(kind)
         if counts is None:
@@ -120,11 +124,12 @@ class FunctionProbes:
         fits: Callable[[str], bool] = (
             glob(pattern) if pattern not in ("", "*") else lambda _name: True
         )
-        gone = {f.addr for f in functions.all() if f.addr in counts and fits(f.name)}
+        functions = self._functions.all()
+        gone = {f.addr for f in functions if f.addr in counts and fits(f.name)}
         if not gone:
             raise KernelError(errno.EINVAL, f"no function {pattern!r}")
         self._drop(kind, gone)
-        functions.update()
+        self._changed()
 
     def _drop(self, kind: Kind, gone: Collection[KAddr]) -> None:
         counts = self._kinds[kind]
@@ -133,8 +138,7 @@ class FunctionProbes:
         if not counts:
             del self._kinds[kind]
             if kind.target is not None:
-                enable_disable(kind.target, False, soft=True)
-                kind.target.event.refcnt -= 1
+                kind.target.hold(False)
 
     def forget(self, gone: Collection[KAddr]) -> None:
         """Those of functions or of an array that are gone.
@@ -180,23 +184,10 @@ class FunctionProbes:
         """Do it; whether it counts."""
         ring = self._array.ring
         if kind.target is not None:
-            enable = kind.command == "enable_event"
-            if kind.target.soft_disabled != enable:
-                return False
-            kind.target.flip(enable)
-        elif kind.command == "snapshot":
+            return kind.target.flip(kind.command == "enable_event")
+        if kind.command == "snapshot":
             ring.swap()
-        elif kind.command == "stacktrace":
+            return True
+        if kind.command == "stacktrace":
             return ring.on
-        else:
-            on = kind.command == "traceon"
-            if ring.on == on:
-                return False
-            ring.on = on
-        return True
-
-
-COMMANDS = (
-    *("traceon", "traceoff", "stacktrace", "snapshot"),
-    *("enable_event", "disable_event"),
-)
+        return ring.switch(kind.command == "traceon")

@@ -7,91 +7,34 @@ All functions are for control context.  What runs at a call is engine/runtime/tr
 from __future__ import annotations
 
 import errno
-import struct
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import HC_FN_PROBE, MAIL0, MAIL_RET, Runtime
-from kpfs.engine.trace.event.fields import Field
-from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
+from kpfs.engine.state import State
+from kpfs.engine.trace.event.event_file import EventArray
 from kpfs.engine.trace.func.func_probe import COMMANDS, FunctionProbes
-from kpfs.engine.trace.func.glob import glob
-from kpfs.engine.trace.kstr import is_digit, simple_strtoul
+from kpfs.engine.trace.func.functions import Functions
+from kpfs.engine.trace.func.profile import FunctionProfile
 from kpfs.engine.trace.pids import GuestSet, PidSet
 
-if TYPE_CHECKING:
-    from kpfs.engine.state import State
-    from kpfs.engine.trace.array import TraceArray
-    from kpfs.engine.trace.func.profile import FunctionProfile
 
-TRACE_FN = 1
-_IP_PARENT = struct.Struct("<QQ")
+class FunctionTracers:
+    """Those of all trace arrays, and what they want of the functions' text.
 
-
-class Function(NamedTuple):
-    """One that can be traced.  Kernel: struct dyn_ftrace."""
-
-    addr: KAddr
-    name: str
-    module: str
-
-    def text(self) -> str:
-        module = f" [{self.module}]" if self.module else ""
-        return f"{self.name}{module}\n"
-
-
-class FunctionEvent(TraceEvent):
-    """Kernel: TRACE_FN, trace_fn_event."""
-
-    ignore_enable = True
-
-    def __init__(self, array: TraceArray) -> None:
-        super().__init__("ftrace", "function")
-        self.id = TRACE_FN
-        self._array = array
-
-    def fields(self) -> Sequence[Field]:
-        return (
-            Field("unsigned long", "ip", 8, 8, False),
-            Field("unsigned long", "parent_ip", 16, 8, False),
-        )
-
-    def print_fmt(self) -> str:
-        return '" %ps <-- %ps", (void *)REC->ip, (void *)REC->parent_ip'
-
-    def printer(self, symbol: SymbolText) -> Printer:
-        """Kernel: trace_fn_trace()"""
-        unpack = _IP_PARENT.unpack_from
-        parents = self._array.options["print-parent"]
-        known: dict[tuple[int, int], str] = {}
-
-        def show(pages: memoryview, record: int) -> str:
-            key = unpack(pages, record + 8)
-            text = known.get(key)
-            if text is None:
-                text = symbol(key[0], False)
-                if parents and key[1]:
-                    text += f" <-{symbol(key[1], False)}"
-                text += "\n"
-                known[key] = text
-            return text
-
-        return show
-
-
-class Functions:
-    """All functions that can be traced, and who traces which."""
+    Kernel: ftrace_ops_list
+    """
 
     def __init__(self, st: State, runtime: Runtime) -> None:
         self._st = st
         self._runtime = runtime
+        self.functions = Functions(st.machine)
         self._patched: set[KAddr] = set()
-        self._all: list[Function] | None = None
-        self.tracers: list[FunctionTracer] = []  # active ones
-        self.all_tracers: list[FunctionTracer] = []
-        self.profile: FunctionProfile | None = None
+        self._all: list[FunctionTracer] = []  # the first array's first
+        self._active: list[FunctionTracer] = []
+        # counts what the first array's filters choose
+        self.profile = FunctionProfile(runtime, self.update)
         runtime.machine.on_hypercall(HC_FN_PROBE, self._hit)
 
     def _hit(self, cpu: int) -> None:
@@ -101,30 +44,33 @@ class Functions:
         mail.words[mail.base + MAIL_RET] = int(
             any(
                 tracer.probes.run(KAddr(ip))
-                for tracer in self.all_tracers
+                for tracer in self._all
                 if tracer.array.guest.addr == array
             )
         )
 
-    def all(self) -> list[Function]:
-        """In the order of available_filter_functions."""
-        if self._all is None:
-            machine = self._st.machine
-            self._all = []
-            for addr in machine.ftrace_locations():
-                symbol = machine.symbol_at(addr)
-                if symbol is not None:
-                    self._all.append(Function(addr, symbol.name, symbol.module))
-        return self._all
+    def add(self, tracer: FunctionTracer) -> None:
+        self._all.append(tracer)
+
+    def remove(self, tracer: FunctionTracer) -> None:
+        """Its array is going."""
+        self._all.remove(tracer)
+        self.update()
+
+    def switch(self, tracer: FunctionTracer, on: bool) -> None:
+        """Have a tracer trace, or stop it."""
+        if on and tracer not in self._active:
+            self._active.append(tracer)
+        elif not on and tracer in self._active:
+            self._active.remove(tracer)
+        self.update()
 
     def modules_changed(self, going: str = "") -> None:
         """A module has come, has lost its init part, or that one is about to go."""
-        self._all = None
-        self._all = [f for f in self.all() if not going or f.module != going]
-        here = {f.addr for f in self._all}
+        here = self.functions.modules_changed(going)
         self._st.arch.ftrace_gone(self._patched - here)
         self._patched &= here
-        for tracer in self.all_tracers:
+        for tracer in self._all:
             tracer.modules_changed(here)
         self.update()
 
@@ -133,105 +79,62 @@ class Functions:
 
         Kernel: ftrace_startup(), ftrace_shutdown()
         """
-        profiled = self.profile.chosen() if self.profile else ()
+        profiled = self._all[0].chosen() if self.profile.enabled else set()
         commanded: set[KAddr] = set()
-        for tracer in self.all_tracers:
+        for tracer in self._all:
             commanded |= tracer.probes.functions()
-        wanted = commanded.union(profiled)
-        everything = None
-        for tracer in self.tracers:
-            chosen = tracer.chosen()
-            if chosen is None:
-                everything = everything or {f.addr for f in self.all()}
-                chosen = everything - tracer.notrace
-            wanted |= chosen
+        wanted = commanded.union(profiled, *(t.chosen() for t in self._active))
         add, remove = wanted - self._patched, self._patched - wanted
         self._st.arch.ftrace_trace(add, remove)
         self._patched = wanted
         following = 0
-        shared = len(self.tracers) > 1 or bool(profiled) or bool(commanded)
-        for tracer in reversed(self.tracers):
+        shared = len(self._active) > 1 or bool(profiled) or bool(commanded)
+        for tracer in reversed(self._active):
             tracer.tell(following, shared)
             following = tracer.array.guest.addr
         symbols = self._runtime.symbols
         self._st.machine.write_u64(symbols["kp_fn_arrays"], following)
         following = 0
-        for tracer in reversed(self.all_tracers):
+        for tracer in reversed(self._all):
             following = tracer.probes.tell(following)
         self._st.machine.write_u64(symbols["kp_fn_probe_arrays"], following)
-        if self.profile:
-            self.profile.tell(profiled)
-
-    def match(self, pattern: str, module: str | None = None) -> set[KAddr]:
-        """The functions that a word of set_ftrace_filter means.
-
-        Kernel: match_records()
-        """
-        if is_digit(pattern[:1]):
-            index = simple_strtoul(pattern)[0]
-            functions = self.all()
-            return {functions[index - 1].addr} if 0 < index <= len(functions) else set()
-        any_name = not pattern and module is not None
-        fits = (lambda _name: True) if any_name else glob(pattern)
-        return {
-            f.addr
-            for f in self.all()
-            if (module is None or fits_module(module, f.module)) and fits(f.name)
-        }
-
-    def text(self, chosen: Collection[KAddr]) -> str:
-        return "".join(f.text() for f in self.all() if f.addr in chosen)
-
-
-def fits_module(wanted: str, module: str) -> bool:
-    """``*`` is any module, ``!name`` all but that one.
-
-    Kernel: ftrace_match_record()
-    """
-    if wanted in ("", "*", "!"):
-        return bool(module) != (wanted == "!")
-    if wanted.startswith("!"):
-        return not glob(wanted[1:])(module)
-    return bool(module) and glob(wanted)(module)
+        self.profile.tell(profiled)
 
 
 class FunctionTracer:
     """What one trace array traces.  Kernel: trace_array.ops and its hashes."""
 
-    def __init__(self, array: TraceArray, functions: Functions) -> None:
+    def __init__(self, array: EventArray, tracers: FunctionTracers) -> None:
         self.array = array
-        self.functions = functions
+        self._tracers = tracers
+        self._functions = tracers.functions
         self.filter: set[KAddr] = set()  # empty: all
         self.notrace: set[KAddr] = set()
         # of modules that are not loaded, newest first: (functions, module)
         self.filter_mods: list[tuple[str, str]] = []
         self.notrace_mods: list[tuple[str, str]] = []
-        self.probes = FunctionProbes(array)
+        self.probes = FunctionProbes(array, tracers.functions, tracers.update)
         self.pids = PidSet(array.runtime)
         self.no_pids = PidSet(array.runtime)
         self._hash: GuestSet | None = None
-        functions.all_tracers.append(self)
+        tracers.add(self)
 
-    @property
-    def active(self) -> bool:
-        return (
-            self.array.current_tracer == "function"
-            and self.array.options["function-trace"]
-        )
+    def switch(self, on: bool) -> None:
+        """Trace, or stop."""
+        self._tracers.switch(self, on)
 
     def update(self) -> None:
-        """Something about this tracer has changed."""
-        tracers = self.functions.tracers
-        if self.active and self not in tracers:
-            tracers.append(self)
-        elif not self.active and self in tracers:
-            tracers.remove(self)
-        self.functions.update()
+        """What it traces has changed."""
+        self._tracers.update()
 
-    def chosen(self) -> set[KAddr] | None:
-        """The functions that it traces; None: all but self.notrace."""
-        some = self.filter or self.filter_mods
-        return self.filter - self.notrace if some else None
+    def chosen(self) -> set[KAddr]:
+        """The functions that it traces."""
+        return self._filtered() - self.notrace
+
+    def _filtered(self) -> set[KAddr]:
+        if self.filter or self.filter_mods:
+            return self.filter
+        return {f.addr for f in self._functions.all()}
 
     def modules_changed(self, here: set[KAddr]) -> None:
         """Forget functions that are gone; take what was chosen of a module that came.
@@ -241,32 +144,26 @@ class FunctionTracer:
         self.probes.forget(self.probes.functions() - here)
         self.filter &= here
         self.notrace &= here
-        modules = {f.module for f in self.functions.all()}
+        modules = {f.module for f in self._functions.all()}
         for chosen, mods in (
             (self.filter, self.filter_mods),
             (self.notrace, self.notrace_mods),
         ):
             for pattern, module in [m for m in mods if m[1] in modules]:
                 mods.remove((pattern, module))
-                chosen |= self.functions.match(pattern, module)
+                chosen |= self._functions.match(pattern, module)
 
     def destroy(self) -> None:
         """The array is going."""
         self.probes.forget(self.probes.functions())
-        self.functions.all_tracers.remove(self)
-        self.functions.update()
+        self._tracers.remove(self)
 
     def tell(self, following: int, shared: bool) -> None:
         """Tell guest code; shared: others have functions patched that this has not."""
         guest, old = self.array.guest, self._hash
         self._hash = None
-        if shared:
-            chosen = self.chosen()
-            if chosen is None and self.notrace:
-                everything = {f.addr for f in self.functions.all()}
-                chosen = everything - self.notrace
-            if chosen is not None:
-                self._hash = GuestSet(self.array.runtime, chosen)
+        if shared and (self.filter or self.filter_mods or self.notrace):
+            self._hash = GuestSet(self.array.runtime, self.chosen())
         guest.fn_hash = self._hash.addr if self._hash else 0
         guest.fn_next = following
         guest.fn_pids, guest.fn_no_pids = self.pids.addr, self.no_pids.addr
@@ -312,7 +209,7 @@ class Words(NamedTuple):
         elif self.probes is None:
             raise KernelError(errno.EINVAL, "commands are for set_ftrace_filter")
         else:
-            self.probes.store(self.functions, pattern, command, param if more else None)
+            self.probes.store(pattern, command, param if more else None)
 
     def _choose(self, pattern: str, module: str | None) -> bool:
         """Kernel: match_records()"""

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
 
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.pids import place
-
-if TYPE_CHECKING:
-    from kpfs.engine.trace.func.function_tracer import FunctionTracer
 
 HEADER = """\
   Function                               Hit
@@ -55,17 +51,15 @@ class HitTable:
 
 
 class FunctionProfile:
-    """Counts the functions that the first trace array's filters choose.
+    """Counts functions while it is enabled.  Kernel: ftrace_profile_stats"""
 
-    Kernel: ftrace_profile_stats
-    """
-
-    def __init__(self, runtime: Runtime, tracer: FunctionTracer) -> None:
+    def __init__(self, runtime: Runtime, changed: Callable[[], None]) -> None:
+        """changed() is called after a change of ``enabled``."""
         self._runtime = runtime
-        self._tracer = tracer
+        self._changed = changed
         self.enabled = False
         self._tables: list[HitTable] = []  # of each CPU while it is enabled
-        self._counted: Collection[KAddr] = ()
+        self._counted: Collection[KAddr] = set()
         self._hits: list[Counter[KAddr]] = [
             Counter() for _ in range(runtime.machine.nr_cpus)
         ]
@@ -80,17 +74,7 @@ class FunctionProfile:
         if on:
             self._hits = [Counter() for _ in self._hits]
         self.enabled = on
-        self._tracer.functions.update()
-
-    def chosen(self) -> Collection[KAddr]:
-        """The functions that are to be counted."""
-        if not self.enabled:
-            return ()
-        tracer = self._tracer
-        chosen = tracer.chosen()
-        if chosen is None:
-            chosen = {f.addr for f in tracer.functions.all()} - tracer.notrace
-        return chosen
+        self._changed()
 
     def tell(self, chosen: Collection[KAddr]) -> None:
         """Have guest code count these from now on."""

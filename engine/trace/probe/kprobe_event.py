@@ -16,8 +16,8 @@ from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import disable_kprobe, enable_kprobe
 from kpfs.engine.runtime.runtime import EVENT_RETURN, KpEvent, Runtime
 from kpfs.engine.state import State
-from kpfs.engine.trace.dynevent import DynEvent, DynEventOps
-from kpfs.engine.trace.event.event_file import sync
+from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
+from kpfs.engine.trace.event.event_file import EventFiles
 from kpfs.engine.trace.event.fields import Field
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 from kpfs.engine.trace.probe.fetch import (
@@ -28,7 +28,7 @@ from kpfs.engine.trace.probe.fetch import (
     prog_size,
 )
 from kpfs.engine.trace.probe.parse import Place
-from kpfs.engine.trace.text.symbols import sprint_symbol
+from kpfs.engine.trace.symbols import sprint_symbol
 
 _IP = struct.Struct("<Q")
 _FUNC_RET_IP = struct.Struct("<QQ")
@@ -65,8 +65,9 @@ class GuestEvents:
     Context: control.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, files: EventFiles) -> None:
         self._runtime = runtime
+        self._files = files
 
     def alloc(self) -> KpEvent:
         return self._runtime.make(KpEvent)
@@ -91,7 +92,7 @@ class GuestEvents:
         tk.guest.type = tk.event.id
         tk.guest.size = tk.start + sum(arg.size for arg in tk.args)
         tk.guest.prog = tk.prog or 0
-        sync(tk.event)
+        self._files.sync(tk.event)
 
 
 class KprobeEvent(TraceEvent):

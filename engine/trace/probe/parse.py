@@ -12,17 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import UINT_MAX, kstrtol, kstrtouint, kstrtoul, simple_strtoul
 from kpfs.engine.ktypes import MASK64
 from kpfs.engine.trace.errlog import Err, TraceProbeLog
-from kpfs.engine.trace.kstr import (
-    UINT_MAX,
-    is_good_name,
-    is_good_system_name,
-    kstrtol,
-    kstrtouint,
-    kstrtoul,
-    simple_strtoul,
-)
 from kpfs.engine.trace.probe.fetch import (
     DEFAULT_FETCH_TYPE,
     FETCH_INSN_MAX,
@@ -33,6 +25,7 @@ from kpfs.engine.trace.probe.fetch import (
     Op,
     ProbeArg,
 )
+from kpfs.engine.trace.words import is_good_name, is_good_system_name
 
 MAX_EVENT_NAME_LEN = 64
 MAX_ARGSTR_LEN = 63

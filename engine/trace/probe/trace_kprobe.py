@@ -22,9 +22,9 @@ from kpfs.engine.register import (
     unregister_kprobe,
 )
 from kpfs.engine.state import KERN_WARNING, ModuleState, State
-from kpfs.engine.trace.dynevent import DynEvent, DynEventOps, TraceState
+from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
+from kpfs.engine.trace.array.trace_state import TraceState
 from kpfs.engine.trace.errlog import Err, TraceProbeLog
-from kpfs.engine.trace.kstr import argv_split
 from kpfs.engine.trace.probe.fetch import MAX_TRACE_ARGS, Op, ProbeArg
 from kpfs.engine.trace.probe.kprobe_event import GuestEvents, KprobeEvent, TraceKprobe
 from kpfs.engine.trace.probe.notrace import within_notrace_func
@@ -40,7 +40,8 @@ from kpfs.engine.trace.probe.parse import (
     parse_place,
     split_symbol_offset,
 )
-from kpfs.engine.trace.text.symbols import pointer_id, sprint_symbol
+from kpfs.engine.trace.symbols import pointer_id, sprint_symbol
+from kpfs.engine.trace.words import argv_split
 
 HC_SYMBOL = 0x30  # engine/runtime/fetch.h
 
@@ -55,7 +56,7 @@ class TraceKprobeOps(DynEventOps):
         """
         self._ts = ts
         self._st: State = ts.st
-        self._guest = GuestEvents(ts.runtime)
+        self._guest = GuestEvents(ts.runtime, ts.event_files)
         symbols = ts.runtime.symbols
         self._handler = symbols["kp_event_handler"]
         self._ret_handler = symbols["kp_event_return"]
@@ -75,7 +76,7 @@ class TraceKprobeOps(DynEventOps):
             for on_func_entry in (False, True)
         }
         ts.st.machine.on_hypercall(HC_SYMBOL, self._sprint_symbol)
-        ts.dyn_event_register(self)
+        ts.dyn_events.register(self)
 
     def _sprint_symbol(self, cpu: int) -> None:
         """Write the name of a symbol into a record; no buffer: tell its length.
@@ -205,11 +206,11 @@ class TraceKprobeOps(DynEventOps):
         except KernelError:
             ts.remove_event_call(tk.event)
             raise
-        ts.dyn_event_add(tk)
+        ts.dyn_events.add(tk)
 
     def _find(self, group: str, name: str) -> TraceKprobe | None:
         """Kernel: find_trace_kprobe()"""
-        for event in self._ts.dyn_events_named(name):
+        for event in self._ts.dyn_events.named(name):
             if isinstance(event, TraceKprobe) and event.group == group:
                 return event
         return None
@@ -231,7 +232,7 @@ class TraceKprobeOps(DynEventOps):
         except KernelError:
             event.probes.remove(tk)
             raise
-        self._ts.dyn_event_add(tk)
+        self._ts.dyn_events.add(tk)
 
     def _register_or_defer(self, tk: TraceKprobe) -> None:
         """Register the probe; one whose module is not there yet waits for it."""
@@ -333,7 +334,7 @@ class TraceKprobeOps(DynEventOps):
     # ---- the other operations
 
     def _probes(self) -> list[TraceKprobe]:
-        events = self._ts.dyn_events(self)
+        events = self._ts.dyn_events.of(self)
         return [event for event in events if isinstance(event, TraceKprobe)]
 
     def show(self, event: DynEvent) -> str:
@@ -361,7 +362,7 @@ class TraceKprobeOps(DynEventOps):
                 raise KernelError(errno.EBUSY, f"{event.group}/{event.name} is in use")
             self._ts.remove_event_call(parent)
         self._unregister(event)
-        self._ts.dyn_event_remove(event)
+        self._ts.dyn_events.remove(event)
         parent.probes.remove(event)
         self._guest.free(event)
 

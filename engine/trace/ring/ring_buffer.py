@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kpfs.engine.runtime.runtime import KpArray, Runtime
 from kpfs.engine.trace.ring.cpu_ring import (
@@ -19,7 +19,7 @@ from kpfs.engine.trace.ring.cpu_ring import (
     pages_for,
 )
 
-_Entry = TypeVar("_Entry", bound=tuple[Any, ...])
+_Entry = TypeVar("_Entry", bound=tuple[object, ...])  # begins with the time
 _time = itemgetter(0)
 
 
@@ -56,7 +56,7 @@ class Rings:
         while True:
             for i, source in enumerate(sources):
                 waiting[i] = waiting[i] or next(source, [])
-            ends = [(left[-1][0], i) for i, left in enumerate(waiting) if left]
+            ends = [(_time(left[-1]), i) for i, left in enumerate(waiting) if left]
             if not ends:
                 return
             until, first = min(ends)
@@ -125,6 +125,16 @@ class RingBuffer(Rings):
         """Context: either."""
         self._on = value
         self._attach()
+
+    def switch(self, on: bool) -> bool:
+        """Write records or none from now on; whether that is a change.
+
+        Context: either.
+        """
+        changed = self._on != on
+        if changed:
+            self.on = on
+        return changed
 
     @property
     def in_ns(self) -> bool:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from kpfs.engine.cstring import read_cstring
 from kpfs.engine.errors import KernelError
-from kpfs.engine.trace.array import TraceArray
-from kpfs.engine.trace.dynevent import TraceState
+from kpfs.engine.trace.array.trace_array import TraceArray
+from kpfs.engine.trace.array.trace_state import TraceState
 from kpfs.engine.trace.event.event_file import EventFile
 from kpfs.engine.trace.synth.synth_field import field_size
 from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
@@ -72,16 +72,15 @@ class SynthApi:
             array = ts.instances.get(self._text(instance))
         if array is None:
             raise KernelError(errno.ENOENT, "no such instance")
-        event = ts.events.find(self._text(system), self._text(name))
-        if event is None or event.ignore_enable:
+        file = array.find_event_file(self._text(system), self._text(name))
+        if file is None:
             raise KernelError(errno.EINVAL, "no such event")
-        event.refcnt += 1
+        file.event.refcnt += 1
         array.ref += 1
-        file = array.file(event)
         guest = file.guest_file()
         symbols = ts.runtime.symbols
         guest.begin, guest.commit = symbols["kp_file_begin"], symbols["kp_file_event"]
-        event.sync_files([file])
+        file.write_description()
         self._files[guest.addr] = file
         return guest.addr
 
@@ -104,7 +103,7 @@ class SynthApi:
                 break
         else:
             raise KernelError(errno.ENOENT, "no such trace array")
-        array.set_clr_event(
+        array.array_events.set_clr_event(
             self._text(system) if system else None,
             self._text(name) if name else None,
             bool(enable),

@@ -15,12 +15,11 @@ from functools import partial
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
-from kpfs.engine.trace.dynevent import DynEvent, DynEventOps
-from kpfs.engine.trace.event.event_file import EventFile
-from kpfs.engine.trace.event.fields import Field
+from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
+from kpfs.engine.trace.event.fields import Field, string_at
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
+from kpfs.engine.trace.symbols import sprint_symbol
 from kpfs.engine.trace.synth.synth_field import SynthField, gfp_text, number_text
-from kpfs.engine.trace.text.symbols import sprint_symbol, string_at
 
 SYNTH_SYSTEM = "synthetic"
 FIELDS_AT = 8  # of a record
@@ -61,13 +60,6 @@ class SynthTraceEvent(TraceEvent):
             machine.module_put(self.module)
         elif not machine.try_module_get(self.module):
             raise KernelError(errno.EBUSY, "its module is going")
-
-    def sync_files(self, files: Sequence[EventFile]) -> None:
-        """Guest code goes by the struct kp_file of each array that it has asked for."""
-        for file in files:
-            if file.guest is not None:
-                file.write_guest(KAddr(0))
-                file.guest.event = self.describe()
 
     # ---- texts
 

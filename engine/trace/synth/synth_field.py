@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import kstrtouint
 from kpfs.engine.trace.errlog import ErrorLog
 from kpfs.engine.trace.errlog import SynthErr as Err
-from kpfs.engine.trace.kstr import is_good_name, kstrtouint
+from kpfs.engine.trace.words import is_good_name
 
 STR_VAR_LEN_MAX = 256  # bytes that each string of a fixed size has in a record
 _DIGITS_MAX = 3  # of the size of a string

@@ -6,15 +6,17 @@ from __future__ import annotations
 import errno
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.trace.dynevent import DynEvent, DynEventOps, TraceState
+from kpfs.engine.kstrtox import BLANKS
+from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
+from kpfs.engine.trace.array.trace_state import TraceState
 from kpfs.engine.trace.errlog import SynthErr as Err
-from kpfs.engine.trace.kstr import BLANKS, argv_split, is_good_name
 from kpfs.engine.trace.synth.synth_event import (
     SYNTH_SYSTEM,
     SynthEvent,
     SynthTraceEvent,
 )
 from kpfs.engine.trace.synth.synth_field import SynthField, SynthLog, parse_field
+from kpfs.engine.trace.words import argv_split, is_good_name
 
 SYNTH_FIELDS_MAX = 64
 
@@ -28,11 +30,11 @@ class TraceSynthOps(DynEventOps):
         Kernel: trace_events_synth_init_early()
         """
         self._ts = ts
-        ts.dyn_event_register(self)
+        ts.dyn_events.register(self)
 
     def find(self, name: str) -> SynthEvent | None:
         """Kernel: find_synth_event()"""
-        for event in self._ts.dyn_events_named(name):
+        for event in self._ts.dyn_events.named(name):
             if isinstance(event, SynthEvent):
                 return event
         return None
@@ -104,7 +106,7 @@ class TraceSynthOps(DynEventOps):
             log.fail(Err.INVALID_CMD)
         event = SynthTraceEvent(name, fields, self._ts.runtime)
         self._ts.events.add(event)
-        self._ts.dyn_event_add(SynthEvent(self, event))
+        self._ts.dyn_events.add(SynthEvent(self, event))
 
     def delete(self, name: str) -> None:
         """ENOENT, EBUSY.  Context: control.  Kernel: synth_event_delete()"""
@@ -124,7 +126,7 @@ class TraceSynthOps(DynEventOps):
 
     def own_show(self) -> str:
         """synthetic_events.  Context: control.  Kernel: synth_events_seq_show()"""
-        events = self._ts.dyn_events(self)
+        events = self._ts.dyn_events.of(self)
         return "".join(e.definition() for e in events if isinstance(e, SynthEvent))
 
     def is_busy(self, event: DynEvent) -> bool:
@@ -137,7 +139,7 @@ class TraceSynthOps(DynEventOps):
         if event.event.refcnt:
             raise KernelError(errno.EBUSY, f"{event.name} is in use")
         self._ts.remove_event_call(event.event)
-        self._ts.dyn_event_remove(event)
+        self._ts.dyn_events.remove(event)
         event.event.free()
 
     def match(

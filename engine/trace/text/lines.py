@@ -6,14 +6,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from itertools import accumulate, count, repeat
-from typing import TYPE_CHECKING
 
+from kpfs.engine.trace.array.trace_array import TraceArray
+from kpfs.engine.trace.event.trace_event import Printer, SymbolText
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, TIME_EXTEND, CpuRing
-from kpfs.engine.trace.text.symbols import lat_fmt, symbol_text
-
-if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
-    from kpfs.engine.trace.event.trace_event import Printer
+from kpfs.engine.trace.symbols import ip_sym
 
 # A record's time, CPU, line, and where its data begin and end in the CPU's pages
 Entry = tuple[int, int, str, int, int]
@@ -26,6 +23,10 @@ NSEC = 1_000_000_000
 LINE_MAX = 4096  # kernel: struct trace_seq
 TOO_BIG = "[LINE TOO BIG]\n"
 _WHOLE = ("{", "}", ",", "\n", "(fault)")  # may fill a line to its last byte
+
+# struct trace_entry.flags.  Kernel: enum trace_flag_type
+_IRQS_OFF, _NEED_RESCHED, _HARDIRQ, _SOFTIRQ = 0x01, 0x04, 0x08, 0x10
+_PREEMPT_RESCHED, _NMI, _BH_OFF = 0x20, 0x40, 0x80
 
 _U64 = struct.Struct("<Q")
 _U16 = struct.Struct("<H")
@@ -234,3 +235,37 @@ class _CpuLines:
 
 def _unknown(number: int) -> Callable[[memoryview, int], str]:
     return lambda pages, record: f"Unknown type {number}\n"
+
+
+def lat_fmt(flags: int, preempt_count: int) -> str:
+    """The five characters of the flags column.  Kernel: trace_print_lat_fmt()"""
+    bh_off, irqs_off = flags & _BH_OFF, flags & _IRQS_OFF
+    irqs = ("D" if bh_off else "d") if irqs_off else ("b" if bh_off else ".")
+    resched = {
+        _NEED_RESCHED | _PREEMPT_RESCHED: "N",
+        _NEED_RESCHED: "n",
+        _PREEMPT_RESCHED: "p",
+    }.get(flags & (_NEED_RESCHED | _PREEMPT_RESCHED), ".")
+    hard, soft = flags & _HARDIRQ, flags & _SOFTIRQ
+    if flags & _NMI:
+        context = "Z" if hard else "z"
+    elif hard:
+        context = "H" if soft else "h"
+    else:
+        context = "s" if soft else "."
+    low, high = preempt_count & 0xF, preempt_count >> 4
+    depth = (f"{low:x}" if low else ".") + (f"{high:x}" if high else ".")
+    return irqs + resched + context + depth
+
+
+def symbol_text(tr: TraceArray) -> SymbolText:
+    """How the options say that addresses are printed.  Kernel: seq_print_ip_sym()."""
+    machine, options = tr.st.machine, tr.options
+    always, sym_addr = options["sym-offset"], options["sym-addr"]
+    trampoline = tr.runtime.symbols["kp_ret_trampoline"]
+
+    def symbol(addr: int, offset: bool) -> str:
+        text = ip_sym(machine, addr, offset or always, trampoline)
+        return f"{text} <{addr:016x}>" if sym_addr and addr else text
+
+    return symbol

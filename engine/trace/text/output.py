@@ -7,13 +7,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
+from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.ring.ring_buffer import Rings
 from kpfs.engine.trace.text.lines import Entry, Lines
-
-if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
 
 # What Linux gives at most per read(); who asks for more gets more, in whole lines
 PIPE_PAGE = 4096

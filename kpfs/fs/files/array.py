@@ -9,7 +9,7 @@ from kpfs.fs.node import Dir, File
 from kpfs.kernel import Kernel
 
 if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
+    from kpfs.engine.trace.array.trace_array import TraceArray
 
 
 class ArrayFile(File):

@@ -8,8 +8,8 @@ import re
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array import ArrayFile
-from kpfs.fs.kstrto import kstrtoul
 from kpfs.fs.node import Handle
 from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
 from kpfs.kernel import Kernel
@@ -52,7 +52,7 @@ class TraceClock(ArrayFile, SeqFile):
     write_moves: int | None = None
 
     def show(self) -> str:
-        from kpfs.engine.trace.array import CLOCKS
+        from kpfs.engine.trace.array.trace_array import CLOCKS
 
         names = [f"[{name}]" if name == self.tr.clock else name for name in CLOCKS]
         return " ".join(names) + "\n"
@@ -135,7 +135,7 @@ class BufferPercent(ArrayFile, ValueFile):
         return f"{self.tr.buffer_percent}\n"
 
     def store(self, data: bytes) -> None:
-        value = kstrtoul(data, 10)
+        value = kstrtoul_from_user(data, 10)
         if value > 100:
             raise KernelError(errno.EINVAL, f"{value} per cent")
         self.tr.buffer_percent = value
@@ -184,7 +184,7 @@ class Snapshot(ArrayFile, SeqFile):
 
     def store(self, data: bytes) -> None:
         """EINVAL, EBUSY.  Kernel: tracing_snapshot_write()"""
-        value = kstrtoul(data, 10)
+        value = kstrtoul_from_user(data, 10)
         ring = self.tr.ring
         self.tr.update_buffers()
         if self.cpu is not None and value < 2:

@@ -11,7 +11,7 @@ from kpfs.fs.seqfile import SeqFile, whole_lines
 from kpfs.kernel import Kernel
 
 if TYPE_CHECKING:
-    from kpfs.engine.trace.dynevent import DynEventOps
+    from kpfs.engine.trace.array.dynevent import DynEventOps
 
 
 def truncates(flags: int) -> bool:

@@ -16,7 +16,7 @@ from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile
 from kpfs.kernel import Kernel
 
 if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
+    from kpfs.engine.trace.array.trace_array import TraceArray
     from kpfs.engine.trace.event.trace_event import TraceEvent
 
 DIR_MODE = stat.S_IFDIR | 0o750
@@ -51,10 +51,10 @@ class EventEnable(EventFile, ValueFile):
     """events/GROUP/EVENT/enable.  Kernel: ftrace_enable_fops."""
 
     def show(self) -> str:
-        return self.tr.enable_text(self.alive())
+        return self.tr.array_events.enable_text(self.alive())
 
     def store(self, data: bytes) -> None:
-        self.tr.enable_store(self.event, data)
+        self.tr.array_events.enable_store(self.event, data)
 
 
 class EventId(EventFile, ValueFile):
@@ -79,10 +79,10 @@ class EventFilter(EventFile, ValueFile):
     """events/GROUP/EVENT/filter.  Kernel: ftrace_event_filter_fops."""
 
     def show(self) -> str:
-        return self.tr.filter_text(self.alive())
+        return self.tr.array_events.filter_text(self.alive())
 
     def store(self, data: bytes) -> None:
-        self.tr.filter_store(self.event, data)
+        self.tr.array_events.filter_store(self.event, data)
 
     def handle(self, flags: int, pid: int) -> Handle:
         return OnceHandle(self, flags, pid)
@@ -110,11 +110,11 @@ class EventTrigger(EventFile, SeqFile):
 
     def show(self) -> str:
         triggers = self.kernel.trace.triggers
-        return triggers.text(self.tr.file(self.alive()))
+        return triggers.text(self.tr.array_events.file(self.alive()))
 
     def store(self, data: bytes) -> None:
         triggers = self.kernel.trace.triggers
-        triggers.store(self.tr.file(self.alive()), data)
+        triggers.store(self.tr.array_events.file(self.alive()), data)
 
 
 class GroupEnable(ArrayFile, ValueFile):
@@ -127,10 +127,10 @@ class GroupEnable(ArrayFile, ValueFile):
         self.group = group
 
     def show(self) -> str:
-        return self.tr.group_enable_text(self.group)
+        return self.tr.array_events.group_enable_text(self.group)
 
     def store(self, data: bytes) -> None:
-        self.tr.group_enable_store(self.group, data)
+        self.tr.array_events.group_enable_store(self.group, data)
 
 
 class GroupFilter(ArrayFile, ValueFile):
@@ -146,12 +146,12 @@ class GroupFilter(ArrayFile, ValueFile):
         self.group = group
 
     def show(self) -> str:
-        from kpfs.engine.trace.dynevent import DEFAULT_SYS_FILTER_MESSAGE
+        from kpfs.engine.trace.array.array_events import DEFAULT_SYS_FILTER_MESSAGE
 
         return DEFAULT_SYS_FILTER_MESSAGE
 
     def store(self, data: bytes) -> None:
-        self.tr.group_filter_store(self.group, data)
+        self.tr.array_events.group_filter_store(self.group, data)
 
     def handle(self, flags: int, pid: int) -> Handle:
         return OnceHandle(self, flags, pid)
@@ -251,13 +251,13 @@ class SetEvent(ArrayFile, SeqFile):
     def opened(self, flags: int) -> None:
         super().opened(flags)
         if truncates(flags):
-            self.tr.set_event_clear()
+            self.tr.array_events.set_event_clear()
 
     def show(self) -> str:
-        return self.tr.set_event_text()
+        return self.tr.array_events.set_event_text()
 
     def store(self, data: bytes) -> int:
-        return self.tr.set_event_store(data)
+        return self.tr.array_events.set_event_store(data)
 
 
 class AvailableEvents(ArrayFile, SeqFile):
@@ -266,4 +266,4 @@ class AvailableEvents(ArrayFile, SeqFile):
     kernel: Kernel
 
     def show(self) -> str:
-        return self.tr.available_events_text()
+        return self.tr.array_events.available_events_text()

@@ -13,7 +13,7 @@ from kpfs.fs.node import Dir, DynDir, Node, remove_absent
 from kpfs.kernel import Kernel
 
 if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
+    from kpfs.engine.trace.array.trace_array import TraceArray
 
 DIR_MODE = stat.S_IFDIR | 0o750
 

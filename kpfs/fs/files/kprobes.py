@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
 from kpfs.engine.kprobe import KprobeFlag
+from kpfs.engine.kstrtox import kstrtobool_from_user
 from kpfs.engine.register import show_entries
-from kpfs.fs.kstrto import kstrtobool
 from kpfs.fs.seqfile import SeqFile, ValueFile
 from kpfs.kernel import Kernel
 
@@ -59,7 +59,7 @@ class Enabled(ValueFile):
 
     def store(self, data: bytes) -> None:
         st = self.kernel.state
-        if kstrtobool(data):
+        if kstrtobool_from_user(data):
             arm_all_kprobes(st)
         else:
             disarm_all_kprobes(st)

@@ -7,8 +7,8 @@ import errno
 import stat
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array import ArrayFile
-from kpfs.fs.kstrto import kstrtoul
 from kpfs.fs.node import Dir
 from kpfs.fs.seqfile import SeqFile, ValueFile
 from kpfs.kernel import Kernel
@@ -38,7 +38,7 @@ class Option(ArrayFile, ValueFile):
         return f"{int(self.tr.options[self.name])}\n"
 
     def store(self, data: bytes) -> None:
-        value = kstrtoul(data, 10)
+        value = kstrtoul_from_user(data, 10)
         if value > 1:
             raise KernelError(errno.EINVAL, f"{value} is neither 0 nor 1")
         self.tr.options.set(self.name, bool(value))
@@ -48,7 +48,7 @@ class OptionsDir(Dir):
     """options/, with those of all tracers."""
 
     def __init__(self, kernel: Kernel) -> None:
-        from kpfs.engine.trace.options import OPTIONS
+        from kpfs.engine.trace.trace_options import OPTIONS
 
         super().__init__()
         for option in OPTIONS:
@@ -61,7 +61,7 @@ class TraceMarker(ArrayFile):
     nonseekable = True
 
     def store(self, data: bytes) -> int:
-        from kpfs.engine.trace.event.marker import write_marker
+        from kpfs.engine.trace.array.marker import write_marker
 
         return write_marker(self.tr, data)
 
@@ -72,6 +72,6 @@ class TraceMarkerRaw(ArrayFile):
     nonseekable = True
 
     def store(self, data: bytes) -> int:
-        from kpfs.engine.trace.event.marker import write_raw_marker
+        from kpfs.engine.trace.array.marker import write_raw_marker
 
         return write_raw_marker(self.tr, data)

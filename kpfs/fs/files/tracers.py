@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array import ArrayFile
 from kpfs.fs.files.dynevents import truncates
-from kpfs.fs.kstrto import kstrtoul
 from kpfs.fs.node import Dir, Handle
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
 from kpfs.kernel import Kernel
@@ -93,7 +93,7 @@ class FunctionFilter(ArrayFile, SeqFile):
         mods, probes = self.mods() or [], self.probes()
         text = functions.text(chosen) if chosen or mods else self.empty
         text += "".join(f"{pattern}:mod:{module}\n" for pattern, module in mods)
-        return text + (probes.text(functions) if probes else "")
+        return text + (probes.text() if probes else "")
 
     def opened(self, flags: int) -> None:
         super().opened(flags)
@@ -165,7 +165,7 @@ class FilterHandle(SeqHandle):
         A word that no blank follows goes on with the next write, or ends with the file.
         Kernel: ftrace_regex_write()
         """
-        from kpfs.engine.trace.kstr import trace_get_user
+        from kpfs.engine.trace.words import trace_get_user
 
         if not data:
             return 0
@@ -214,7 +214,7 @@ class FunctionProfileEnabled(ValueFile):
         return f"{int(self.kernel.trace.profile.enabled)}\n"
 
     def store(self, data: bytes) -> None:
-        self.kernel.trace.profile.enable(bool(kstrtoul(data, 10)))
+        self.kernel.trace.profile.enable(bool(kstrtoul_from_user(data, 10)))
 
 
 class TraceStat(SeqFile):
@@ -268,17 +268,17 @@ class SetEventPid(PidFile):
     """The tasks whose events are recorded.  Kernel: ftrace_set_event_pid_fops."""
 
     def pids(self) -> PidSet:
-        return self.tr.event_pids
+        return self.tr.array_events.event_pids
 
     def write(self, data: bytes | None) -> int:
-        return self.tr.set_event_pids(self.pids(), data)
+        return self.tr.array_events.set_event_pids(self.pids(), data)
 
 
 class SetEventNotracePid(SetEventPid):
     """The tasks whose events are not.  Kernel: ftrace_set_event_notrace_pid_fops."""
 
     def pids(self) -> PidSet:
-        return self.tr.event_no_pids
+        return self.tr.array_events.event_no_pids
 
 
 class SetFtracePid(PidFile):
@@ -342,7 +342,7 @@ class SavedCmdlinesSize(ValueFile):
         return f"{self.places}\n"
 
     def store(self, data: bytes) -> None:
-        size = kstrtoul(data, 10)
+        size = kstrtoul_from_user(data, 10)
         if not 0 < size <= CMDLINES_MAX:
             raise KernelError(errno.EINVAL, f"{size} names")
         self.places = cmdline_places(size)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.engine.ktypes import MASK64
 from kpfs.fs.files import buffers
 from kpfs.fs.files.array import ArrayFile
 from kpfs.fs.files.dynevents import truncates
-from kpfs.fs.kstrto import kstrtoul
 from kpfs.fs.node import Dir, File, Handle, encode
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
 from kpfs.kernel import Kernel
@@ -150,7 +150,7 @@ class TracingOn(ArrayFile, ValueFile):
         return f"{int(self.tr.ring.on)}\n"
 
     def store(self, data: bytes) -> None:
-        self.tr.ring.on = bool(kstrtoul(data, 10))
+        self.tr.ring.on = bool(kstrtoul_from_user(data, 10))
 
 
 class CpuTrace(Trace):
@@ -227,7 +227,7 @@ class BufferSize(ArrayFile, ValueFile):
     def store(self, data: bytes) -> None:
         from kpfs.engine.trace.ring.cpu_ring import pages_for
 
-        size = kstrtoul(data, 10)
+        size = kstrtoul_from_user(data, 10)
         if not size:
             raise KernelError(errno.EINVAL, "no room for any record")
         size = size << 10 & MASK64

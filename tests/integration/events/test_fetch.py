@@ -25,14 +25,14 @@ class Guest:
 
     def values(self, args, kind="p", place=FUNC):
         """What one hit of a probe prints of its arguments."""
-        self.ts.release_all()
+        self.ts.dyn_events.release_all()
         command = f"{kind}:e {place} {args}".encode("latin-1")
-        self.ts.run_commands(command, self.ops)
+        self.ts.dyn_events.run_commands(command, self.ops)
         event = self.ts.events.find("kprobes", "e")
-        self.ts.enable_store(event, b"1")
+        self.ts.array_events.enable_store(event, b"1")
         self.ts.ring.reset()
         self.kernel.guest.syscalls.call(self.task, "getppid")
-        self.ts.enable_store(event, b"0")
+        self.ts.array_events.enable_store(event, b"0")
         text = trace_text(self.ts).partition(": e: (")[2]
         return text.partition(") ")[2].removesuffix("\n")
 

@@ -17,7 +17,7 @@ COMMAND = r'p:e {} a=\5:s8 b=\"hello" c=$comm d=\-3:s32 e=\7:u64'
 def store(trace, event, text):
     """errno's name, or "" """
     try:
-        trace.filter_store(event, text.encode("latin-1"))
+        trace.array_events.filter_store(event, text.encode("latin-1"))
     except KernelError as error:
         return errno.errorcode[error.errno]
     return ""
@@ -31,9 +31,9 @@ class Guest:
         self.task = self.syscalls.host_task(1234, 0)
         self.syscalls.set_comm(self.task, "hitn")
         command = COMMAND.format("__x64_sys_getppid").encode()
-        self.ts.run_commands(command, kernel.kprobe_events)
+        self.ts.dyn_events.run_commands(command, kernel.kprobe_events)
         self.event = self.ts.events.find("kprobes", "e")
-        self.ts.enable_store(self.event, b"1")
+        self.ts.array_events.enable_store(self.event, b"1")
 
     def hit(self):
         """Lines of the trace of one hit."""

@@ -10,7 +10,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
-from kpfs.engine.trace.dynevent import TraceState
+from kpfs.engine.trace.array.trace_state import TraceState
 from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
 from tests.fake import PAGE, FakeArch, FakeMachine
 
@@ -70,19 +70,19 @@ class Trace:
     def write(self, text: str) -> str:
         """One write to kprobe_events: "" or the name of the errno."""
         try:
-            self.ts.run_commands(text.encode("latin-1"), self.ops)
+            self.ts.dyn_events.run_commands(text.encode("latin-1"), self.ops)
         except KernelError as error:
             return errno.errorcode[error.errno]
         return ""
 
     def show(self) -> str:
-        return self.ts.show(self.ops)
+        return self.ts.dyn_events.show(self.ops)
 
     def on(self, name: str, group: str = "kprobes") -> None:
-        self.ts.enable_store(self.event(name, group), b"1\n")
+        self.ts.array_events.enable_store(self.event(name, group), b"1\n")
 
     def off(self, name: str, group: str = "kprobes") -> None:
-        self.ts.enable_store(self.event(name, group), b"0\n")
+        self.ts.array_events.enable_store(self.event(name, group), b"0\n")
 
     def event(self, name: str, group: str = "kprobes"):
         event = self.ts.events.find(group, name)
@@ -91,7 +91,7 @@ class Trace:
 
     def file(self, name: str, group: str = "kprobes"):
         """What the first trace array has of an event."""
-        return self.ts.file(self.event(name, group))
+        return self.ts.array_events.file(self.event(name, group))
 
     def errors(self) -> list[str]:
         """Texts and columns of the error log: "TEXT @ column in COMMAND"."""

@@ -36,9 +36,7 @@ def kernel():
     def enable_store(event, data):
         event.enabled = parse_enable(data)
 
-    kernel.trace = SimpleNamespace(
-        events=events,
-        removed=False,
+    array_events = SimpleNamespace(
         enable_store=enable_store,
         enable_text=lambda event: f"{int(event.enabled)}\n",
         group_enable_text=lambda group: f"{group}\n",
@@ -48,6 +46,9 @@ def kernel():
         set_event_store=lambda data: 2,
         set_event_clear=lambda: kernel.calls.append("clear"),
         available_events_text=lambda: "available\n",
+    )
+    kernel.trace = SimpleNamespace(
+        events=events, array_events=array_events, removed=False
     )
     return kernel
 

@@ -19,7 +19,7 @@ COMMAND = r'p:e {} a=\5:s8 b=\"hello" c=$comm d=\-3:s32 e=\7:u64'
 def store(trace, event, text):
     """errno's name, or "" """
     try:
-        trace.filter_store(event, text.encode("latin-1"))
+        trace.array_events.filter_store(event, text.encode("latin-1"))
     except KernelError as error:
         return errno.errorcode[error.errno]
     return ""
@@ -39,7 +39,7 @@ def test_answer_and_text(shared, text, error, passes, shown):
     assert store(shared.ts, event, text + "\n") == error
     if shown is None:
         shown = "none" if text.strip() == "0" else text.rstrip()
-    assert shared.ts.filter_text(event) == shown + "\n"
+    assert shared.ts.array_events.filter_text(event) == shown + "\n"
     assert bool(shared.ts.err_log.text()) == bool(error)
     filtered = not error and text.strip() != "0"
     file = shared.file("e")
@@ -63,16 +63,16 @@ def test_entry_of_the_error_log(shared):
 
 def test_filter_of_a_group(trace):
     trace.write("p:a vfs_read x=%di\np:b vfs_write y=%di")
-    trace.ts.group_filter_store("kprobes", b"x > 5\n")
+    trace.ts.array_events.group_filter_store("kprobes", b"x > 5\n")
     assert trace.file("a").filter_text() == "x > 5\n"
     assert trace.file("b").filter_text() == (
         "x > 5\n^\nparse_error: Couldn't find or set field in one of a subsystem's "
         "events\n\n"
     )
-    trace.ts.group_filter_store("kprobes", b"0\n")
+    trace.ts.array_events.group_filter_store("kprobes", b"0\n")
     assert trace.file("b").filter_text() == "none\n"
     with pytest.raises(KernelError) as error:
-        trace.ts.group_filter_store("nosuch", b"0")
+        trace.ts.array_events.group_filter_store("nosuch", b"0")
     assert error.value.errno == errno.ENODEV
 
 
@@ -80,5 +80,5 @@ def test_too_long(shared):
     event = shared.event("e")
     assert store(shared.ts, event, "e == 7" + " " * 4090) == "EINVAL"
     assert store(shared.ts, event, f'b == "{"x" * 256}"') == "EINVAL"
-    assert "Operand too long" in shared.ts.filter_text(event)
+    assert "Operand too long" in shared.ts.array_events.filter_text(event)
     assert store(shared.ts, event, f'b == "{"x" * 255}"') == ""

@@ -11,9 +11,9 @@ DI, SI, AX, SP = 112, 104, 80, 152
 
 
 def arguments(trace, text, place="vfs_read", kind="p"):
-    trace.ts.release_all()
+    trace.ts.dyn_events.release_all()
     assert trace.write(f"{kind}:e {place} {text}") == ""
-    return trace.ts.dyn_events_named("e")[0].args
+    return trace.ts.dyn_events.named("e")[0].args
 
 
 def compiled(arg):

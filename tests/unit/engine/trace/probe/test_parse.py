@@ -7,7 +7,7 @@ This also tests kpfs.engine.trace.errlog.
 import pytest
 
 from kpfs.engine.trace.event.trace_event import TraceEvent
-from kpfs.engine.trace.kstr import argv_split, is_good_name, is_good_system_name
+from kpfs.engine.trace.words import argv_split, is_good_name, is_good_system_name
 from tests.unit.engine.trace.catalogue import CATALOGUE
 from tests.unit.engine.trace.fakes import Trace
 
@@ -28,7 +28,7 @@ def shared():
 def clean(shared):
     yield shared
     shared.ts.err_log.clear()
-    shared.ts.release_all()
+    shared.ts.dyn_events.release_all()
 
 
 def check(trace, command, errno, *entries):

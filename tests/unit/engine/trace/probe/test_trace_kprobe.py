@@ -20,7 +20,7 @@ from tests.unit.engine.trace.fakes import Trace
 
 
 def probe(trace, name="e"):
-    return trace.ts.dyn_events_named(name)[0]
+    return trace.ts.dyn_events.named(name)[0]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ class Synth(Trace):
     def define(self, text, ops="own"):
         """A write to synthetic_events, or to dynamic_events; the errno's name."""
         try:
-            self.ts.run_commands(text.encode("latin-1"), ops and self.synth)
+            self.ts.dyn_events.run_commands(text.encode("latin-1"), ops and self.synth)
         except KernelError as error:
             return errno.errorcode[error.errno]
         return ""
@@ -51,11 +51,11 @@ def synth():
 def test_both_files_show_it(synth):
     assert synth.define("e u64 a; char b[3]; unsigned int c char[] d # no more\n") == ""
     assert synth.synth.own_show() == "e\tu64 a; char[3] b; unsigned int c; char[] d\n"
-    assert synth.ts.show() == f"s:synthetic/{synth.synth.own_show()}"
-    assert synth.ts.show(synth.ops) == ""
-    assert synth.define(synth.ts.show(), ops=None) == "EEXIST"
+    assert synth.ts.dyn_events.show() == f"s:synthetic/{synth.synth.own_show()}"
+    assert synth.ts.dyn_events.show(synth.ops) == ""
+    assert synth.define(synth.ts.dyn_events.show(), ops=None) == "EEXIST"
     assert synth.define("!e") == ""
-    assert synth.ts.show() == synth.synth.own_show() == ""
+    assert synth.ts.dyn_events.show() == synth.synth.own_show() == ""
 
 
 def test_a_kprobe_event_is_no_business_of_the_file(synth):
@@ -66,8 +66,8 @@ def test_a_kprobe_event_is_no_business_of_the_file(synth):
     assert synth.define("s:e u64 a") == "EINVAL"
     assert synth.define("s:e u64 a", ops=None) == ""
     assert synth.write("-:e") == "ENOENT"
-    synth.ts.release_all(synth.synth)
-    assert synth.ts.show() == synth.show() != ""
+    synth.ts.dyn_events.release_all(synth.synth)
+    assert synth.ts.dyn_events.show() == synth.show() != ""
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_kprobe_event_is_no_business_of_the_file(synth):
 def test_the_caret_stands_under_the_first_place_that_reads_so(synth, command, error):
     assert synth.define(command) == "EINVAL"
     assert synth.errors() == [error]
-    assert synth.ts.show() == ""
+    assert synth.ts.dyn_events.show() == ""
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_its_module_stays_while_it_is_on(synth):
     event = synth.event("e", "synthetic")
     event.module = MODULE
     synth.on("e", "synthetic")
-    synth.ts.mkdir("i").enable_store(event, b"1")
+    synth.ts.mkdir("i").array_events.enable_store(event, b"1")
     assert synth.machine.module_uses[MODULE] == 2
     assert synth.define("!e") == synth.define("-:e", ops=None) == "EBUSY"
     synth.off("e", "synthetic")
@@ -161,7 +161,7 @@ def test_its_file_in_guest_memory_says_what_is_wanted(synth):
     synth.define("e u64 a; char[] b")
     file = synth.file("e", "synthetic")
     guest = file.guest_file()
-    synth.event("e", "synthetic").sync_files([file])
+    file.write_description()
     number, fields, dynamic, words = struct.unpack(
         "<4I", synth.machine.read(guest.event, 16)
     )
@@ -169,7 +169,7 @@ def test_its_file_in_guest_memory_says_what_is_wanted(synth):
     assert number == synth.event("e", "synthetic").id
     assert (guest.flags, guest.filter) == (0, 0)
     synth.on("e", "synthetic")
-    synth.ts.filter_store(synth.event("e", "synthetic"), b"a == 1")
+    synth.ts.array_events.filter_store(synth.event("e", "synthetic"), b"a == 1")
     assert guest.flags
     assert guest.filter
     synth.off("e", "synthetic")

@@ -1,12 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Values as recorded from Linux 6.1 (facts of kprobes/enabled, the sysctl, enable)."""
+"""Characters, and values as recorded from Linux 6.1 (kprobes/enabled, the sysctl)."""
 
 import errno
 
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.fs.kstrto import kstrtobool, kstrtoul, proc_dointvec_minmax
+from kpfs.engine.kstrtox import (
+    is_digit,
+    kstrtobool_from_user,
+    kstrtol,
+    kstrtoul_from_user,
+    proc_dointvec_minmax,
+)
+
+
+@pytest.mark.parametrize("number", range(256))
+def test_digits_are_ten(number):
+    assert is_digit(chr(number)) == (0x30 <= number <= 0x39)
+
+
+def test_no_character_is_no_digit():
+    assert not is_digit("")
 
 
 def outcome(function, *args):
@@ -24,7 +39,7 @@ def outcome(function, *args):
     + [(v, "EINVAL") for v in (b"-1", b"+1", b"o\0", b"o1", b"a", b"9")],
 )
 def test_kstrtobool(data, value):
-    assert outcome(kstrtobool, data) == value
+    assert outcome(kstrtobool_from_user, data) == value
 
 
 @pytest.mark.parametrize(
@@ -52,7 +67,23 @@ def test_kstrtobool(data, value):
     ],
 )
 def test_kstrtoul(data, base, value):
-    assert outcome(kstrtoul, data, base) == value
+    assert outcome(kstrtoul_from_user, data, base) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("-0x10", -16),
+        ("-08", "EINVAL"),
+        ("--1", "EINVAL"),
+        ("9223372036854775807", (1 << 63) - 1),
+        ("9223372036854775808", "ERANGE"),
+        ("-9223372036854775808", -(1 << 63)),
+        ("-9223372036854775809", "ERANGE"),
+    ],
+)
+def test_kstrtol(text, value):
+    assert outcome(kstrtol, text) == value
 
 
 @pytest.mark.parametrize(
@@ -72,6 +103,7 @@ def test_kstrtoul(data, base, value):
         (b"0" + b" " * 10, (0, 11)),
         (b"0\v", "EINVAL"),
         (b"\v0", (0, 2)),
+        (b"\xa00", (0, 2)),
         (b"2", "EINVAL"),
         (b"-1", "EINVAL"),
         (b"+0", "EINVAL"),

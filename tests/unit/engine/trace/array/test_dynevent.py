@@ -113,11 +113,11 @@ def test_enabled_event_is_busy(trace):
     trace.on("b")
     assert trace.write("-:b") == "EBUSY"
     with pytest.raises(KernelError) as error:
-        trace.ts.release_all(trace.ops)
+        trace.ts.dyn_events.release_all(trace.ops)
     assert error.value.errno == errno.EBUSY
     assert trace.show().count("\n") == 2
     trace.off("b")
-    trace.ts.release_all(trace.ops)
+    trace.ts.dyn_events.release_all(trace.ops)
     assert trace.show() == ""
     assert trace.ts.events.groups() == ["ftrace"]
 
@@ -132,17 +132,17 @@ def test_a_sibling_can_go_while_the_event_is_enabled(trace):
 
 
 def test_dynamic_events_takes_the_same_commands(trace):
-    ts = trace.ts
-    ts.run_commands(b"p:a vfs_read\nr:g/b vfs_read $retval")
-    assert ts.show() == "p:kprobes/a vfs_read\nr10:g/b vfs_read arg1=$retval\n"
-    ts.run_commands(b"-:a")
+    dyn = trace.ts.dyn_events
+    dyn.run_commands(b"p:a vfs_read\nr:g/b vfs_read $retval")
+    assert dyn.show() == "p:kprobes/a vfs_read\nr10:g/b vfs_read arg1=$retval\n"
+    dyn.run_commands(b"-:a")
     assert trace.show() == "r10:g/b vfs_read arg1=$retval\n"
     for command, number in ((b"x:bad", errno.EINVAL), (b"!:x", errno.ENOENT)):
         with pytest.raises(KernelError) as error:
-            ts.run_commands(command)
+            dyn.run_commands(command)
         assert error.value.errno == number
-    ts.release_all()
-    assert ts.show() == ""
+    dyn.release_all()
+    assert dyn.show() == ""
 
 
 def test_deleting_an_event_that_was_enabled_clears_the_trace(trace):
@@ -163,7 +163,8 @@ def test_group_and_order_of_files(trace):
     assert events.groups() == ["ftrace", "g", "kprobes"]
     assert list(events.group("kprobes")) == ["a", "a2"]
     assert events.group("nosuch") == {}
-    assert trace.ts.available_events_text() == "kprobes:a2\nkprobes:a\ng:b\n"
+    available = trace.ts.array_events.available_events_text()
+    assert available == "kprobes:a2\nkprobes:a\ng:b\n"
 
 
 def test_ids_are_not_used_again(trace):
@@ -175,7 +176,7 @@ def test_ids_are_not_used_again(trace):
     assert trace.event("c").id == first + 2
     assert gone.removed
     with pytest.raises(KernelError) as error:
-        trace.ts.enable_store(gone, b"1")
+        trace.ts.array_events.enable_store(gone, b"1")
     assert error.value.errno == errno.ENODEV
 
 
@@ -202,39 +203,39 @@ def test_enable_values(trace, data, result):
     event = trace.event("e")
     if result > 1:
         with pytest.raises(KernelError) as error:
-            trace.ts.enable_store(event, data)
+            trace.ts.array_events.enable_store(event, data)
         assert error.value.errno == result
         result = 0
     else:
-        trace.ts.enable_store(event, data)
+        trace.ts.array_events.enable_store(event, data)
     assert event.tracing == bool(result)
 
 
 def test_group_enable(trace):
     ts = trace.ts
     trace.write("p:a vfs_read\np:b vfs_write")
-    assert ts.group_enable_text("kprobes") == "0\n"
+    assert ts.array_events.group_enable_text("kprobes") == "0\n"
     trace.on("a")
-    assert ts.group_enable_text("kprobes") == "X\n"
+    assert ts.array_events.group_enable_text("kprobes") == "X\n"
     trace.on("b")
-    assert ts.group_enable_text(None) == "1\n"
-    ts.group_enable_store("kprobes", b"0")
-    assert ts.group_enable_text("kprobes") == "0\n"
+    assert ts.array_events.group_enable_text(None) == "1\n"
+    ts.array_events.group_enable_store("kprobes", b"0")
+    assert ts.array_events.group_enable_text("kprobes") == "0\n"
     with pytest.raises(KernelError):
-        ts.group_enable_store("kprobes", b"X\n")
+        ts.array_events.group_enable_store("kprobes", b"X\n")
 
 
 def test_set_event(trace):
     ts = trace.ts
     trace.write("p:a vfs_read\np:g/b vfs_write\np:g/a vfs_read")
-    assert ts.set_event_store(b"kprobes:a\n") == 10
-    assert ts.set_event_text() == "kprobes:a\n"
-    assert ts.set_event_store(b"  g:* !g:*\n") == 6
-    assert ts.set_event_text() == "g:a\ng:b\nkprobes:a\n"
-    assert ts.set_event_store(b"!a") == 2
-    assert ts.set_event_text() == "g:b\n"
+    assert ts.array_events.set_event_store(b"kprobes:a\n") == 10
+    assert ts.array_events.set_event_text() == "kprobes:a\n"
+    assert ts.array_events.set_event_store(b"  g:* !g:*\n") == 6
+    assert ts.array_events.set_event_text() == "g:a\ng:b\nkprobes:a\n"
+    assert ts.array_events.set_event_store(b"!a") == 2
+    assert ts.array_events.set_event_text() == "g:b\n"
     with pytest.raises(KernelError):
-        ts.set_event_store(b"nosuch:ev")
-    assert ts.set_event_store(b" \n") == 2
-    ts.set_event_clear()
-    assert ts.set_event_text() == ""
+        ts.array_events.set_event_store(b"nosuch:ev")
+    assert ts.array_events.set_event_store(b" \n") == 2
+    ts.array_events.set_event_clear()
+    assert ts.array_events.set_event_text() == ""

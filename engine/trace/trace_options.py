@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.trace.kstr import BLANKS
+from kpfs.engine.kstrtox import BLANKS
 
 OPTION_BUF_SIZE = 64
 

@@ -6,16 +6,12 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.machine import Machine
-from kpfs.engine.trace.event.fields import Field
+from kpfs.engine.trace.array.trace_array import TraceArray
+from kpfs.engine.trace.event.fields import Field, string_at
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
-from kpfs.engine.trace.text.symbols import string_at
-
-if TYPE_CHECKING:
-    from kpfs.engine.trace.array import TraceArray
 
 TRACE_PRINT = 5
 MARKER_FUNCTION = "tracing_mark_write"

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The events of a trace array: which are on there, how filtered, and for which tasks.
+
+All functions are for control context.  Kernel: kernel/trace/trace_events.c
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import WeakSet
+
+from kpfs.engine.arch.base import Arch
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import BLANKS
+from kpfs.engine.trace.event import event_file
+from kpfs.engine.trace.event.event_file import (
+    EventArray,
+    EventFile,
+    EventFiles,
+    enable_disable,
+    parse_enable,
+    set_clr_event,
+    set_event_word,
+)
+from kpfs.engine.trace.event.filter import Err as FilterErr
+from kpfs.engine.trace.event.filter import (
+    EventFilter,
+    FilterError,
+    create_filter,
+    error_text,
+)
+from kpfs.engine.trace.event.trace_event import Events, TraceEvent
+from kpfs.engine.trace.pids import PidSet
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
+from kpfs.engine.trace.words import trace_get_user
+
+EVENT_BUF_SIZE = 127
+# filter of a group, which never shows anything else
+DEFAULT_SYS_FILTER_MESSAGE = """\
+### global filter ###
+# Use this to set filters for multiple events.
+# Only events with the given fields will be affected.
+# If no events are modified, an error message will be displayed here
+"""
+
+
+@contextmanager
+def text_poke(arch: Arch) -> Iterator[None]:
+    """Let many probes share what the writing of text costs."""
+    arch.text_poke_begin()
+    try:
+        yield
+    finally:
+        arch.text_poke_finish()
+
+
+class ArrayEvents:
+    """What the files below events/, set_event and set_event_pid are about."""
+
+    def __init__(
+        self, array: EventArray, arch: Arch, events: Events, files: EventFiles
+    ) -> None:
+        self._array = array
+        self._arch = arch
+        self._events = events
+        self._files = files
+        self._older = WeakSet(events if array.name else ())  # than this instance
+        self.event_pids = PidSet(array.runtime)
+        self.event_no_pids = PidSet(array.runtime)
+
+    def file(self, event: TraceEvent) -> EventFile:
+        """What this array has of an event."""
+        return self._files.get(event, self._array)
+
+    def files(self) -> list[EventFile]:
+        """What was ever set of events, the newest event first."""
+        found = [self._files.find(event, self._array) for event in self._events]
+        return [file for file in found if file is not None]
+
+    def _members(self, group: str | None) -> list[EventFile]:
+        events = self._events
+        members = events if group is None else events.group(group).values()
+        return [self.file(event) for event in members]
+
+    def sync(self) -> None:
+        """What all events of this array go by has changed."""
+        for file in self.files():
+            if file.enabled:
+                file.sync()
+
+    def enable_store(self, event: TraceEvent, data: bytes) -> None:
+        """Kernel: event_enable_write()."""
+        enable = parse_enable(data)
+        self._array.ring.expand()
+        if event.removed:
+            raise KernelError(errno.ENODEV, "the event is gone")
+        enable_disable(self.file(event), enable)
+
+    def enable_text(self, event: TraceEvent) -> str:
+        return self.file(event).enable_text()
+
+    def group_enable_text(self, group: str | None) -> str:
+        """Kernel: system_enable_read()."""
+        return event_file.enable_text(self._members(group))
+
+    def group_enable_store(self, group: str | None, data: bytes) -> None:
+        """Kernel: system_enable_write()."""
+        enable = parse_enable(data)
+        self._array.ring.expand()
+        if group is None and not self._events.groups():
+            return  # Linux always has events of its own
+        with text_poke(self._arch):
+            set_clr_event(self._members(group), None, group, None, enable)
+
+    def set_clr_event(self, system: str | None, name: str | None, enable: bool) -> None:
+        """Switch an event, or all of a group, or all; EINVAL.
+
+        Kernel: trace_array_set_clr_event()
+        """
+        self._array.ring.expand()
+        with text_poke(self._arch):
+            set_clr_event(self._members(None), None, system, name, enable)
+
+    # ---- filters
+
+    def filter_text(self, event: TraceEvent) -> str:
+        return self.file(event).filter_text()
+
+    def filter_store(self, event: TraceEvent, data: bytes) -> None:
+        """Set the filter; of a wrong one the file then shows what is wrong.
+
+        EINVAL, EPERM, ENOENT, ESRCH, as the error is.
+        Kernel: apply_event_filter()
+        """
+        if event.removed:
+            raise KernelError(errno.ENODEV, "the event is gone")
+        file = self.file(event)
+        text = filter_string(data)
+        if text.strip(BLANKS) == "0":
+            file.set_filter(None)
+            return
+        try:
+            file.set_filter(create_filter(text, event.fields()))
+        except FilterError as error:
+            file.set_filter(EventFilter(self._filter_error(text, error)))
+            raise
+
+    def _filter_error(self, text: str, error: FilterError) -> str:
+        """Log it; what the file shows."""
+        code = error.code or FilterErr.ERRNO
+        pos = error.pos if error.code else 0
+        self._array.err_log.record("event filter parse error", code.value, text, pos)
+        return error_text(text, error)
+
+    def group_filter_store(self, group: str, data: bytes) -> None:
+        """Set the filter of all events of a group, each as far as it has the fields.
+
+        Kernel: apply_subsystem_event_filter()
+        """
+        members = self._members(group)
+        if not members:
+            raise KernelError(errno.ENODEV, "no event in the group")
+        text = filter_string(data)
+        clear = text.strip(BLANKS) == "0"
+        for file in members:
+            try:
+                fields = file.event.fields()
+                event_filter = None if clear else create_filter(text, fields)
+            except FilterError:
+                error = FilterError(errno.EINVAL, FilterErr.BAD_SUBSYS_FILTER, 0)
+                event_filter = EventFilter(self._filter_error(text, error))
+            if event_filter is not None or file.filter is not None:
+                file.set_filter(event_filter)
+
+    # ---- lists of events
+
+    def available_events_text(self) -> str:
+        return "".join(
+            f"{e.group}:{e.name}\n" for e in self._events if not e.ignore_enable
+        )
+
+    def set_event_text(self) -> str:
+        """Newest first, but an instance has those before it the other way round.
+
+        Kernel: show_set_event_seq_ops
+        """
+        on = [file.event for file in self.files() if file.enabled]
+        older = [e for e in reversed(on) if e in self._older]
+        newer = [e for e in on if e not in self._older]
+        return "".join(f"{e.group}:{e.name}\n" for e in newer + older)
+
+    def set_event_store(self, data: bytes) -> int:
+        """Switch what the first word says; bytes consumed; EINVAL.
+
+        Kernel: ftrace_event_write().
+        """
+        if not data:
+            return 0
+        self._array.ring.expand()
+        word, consumed = trace_get_user(data, EVENT_BUF_SIZE)
+        if word:
+            with text_poke(self._arch):
+                set_event_word(self._members(None), word)
+        return consumed
+
+    def set_event_clear(self) -> None:
+        """Kernel: ftrace_clear_events()."""
+        with text_poke(self._arch):
+            for file in self.files():
+                enable_disable(file, False)
+
+    # ---- pids
+
+    def set_event_pids(self, pids: PidSet, data: bytes | None) -> int:
+        """Write one of event_pids and event_no_pids, or clear it; bytes consumed.
+
+        Kernel: event_pid_write()
+        """
+        if data is None:
+            pids.clear()
+            used = 0
+        else:
+            if not data:
+                return 0
+            self._array.ring.expand()
+            used = pids.write(data)
+        self._array.guest.pids = self.event_pids.addr
+        self._array.guest.no_pids = self.event_no_pids.addr
+        self.sync()
+        return used
+
+    def destroy(self) -> None:
+        """The array is going.  Kernel: event_trace_del_tracer()"""
+        for file in self.files():
+            enable_disable(file, False)
+            self._files.remove(file.event, self._array)
+
+
+def filter_string(data: bytes) -> str:
+    """Kernel: event_filter_write(), strstrip()"""
+    if len(data) >= PAGE_SIZE:
+        raise KernelError(errno.EINVAL, "filter too long")
+    return data.partition(b"\0")[0].decode("latin-1").rstrip(BLANKS)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Dynamic events of all kinds, and the commands that make and delete them.
+
+All functions are for control context.  Kernel: kernel/trace/trace_dynevent.c
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.machine import Machine
+from kpfs.engine.trace.event.trace_event import Events
+from kpfs.engine.trace.words import argv_split
+
+WRITE_BUFSIZE = 4096
+
+
+class DynEvent:
+    """An event made by a command.  Kernel: struct dyn_event."""
+
+    ops: DynEventOps
+    group: str
+    name: str
+
+
+class DynEventOps(Protocol):
+    """A kind of dynamic event.  Kernel: struct dyn_event_operations."""
+
+    def create(self, command: str) -> bool:
+        """Make what command says; False if it is not for this kind (ECANCELED)."""
+
+    def own_command(self, command: str) -> bool:
+        """Do what only this kind's own file takes; False: it takes what others do."""
+        return False
+
+    def show(self, event: DynEvent) -> str:
+        """The line that would make it again, newline included."""
+
+    def is_busy(self, event: DynEvent) -> bool: ...
+
+    def free(self, event: DynEvent) -> None:
+        """Unregister and forget it; EBUSY."""
+
+    def match(
+        self, system: str | None, name: str, argv: list[str], event: DynEvent
+    ) -> bool:
+        """Whether a deleting command with these words means it."""
+
+
+class DynEvents:
+    """All of them.  Kernel: dyn_event_list"""
+
+    def __init__(
+        self,
+        machine: Machine,
+        trace_events: Events,
+        text_poke: Callable[[], AbstractContextManager[None]],
+        reset: Callable[[], None],
+    ) -> None:
+        """text_poke: within it many probes share what the writing of text costs.
+
+        reset() clears each trace that an event has left records in.
+        """
+        self._machine = machine
+        self._trace_events = trace_events
+        self._text_poke = text_poke
+        self._reset = reset
+        self._ops: list[DynEventOps] = []
+        self._events: dict[DynEvent, None] = {}  # in order of registration
+        self._by_name: dict[str, dict[DynEvent, None]] = {}
+
+    def register(self, ops: DynEventOps) -> None:
+        """Take commands of this kind.  Kernel: dyn_event_register()"""
+        self._ops.append(ops)
+
+    def add(self, event: DynEvent) -> None:
+        self._events[event] = None
+        self._by_name.setdefault(event.name, {})[event] = None
+
+    def remove(self, event: DynEvent) -> None:
+        del self._events[event]
+        same = self._by_name[event.name]
+        del same[event]
+        if not same:
+            del self._by_name[event.name]
+
+    def of(self, ops: DynEventOps | None = None) -> list[DynEvent]:
+        """Those of one kind, or all, in the order in which they were added."""
+        return [e for e in self._events if ops is None or e.ops is ops]
+
+    def named(self, name: str) -> list[DynEvent]:
+        return list(self._by_name.get(name, ()))
+
+    # ---- kprobe_events and dynamic_events
+
+    def show(self, ops: DynEventOps | None = None) -> str:
+        """Context: control.  Kernel: probes_seq_show(), dyn_event_seq_show()."""
+        return "".join([e.ops.show(e) for e in self.of(ops)])
+
+    def run_commands(self, data: bytes, ops: DynEventOps | None = None) -> None:
+        """Run the lines of one write, up to the first that fails.
+
+        EINVAL also for a line that 4095 bytes do not hold, or with a NUL in it.
+        Context: control.  Kernel: trace_parse_run_command().
+        """
+        done, count = 0, len(data)
+        while done < count:
+            chunk = data[done : done + WRITE_BUFSIZE - 1]
+            length = chunk.find(0)
+            length = len(chunk) if length < 0 else length
+            start = 0
+            while done < count:
+                end = chunk.find(b"\n", start, length)
+                size = (end + 1 if end >= 0 else length) - start
+                if end < 0 and done + size < count:
+                    if start:
+                        break
+                    self._line_too_long()
+                line = chunk[start : end if end >= 0 else length]
+                done += size
+                start += size
+                self.run_command(line.partition(b"#")[0].decode("latin-1"), ops)
+
+    def _line_too_long(self) -> None:
+        text = f"Line length is too long: Should be less than {WRITE_BUFSIZE - 2}"
+        self._machine.printk(4, text)
+        raise KernelError(errno.EINVAL, text)
+
+    def run_command(self, command: str, ops: DynEventOps | None = None) -> None:
+        """Create or delete.  Context: control.
+
+        Kernel: create_or_delete_trace_kprobe(), create_dyn_event().
+        """
+        if ops is not None and ops.own_command(command):
+            return
+        if command.startswith("-" if ops else ("-", "!")):
+            self.release(command, ops)
+        elif not argv_split(command):
+            return
+        elif not any(kind.create(command) for kind in ([ops] if ops else self._ops)):
+            raise KernelError(errno.EINVAL, "not a command of any kind of event")
+
+    def release(self, command: str, ops: DynEventOps | None = None) -> None:
+        """Delete every event that command names; ENOENT, EBUSY, EINVAL.
+
+        Context: control.  Kernel: dyn_event_release().
+        """
+        system, name, argv = _parse_release(command)
+        found = False
+        try:
+            for event in self.named(name) if name else self.of():
+                if ops is not None and event.ops is not ops:
+                    continue
+                if event.ops.match(system, name, argv, event):
+                    found = True
+                    event.ops.free(event)
+        finally:
+            self._reset()
+        if not found:
+            raise KernelError(errno.ENOENT, f"no event {command!r}")
+
+    def release_all(self, ops: DynEventOps | None = None) -> None:
+        """Delete all of a kind, or nothing and EBUSY if one of them is in use.
+
+        Context: control.  Kernel: dyn_events_release_all().
+        """
+        events = self.of(ops)
+        try:
+            if any(event.ops.is_busy(event) for event in events):
+                raise KernelError(errno.EBUSY, "an event is in use")
+            # the guest must not run before its text is as the engine believes it is
+            with self._trace_events.held(), self._text_poke():
+                for event in events:
+                    event.ops.free(event)
+        finally:
+            self._reset()
+
+
+def _parse_release(command: str) -> tuple[str | None, str, list[str]]:
+    """(group or None, event or "", further words); EINVAL.
+
+    Kernel: dyn_event_release().
+    """
+    head, *argv = argv_split(command)
+    if head.startswith("-"):
+        colon, name = head[1:2], head[2:]
+    else:
+        _, colon, name = head.partition(":")
+    if colon != ":":
+        raise KernelError(errno.EINVAL, "no colon before the name")
+    system, slash, rest = name.partition("/")
+    if slash:
+        return system, rest, argv
+    if not name:
+        raise KernelError(errno.EINVAL, "neither group nor event")
+    return None, name, argv

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A trace array: rings, and what is recorded there.  Kernel: struct trace_array.
+
+The first one is TraceState (trace_state.py), the others are its instances.  All
+functions are for control context.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.runtime.runtime import (
+    ARRAY_FUNC_STACKTRACE,
+    ARRAY_STACKTRACE,
+    KpArray,
+    Runtime,
+)
+from kpfs.engine.state import State
+from kpfs.engine.trace.array.array_events import ArrayEvents
+from kpfs.engine.trace.errlog import ErrorLog
+from kpfs.engine.trace.event.event_file import EventFile, EventFiles
+from kpfs.engine.trace.event.trace_event import Events
+from kpfs.engine.trace.func.function_tracer import FunctionTracer, FunctionTracers
+from kpfs.engine.trace.ring.ring_buffer import RingBuffer
+from kpfs.engine.trace.trace_options import Options
+
+TRACERS = ("function", "nop")
+USER_TICK = 10_000_000  # ns of what times() counts
+# by name, its unit: None is ns since boot, 0 counts records, 1 is ns since 1970.
+# The guest has one clock.
+CLOCKS = {
+    "local": None,
+    "global": None,
+    "counter": 0,
+    "uptime": USER_TICK,
+    "perf": None,
+    "mono": None,
+    "mono_raw": None,
+    "boot": None,
+    "tai": 1,
+}
+
+
+class TraceArray:
+    """One set of rings and the switches that say what goes into it."""
+
+    def __init__(
+        self,
+        st: State,
+        runtime: Runtime,
+        events: Events,
+        files: EventFiles,
+        tracers: FunctionTracers,
+        name: str = "",
+    ) -> None:
+        self.st = st
+        self.runtime = runtime
+        self.name = name
+        self.events = events
+        self.guest = runtime.make(KpArray)
+        self.ring = RingBuffer(runtime, self.guest, first=not name)
+        self.err_log = ErrorLog(st.machine.now)
+        # what is configured as one: without ftrace sites nothing calls it
+        self.tracers = TRACERS if st.kprobes_on_ftrace else ("nop",)
+        self.options = Options(self._option_changed, self.tracers)
+        self.array_events = ArrayEvents(self, st.arch, events, files)
+        self.current_tracer = "nop"
+        self.function = FunctionTracer(self, tracers)
+        self.clock = "local"
+        self.buffer_percent = 50
+        self.pipes: set[int] = set()  # CPUs whose records are being consumed
+        self.clear_trace = False  # an event that left records is gone
+        self.ref = 0  # open files of an instance
+        self.removed = False
+
+    def simple(self) -> bool:
+        """Whether guest code may take the short way into this array's ring."""
+        return not (
+            self.name
+            or self.guest.flags & ARRAY_STACKTRACE
+            or self.guest.pids
+            or self.guest.no_pids
+        )
+
+    def update_buffers(self) -> None:
+        """Give the rings of the first array their full size when tracing begins.
+
+        Kernel: tracing_update_buffers()
+        """
+        self.ring.expand()
+
+    def find_event_file(self, group: str, name: str) -> EventFile | None:
+        """What this array has of an event that can be switched.
+
+        Kernel: find_event_file()
+        """
+        event = self.events.find(group, name)
+        if event is None or event.ignore_enable:
+            return None
+        return self.array_events.file(event)
+
+    def find_cmdline(self, pid: int) -> str:
+        """The name of a task as it was at its last record.
+
+        Kernel: trace_find_cmdline()
+        """
+        if pid <= 0:
+            return "<XXX>" if pid else "<idle>"
+        comm = self.runtime.comm_of(pid)
+        return "<...>" if comm is None else comm
+
+    # ---- options
+
+    def _option_changed(self, name: str, on: bool) -> None:
+        """Kernel: set_tracer_flag()"""
+        if name == "overwrite":
+            self.ring.set_overwrite(on)
+        elif name in ("stacktrace", "func_stack_trace"):
+            flags = ARRAY_STACKTRACE if self.options["stacktrace"] else 0
+            if self.options["func_stack_trace"]:
+                flags |= ARRAY_FUNC_STACKTRACE
+            self.guest.flags = flags
+            self.array_events.sync()
+        elif name == "function-trace":
+            self._switch_tracer()
+
+    # ---- tracers and clocks
+
+    def set_tracer(self, name: str) -> None:
+        """EINVAL: no such tracer.  Kernel: tracing_set_tracer()"""
+        self.update_buffers()
+        if name not in self.tracers:
+            raise KernelError(errno.EINVAL, f"no tracer {name!r}")
+        if name != self.current_tracer:
+            self.current_tracer = name
+            self.ring.reset()
+            self._switch_tracer()
+
+    def _switch_tracer(self) -> None:
+        traces = self.current_tracer == "function" and self.options["function-trace"]
+        self.function.switch(traces)
+
+    def set_clock(self, name: str) -> None:
+        """EINVAL: no such clock.  Kernel: tracing_set_clock()"""
+        if name not in CLOCKS:
+            raise KernelError(errno.EINVAL, f"no clock {name!r}")
+        self.clock = name
+        offset = self.st.machine.real_offset() if CLOCKS[name] == 1 else 0
+        self.ring.set_clock(CLOCKS[name], offset)
+
+    def reset_after_events(self) -> None:
+        """Clear the trace if an event that left records is gone.
+
+        Kernel: tracing_reset_all_online_cpus()
+        """
+        if self.clear_trace:
+            self.clear_trace = False
+            self.ring.reset()
+
+    def destroy(self) -> None:
+        """Take an instance without triggers out of use; nothing may refer to it then.
+
+        Kernel: __remove_instance()
+        """
+        self.removed = True
+        self.set_tracer("nop")
+        self.array_events.destroy()
+        self.function.destroy()
+        runtime, guest = self.runtime, self.guest
+        self.ring.free()
+        runtime.after_quiescence(lambda: runtime.free(guest))

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The first trace array with its instances, and what there is once for all arrays.
+
+This is what the files of tracing/ (kpfs/fs/files) are about.  A file of tracing/ or of
+an instance has a trace array, which is TraceState itself or one of its ``instances``;
+the dynamic events are ``dyn_events``, with which each kind of them registers itself.
+All of it is for control context, under the kernel's lock.  Text is str with one
+character per byte: encode and decode it with "latin-1".
+"""
+
+from __future__ import annotations
+
+import errno
+from functools import partial
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.runtime.runtime import Runtime
+from kpfs.engine.state import State
+from kpfs.engine.trace.array.array_events import text_poke
+from kpfs.engine.trace.array.dynevent import DynEvents
+from kpfs.engine.trace.array.marker import PrintEvent, RawDataEvent
+from kpfs.engine.trace.array.trace_array import TraceArray
+from kpfs.engine.trace.event.event_file import EventFiles
+from kpfs.engine.trace.event.stack import StackEvent, StackTraces
+from kpfs.engine.trace.event.static_events import static_events
+from kpfs.engine.trace.event.trace_event import Events, EventWatcher, TraceEvent
+from kpfs.engine.trace.event.trigger import Triggers
+from kpfs.engine.trace.func.function_event import FunctionEvent
+from kpfs.engine.trace.func.function_tracer import FunctionTracers
+from kpfs.engine.trace.ring.cpu_ring import TRACE_BUF_SIZE_DEFAULT
+
+
+class TraceState(TraceArray):
+    """The first trace array, and what there is once.  Kernel: global_trace and more."""
+
+    def __init__(
+        self, st: State, runtime: Runtime, watcher: EventWatcher | None = None
+    ) -> None:
+        """watcher: of the events that come and go.  Context: control."""
+        self.event_files = EventFiles()
+        self.function_tracers = tracers = FunctionTracers(st, runtime)
+        super().__init__(st, runtime, Events(watcher), self.event_files, tracers)
+        self.traced_functions, self.profile = tracers.functions, tracers.profile
+        self.instances: dict[str, TraceArray] = {}
+        self.triggers = Triggers(runtime)
+        self._stack_traces = StackTraces(runtime)
+        for event in (
+            FunctionEvent(self.options),
+            StackEvent(),
+            PrintEvent(runtime.machine),
+            RawDataEvent(),
+            *static_events(runtime),
+        ):
+            self.events.early_add(event)
+        self.dyn_events = DynEvents(
+            st.machine,
+            self.events,
+            partial(text_poke, st.arch),
+            self.tracing_reset_all,
+        )
+
+    def arrays(self) -> list[TraceArray]:
+        return [self, *self.instances.values()]
+
+    # ---- instances
+
+    def mkdir(self, name: str) -> TraceArray:
+        """Make an instance; EEXIST.  Context: control.  Kernel: instance_mkdir()."""
+        if name in self.instances:
+            raise KernelError(errno.EEXIST, f"there is an instance {name}")
+        array = TraceArray(
+            self.st,
+            self.runtime,
+            self.events,
+            self.event_files,
+            self.function_tracers,
+            name,
+        )
+        array.ring.resize(TRACE_BUF_SIZE_DEFAULT)
+        array.options.inherit(self.options)
+        self.instances[name] = array
+        return array
+
+    def rmdir(self, name: str) -> None:
+        """Remove an instance; ENODEV, EBUSY while a file of it is open.
+
+        Context: control.  Kernel: instance_rmdir()
+        """
+        array = self.instances.get(name)
+        if array is None:
+            raise KernelError(errno.ENODEV, f"no instance {name}")
+        if array.ref:
+            raise KernelError(errno.EBUSY, f"a file of instance {name} is open")
+        del self.instances[name]
+        for file in array.array_events.files():
+            self.triggers.clear(file)
+        array.destroy()
+
+    # ---- events that go
+
+    def tracing_reset_all(self) -> None:
+        """Clear each trace that an event has left records in.
+
+        Context: control.  Kernel: tracing_reset_all_online_cpus()
+        """
+        for array in self.arrays():
+            array.reset_after_events()
+
+    def remove_event_call(self, event: TraceEvent) -> None:
+        """Take an event out of the registry; EBUSY while it is enabled.
+
+        Context: control.  Kernel: trace_remove_event_call().
+        """
+        if event.tracing:
+            for array in self.arrays():
+                array.clear_trace = False
+            raise KernelError(errno.EBUSY, f"{event.group}:{event.name} is enabled")
+        for array in self.arrays():
+            file = self.event_files.find(event, array)
+            array.clear_trace |= file is not None and file.was_enabled
+        self.event_files.remove(event)
+        self.events.remove(event)

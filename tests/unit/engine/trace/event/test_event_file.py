@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What several trace arrays have of one event."""
+
+import errno
+
+import pytest
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import kprobe_disabled
+
+
+def armed(trace, name):
+    (tk,) = trace.event(name).probes
+    return not kprobe_disabled(tk.rp.kp)
+
+
+def test_an_event_is_armed_as_long_as_an_array_has_it_on(trace):
+    trace.write("p:a vfs_read")
+    event, instance = trace.event("a"), trace.ts.mkdir("i")
+    trace.on("a")
+    instance.array_events.enable_store(event, b"1")
+    assert event.arrays_on == 2
+    trace.off("a")
+    assert (event.tracing, armed(trace, "a")) == (True, True)
+    instance.array_events.enable_store(event, b"0")
+    assert (event.tracing, armed(trace, "a")) == (False, False)
+
+
+def test_what_could_not_be_armed_is_not_on(trace):
+    trace.write("p:a vfs_read")
+    trace.arch.fail["arm_kprobe_ftrace"] = errno.EBUSY
+    with pytest.raises(KernelError):
+        trace.on("a")
+    assert (trace.event("a").tracing, trace.file("a").enabled) == (False, False)
+    trace.arch.fail.clear()
+    trace.on("a")
+    assert armed(trace, "a")
+
+
+def test_an_instance_takes_its_triggers_with_it(trace):
+    trace.write("p:a vfs_read\np:b vfs_write")
+    instance = trace.ts.mkdir("i")
+    a, b = (instance.find_event_file("kprobes", name) for name in "ab")
+    trace.ts.triggers.store(a, b"enable_event:kprobes:b")
+    assert b.enable_text() == "0*\n"
+    assert (armed(trace, "a"), armed(trace, "b"), b.event.refcnt) == (True, True, 1)
+    trace.ts.rmdir("i")
+    assert (armed(trace, "a"), armed(trace, "b"), b.event.refcnt) == (False, False, 0)
+    assert instance.array_events.files() == []
+    assert trace.write("-:a\n-:b") == ""
