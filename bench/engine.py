@@ -24,7 +24,7 @@ from kpfs.engine.register import register_kprobe, unregister_kprobe, unregister_
 from kpfs.engine.state import State
 from kpfs.fs import tree
 from kpfs.fs.node import walk
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 Limits = tuple[float | None, float | None]
 KINDS = ("python", "event")

@@ -19,7 +19,7 @@ from kpfs.host.mounts import SetupError
 if TYPE_CHECKING:
     import socket
 
-    from kpfs.kernel import Kernel
+    from kpfs.kernel.root import Kernel
     from kpfs.mirror.write import Writers
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
@@ -246,7 +246,7 @@ def serve(
     )
     from kpfs.fs import tree
     from kpfs.fs.fuse import ops as fuse_ops
-    from kpfs.kernel import Kernel
+    from kpfs.kernel.root import Kernel
 
     def answering() -> None:
         gc.enable()

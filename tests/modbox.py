@@ -14,7 +14,7 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.fs import tree
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.root import Caller, Kernel
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "tests" / "modules"

@@ -4,7 +4,7 @@
 For the files (kpfs/fs/files).  All of it is for control context, under the kernel lock;
 all str are latin-1, one character per byte: encode and decode with "latin-1".
 
-    ts = TraceState(st, runtime)   one per kernel; kpfs/kernel.py makes it
+    ts = TraceState(st, runtime)   one per kernel; kpfs/kernel/root.py makes it
     ops = TraceKprobeOps(ts)       registers itself with ts (trace_kprobe.py)
 
 A file of tracing/ or of an instance has a trace array, tr: ts itself, or one of

@@ -25,7 +25,7 @@ from kpfs.fs.files import (
     mount_table as mounts,
 )
 from kpfs.fs.node import Dir, Node, ProcSysDir, remove_absent
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 Maker = Callable[[Kernel], Node]
 

@@ -21,7 +21,7 @@ from kpfs.fs.node import Dir, File, Handle, walk
 from kpfs.fs.tree import linux_path, mount_path
 from kpfs.guest.kernel.hostop import HostOp
 from kpfs.guest.kernel.syscalls import HostTask
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.root import Caller, Kernel
 
 AT_FDCWD = -100
 POLL_INTERVAL = 0.05  # s between looks whether a blocked reader was interrupted

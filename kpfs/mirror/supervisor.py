@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.syscalls import BLOCKED
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.root import Caller, Kernel
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import Host, trees_of

@@ -22,7 +22,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.node import walk
 from kpfs.fs.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.root import Caller, Kernel
 
 TRACING = "/tracing"
 APPEND = os.O_WRONLY | os.O_APPEND

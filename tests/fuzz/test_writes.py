@@ -12,7 +12,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.node import walk
 from kpfs.fs.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.root import Caller, Kernel
 from tests.fuzz.inputs import bent, noise
 
 pytestmark = pytest.mark.guest

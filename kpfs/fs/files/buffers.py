@@ -12,7 +12,7 @@ from kpfs.fs.files.array import ArrayFile
 from kpfs.fs.kstrto import kstrtoul
 from kpfs.fs.node import Handle
 from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.cpu_ring import CpuRing

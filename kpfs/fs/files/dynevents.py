@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.fs.files.array import ArrayFile
 from kpfs.fs.seqfile import SeqFile, whole_lines
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.dynevent import DynEventOps

@@ -13,7 +13,7 @@ from kpfs.fs.files.array import ArrayFile, bind
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, DynDir, Handle, Node
 from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array import TraceArray

@@ -13,7 +13,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.proc import ProcFile
 from kpfs.fs.node import File
 from kpfs.guest.machine import IMAGE_DIR
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 SHIPPED = Path(IMAGE_DIR, "modules")
 NAME = re.compile(rb"[A-Za-z0-9_-]+")

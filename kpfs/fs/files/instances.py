@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kpfs.fs.files import buffers, dynevents, events, options, tracers, tracing
 from kpfs.fs.files.array import bind
 from kpfs.fs.node import Dir, DynDir, Node, remove_absent
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array import TraceArray

@@ -8,7 +8,7 @@ from kpfs.engine.kprobe import KprobeFlag
 from kpfs.engine.register import show_entries
 from kpfs.fs.kstrto import kstrtobool
 from kpfs.fs.seqfile import SeqFile, ValueFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 
 def tags(p_flags: int, entry_flags: int) -> str:

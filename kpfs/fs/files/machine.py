@@ -15,7 +15,7 @@ from kpfs.engine.register import show_entries
 from kpfs.fs.node import DynDir, File, Handle, Node
 from kpfs.fs.seqfile import SeqFile, whole_lines
 from kpfs.guest.kernel.syscalls import HostTask
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 MAX_ARGS = 6
 MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kpfs.engine.errors import KernelError
 from kpfs.fs.node import File, Handle
 from kpfs.fs.seqfile import SeqFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.guest.kernel.klog import LogRecord

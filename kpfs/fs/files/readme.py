@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kpfs.fs.seqfile import ValueFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 # each with the option that it is about, "" for none
 PARTS = (

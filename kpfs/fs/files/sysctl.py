@@ -8,7 +8,7 @@ from typing import ClassVar
 from kpfs.engine.kprobe_ftrace import set_ftrace_enabled
 from kpfs.engine.optimizer import set_kprobes_optimization
 from kpfs.fs.seqfile import Sysctl
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 
 class KprobesOptimization(Sysctl):

@@ -14,7 +14,7 @@ from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.kstrto import kstrtoul
 from kpfs.fs.node import Dir, Handle
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.ktypes import KAddr

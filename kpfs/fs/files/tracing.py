@@ -17,7 +17,7 @@ from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.kstrto import kstrtoul
 from kpfs.fs.node import Dir, File, Handle, encode
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.cpu_ring import CpuRing

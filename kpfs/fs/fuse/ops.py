@@ -21,7 +21,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse.loop import Loop
 from kpfs.fs.node import NAME_MAX, Dir, DynDir, File, Node, walk
 from kpfs.fs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.root import Caller, Kernel
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.engine.state import State
-from kpfs.kernel import Caller
+from kpfs.kernel.root import Caller
 from tests.fake import FakeArch, FakeMachine
 
 ME = Caller(100, 0, 0)
@@ -21,7 +21,7 @@ class FakeTask:
 
 
 class FakeKernel:
-    """Implements what kpfs.fs.vfs and the files ask of kpfs.kernel.Kernel."""
+    """Implements what kpfs.fs.vfs and the files ask of kpfs.kernel.root.Kernel."""
 
     def __init__(self):
         self.lock = threading.RLock()

@@ -12,7 +12,7 @@ from kpfs.engine.register import Kprobe, kprobe_optimizer, register_kprobe
 from kpfs.fs.files.readme import Readme
 from kpfs.fs.node import walk
 from kpfs.fs.tree import TABLE, build
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 from tests.unit.kpfs.fakes import FakeKernel
 
 

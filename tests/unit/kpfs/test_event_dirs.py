@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs.event_dirs import EventDirs
+from kpfs.kernel.event_dirs import EventDirs
 
 CREATE, REMOVE, ASKING = 0x1000, 0x2000, 0x3000
 DIR = struct.Struct("<3Q64s")

@@ -9,7 +9,7 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.fs.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller
+from kpfs.kernel.root import Caller
 
 pytestmark = pytest.mark.guest
 ME = Caller(4711, 0, 0)

@@ -14,7 +14,7 @@ from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.root import Caller, Kernel
 
 pytestmark = pytest.mark.guest
 

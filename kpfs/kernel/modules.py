@@ -14,7 +14,7 @@ from kpfs.guest.loader.modules import INIT_FREED
 if TYPE_CHECKING:
     from kpfs.engine.guest_api import GuestApi
     from kpfs.engine.trace.synth.synth_api import SynthApi
-    from kpfs.kernel import Kernel
+    from kpfs.kernel.root import Kernel
 
 API_CALLS = range(0x40)  # kpfs.engine.guest_api.CALLS
 TRACE_CALLS = range(0x40, 0x49)  # kpfs.engine.trace.synth.synth_api.CALLS, and

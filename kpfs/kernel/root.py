@@ -20,14 +20,14 @@ from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.hostop import HostOp
 from kpfs.guest.kernel.syscalls import BLOCKED, HostTask
 from kpfs.guest.machine import Guest
-from kpfs.module_support import ModuleSupport
+from kpfs.kernel.modules import ModuleSupport
 
 if TYPE_CHECKING:
     from kpfs.engine.state import State
     from kpfs.engine.trace.dynevent import TraceState
     from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
     from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
-    from kpfs.event_dirs import EventDirs
+    from kpfs.kernel.event_dirs import EventDirs
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class Kernel:
     @cached_property
     def event_dirs(self) -> EventDirs:
         """What the guest knows of the directories of events."""
-        from kpfs.event_dirs import EventDirs
+        from kpfs.kernel.event_dirs import EventDirs
 
         return EventDirs(self.guest)
 
