@@ -244,7 +244,7 @@ def serve(
         format=LOG_FORMAT,
         stream=sys.stderr,
     )
-    from kpfs.fs import tree
+    from kpfs.fs.files import tree
     from kpfs.fs.fuse import ops as fuse_ops
     from kpfs.kernel.root import Kernel
 

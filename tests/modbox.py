@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.fs import tree
+from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.root import Caller, Kernel
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kpfs.engine.errors import KernelError
+from kpfs.fs.files.tree import build
 from kpfs.fs.node import walk
-from kpfs.fs.tree import build
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.root import Caller, Kernel
 

@@ -10,8 +10,8 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
 from kpfs.engine.register import Kprobe, kprobe_optimizer, register_kprobe
 from kpfs.fs.files.readme import Readme
+from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.node import walk
-from kpfs.fs.tree import TABLE, build
 from kpfs.kernel.root import Kernel
 from tests.unit.kpfs.fakes import FakeKernel
 

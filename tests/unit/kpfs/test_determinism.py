@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.fs import tree
+from kpfs.fs.files import tree
 from kpfs.fs.node import walk
 from kpfs.kernel.root import Kernel
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.fs.tree import build
+from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.root import Caller
 

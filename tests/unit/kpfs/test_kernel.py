@@ -12,7 +12,7 @@ from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
-from kpfs.fs.tree import TABLE, build
+from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.root import Caller, Kernel
 

@@ -12,9 +12,9 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
+from kpfs.fs.files.tree import build
 from kpfs.fs.node import Dir, File
 from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
-from kpfs.fs.tree import build
 from kpfs.fs.vfs import EMPTY_WRITE, LLONG_MAX, Vfs, WriteCall
 from kpfs.kernel.root import Caller
 from kpfs.mirror.host import Host, Tree
