@@ -12,9 +12,13 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
+
+if TYPE_CHECKING:
+    from kpfs.guest.kernel.hosttask import HostTask
+    from kpfs.kernel.root import Kernel
 
 NAME_MAX = 255
 
@@ -123,15 +127,17 @@ class DynDir(Dir):
 class File(Node):
     """A file that can be opened, but neither read nor written."""
 
+    kernel: Kernel  # not there where none was given, for a file that asks nothing of it
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
 
-    def __init__(self, kernel: Any = None) -> None:
+    def __init__(self, kernel: Kernel | None = None) -> None:
         super().__init__()
-        self.kernel = kernel
+        if kernel is not None:
+            self.kernel = kernel
 
     def show(self) -> str | bytes:
         """The text, as it stands."""
@@ -216,7 +222,7 @@ class Handle:
         taken = self.file.store(data)
         return len(data) if taken is None else taken
 
-    def written(self, task: Any) -> None:
+    def written(self, task: HostTask) -> None:
         """After a task's system call write() has taken something; may still fail it."""
 
     def seek_end(self) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kpfs.fs.node import Dir, File
-from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array import TraceArray
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 class ArrayFile(File):
     """A file of a trace array: the first one, or that of an instance."""
 
-    kernel: Kernel
     array: TraceArray | None = None  # None: the first
     holds = True  # an instance with it open cannot be removed
 

@@ -74,7 +74,6 @@ class TimestampMode(SeqFile):
 class TracingCpumask(ArrayFile, ValueFile):
     """The CPUs that record, as a hexadecimal mask.  Kernel: tracing_cpumask_fops."""
 
-    kernel: Kernel
     write_moves = 0
 
     def show(self) -> str:
@@ -158,7 +157,6 @@ class FreeBuffer(ArrayFile):
 class Snapshot(ArrayFile, SeqFile):
     """What was recorded when a snapshot was taken.  Kernel: snapshot_fops."""
 
-    kernel: Kernel
     tracing_lseek = True
     write_moves: int | None = None
     seq_for_writers = False

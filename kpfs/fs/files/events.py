@@ -34,8 +34,6 @@ def alive(event: TraceEvent) -> TraceEvent:
 class EventFile(ArrayFile):
     """A file of one event, which it remembers."""
 
-    kernel: Kernel
-
     def __init__(self, kernel: Kernel, event: TraceEvent) -> None:
         super().__init__(kernel)
         self.event = event
@@ -120,8 +118,6 @@ class EventTrigger(EventFile, SeqFile):
 class GroupEnable(ArrayFile, ValueFile):
     """enable of a group, and events/enable.  Kernel: ftrace_system_enable_fops."""
 
-    kernel: Kernel
-
     def __init__(self, kernel: Kernel, group: str | None = None) -> None:
         super().__init__(kernel)
         self.group = group
@@ -138,8 +134,6 @@ class GroupFilter(ArrayFile, ValueFile):
 
     Kernel: ftrace_subsystem_filter_fops
     """
-
-    kernel: Kernel
 
     def __init__(self, kernel: Kernel, group: str) -> None:
         super().__init__(kernel)
@@ -245,7 +239,6 @@ class EventsDir(DynDir):
 class SetEvent(ArrayFile, SeqFile):
     """tracing/set_event.  Kernel: ftrace_set_event_fops."""
 
-    kernel: Kernel
     write_moves: int | None = None
 
     def opened(self, flags: int) -> None:
@@ -262,8 +255,6 @@ class SetEvent(ArrayFile, SeqFile):
 
 class AvailableEvents(ArrayFile, SeqFile):
     """tracing/available_events.  Kernel: ftrace_avail_fops."""
-
-    kernel: Kernel
 
     def show(self) -> str:
         return self.tr.available_events_text()

@@ -13,7 +13,6 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.proc import ProcFile
 from kpfs.fs.node import File
 from kpfs.guest.machine import IMAGE_DIR
-from kpfs.kernel.root import Kernel
 
 SHIPPED = Path(IMAGE_DIR, "modules")
 NAME = re.compile(rb"[A-Za-z0-9_-]+")
@@ -36,8 +35,6 @@ class Insmod(File):
     writing process sees it.
     """
 
-    kernel: Kernel
-
     def store(self, data: bytes) -> None:
         words = WORD.findall(data.split(b"\0", 1)[0])
         if not words:
@@ -55,8 +52,6 @@ class Insmod(File):
 
 class Rmmod(File):
     """rmmod: ``NAME`` unloads a module."""
-
-    kernel: Kernel
 
     def store(self, data: bytes) -> None:
         words = data.split(b"\0", 1)[0].split()

@@ -26,8 +26,6 @@ WORD = re.compile(rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)')
 class Text(SeqFile):
     """text/SYMBOL: a function's text as it stands, with all that probes put in."""
 
-    kernel: Kernel
-
     def __init__(self, kernel: Kernel, symbol: Symbol) -> None:
         super().__init__(kernel)
         self.mode = stat.S_IFREG | 0o400
@@ -121,8 +119,6 @@ def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
 
 class Stats(SeqFile):
     """stats: probes, hits and misses by what a probe is armed with, and the machine."""
-
-    kernel: Kernel
 
     def show(self) -> str:
         state = self.kernel.state
