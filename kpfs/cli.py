@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kpfs import config
-from kpfs.daemon import Settings, check_fuse, serve, served_by, start
+from kpfs.daemon import Settings, check_fuse, serve, start
 from kpfs.host import mounts
-from kpfs.host.mounts import SetupError
+from kpfs.host.mounts import SetupError, served_by
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
-from kpfs.fs.files.tree import linux_path, mount_path
 from kpfs.fs.node import Dir, File, Handle, walk
+from kpfs.fs.paths import linux_path, mount_path
 from kpfs.guest.kernel.hostop import HostOp
 from kpfs.guest.kernel.syscalls import HostTask
 from kpfs.kernel.root import Caller, Kernel

@@ -50,6 +50,10 @@ def _no_files(_request: HostOp) -> int:
     raise KernelError(errno.ENOENT, "there is no tree")
 
 
+def _no_mount_table(_pid: int) -> bytes:
+    raise KernelError(errno.ENOENT, "there is no mount")
+
+
 class Kernel:
     """The composition root.  ``lock`` is held for whatever touches what is below.
 
@@ -58,9 +62,18 @@ class Kernel:
     """
 
     def __init__(
-        self, *, nr_cpus: int = 2, quiet: bool = False, config: Config = DEFAULTS
+        self,
+        *,
+        nr_cpus: int = 2,
+        quiet: bool = False,
+        config: Config = DEFAULTS,
+        mount_table: Callable[[int], bytes] = _no_mount_table,
     ) -> None:
-        """quiet: no background tasks and a virtual clock, so that runs repeat."""
+        """quiet: no background tasks and a virtual clock, so that runs repeat.
+
+        mount_table: what /proc/PID/mounts of a process of the host is to show.
+        """
+        self.mount_table = mount_table
         self.lock = threading.RLock()
         self.config = config
         ftrace = config.on("KPROBES_ON_FTRACE")
