@@ -14,7 +14,8 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.root import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "tests" / "modules"

@@ -21,7 +21,8 @@ from kpfs.fs.node import Dir, File, Handle, walk
 from kpfs.fs.paths import linux_path, mount_path
 from kpfs.guest.kernel.hostop import HostOp
 from kpfs.guest.kernel.syscalls import HostTask
-from kpfs.kernel.root import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 
 AT_FDCWD = -100
 POLL_INTERVAL = 0.05  # s between looks whether a blocked reader was interrupted
@@ -60,11 +61,12 @@ class Vfs:
 
     def __init__(self, kernel: Kernel, root: Dir) -> None:
         self.kernel = kernel
+        self.calls = kernel.syscalls
         self.root = root
         self._handles: dict[int, Handle] = {}  # by the cookie in the guest's file
         self._own: set[int] = set()  # cookies of files that the guest opened by itself
         self._next_cookie = 1
-        kernel.host_files = self.serve
+        self.calls.attach_files(self.serve)
 
     def file(self, path: str) -> File:
         """The file at a path of the mount; ENOENT, ENOTDIR, EISDIR."""
@@ -94,8 +96,8 @@ class Vfs:
 
         name = linux_path(path).encode("latin-1")
         with self.kernel.lock:
-            task = self.kernel.task(caller)
-            fd = self.kernel.syscall(task, "openat", AT_FDCWD, name, flags, 0, op=op)
+            task = self.calls.task(caller)
+            fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
             opened = OpenFile(name, flags, made[0])
             opened.fds[task] = fd
             return opened
@@ -110,7 +112,7 @@ class Vfs:
                 self._bind(request, opened.handle)
                 return 0
 
-            fd = self.kernel.syscall(task, "openat", *args, op=op)
+            fd = self.calls.call(task, "openat", *args, op=op)
             opened.fds[task] = fd
         return fd
 
@@ -133,7 +135,7 @@ class Vfs:
                         # somebody else has read what was there
                         if e.errno != errno.EAGAIN or handle.nonblock:
                             raise
-                self.kernel.wait(POLL_INTERVAL)
+                self.kernel.background.wait(POLL_INTERVAL)
                 if interrupted():
                     raise KernelError(errno.EINTR, "a signal")
 
@@ -145,9 +147,9 @@ class Vfs:
             data = opened.handle.read(size, offset)
             return data
 
-        task = self.kernel.task(caller)
+        task = self.calls.task(caller)
         fd = self._descriptor(task, opened)
-        self.kernel.syscall(task, "read", fd, task.buffer, size, op=op)
+        self.calls.call(task, "read", fd, task.buffer, size, op=op)
         opened.handle.moved(offset, len(data))
         return data
 
@@ -158,9 +160,9 @@ class Vfs:
             return opened.handle.write(data, offset)
 
         with self.kernel.lock:
-            task = self.kernel.task(caller)
+            task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
-            taken = self.kernel.syscall(task, "write", fd, data, len(data), op=op)
+            taken = self.calls.call(task, "write", fd, data, len(data), op=op)
             opened.handle.moved(offset, taken)
             opened.handle.written(task)
             return taken
@@ -189,10 +191,10 @@ class Vfs:
             return taken
 
         with self.kernel.lock:
-            task = self.kernel.task(caller)
+            task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
             rest = self._arguments(task, call, opened.node)
-            taken = self.kernel.syscall(task, call.name, fd, *rest, op=op)
+            taken = self.calls.call(task, call.name, fd, *rest, op=op)
             if call.name != "pwrite64":
                 if fixed:
                     handle.stays(at)
@@ -227,7 +229,7 @@ class Vfs:
         with self.kernel.lock:
             for task, fd in opened.fds.items():
                 if not task.gone:
-                    self.kernel.syscall(task, "close", fd)
+                    self.calls.call(task, "close", fd)
             opened.handle.release()
 
     # ---- by the guest itself

@@ -30,6 +30,8 @@ class EventDirs:
     Kernel: event_create_dir(), remove_event_file_dir()
     """
 
+    CALL = 0x48  # CTL_TRACE_DIR, by which it asks
+
     def __init__(self, guest: Guest) -> None:
         self.deferred = False
         self._guest = guest

@@ -40,14 +40,14 @@ class Insmod(File):
         if not words:
             raise KernelError(errno.EINVAL, "no module named")
         image = self.read(words[0])
-        self.kernel.insmod(image, b" ".join(words[1:]))
+        self.kernel.syscalls.insmod(image, b" ".join(words[1:]))
 
     def read(self, name: bytes) -> bytes:
         path = name.strip(b'"')
         if NAME.fullmatch(path):
             shipped = SHIPPED / f"{path.decode()}.ko"
             return _contents(os.fsencode(shipped))
-        return _contents(_seen_by(self.kernel.caller_pid(), path))
+        return _contents(_seen_by(self.kernel.syscalls.caller_pid(), path))
 
 
 class Rmmod(File):
@@ -58,7 +58,7 @@ class Rmmod(File):
         if len(words) != 1:
             raise KernelError(errno.EINVAL, "not one name")
         name = os.path.basename(words[0]).removesuffix(b".ko").replace(b"-", b"_")
-        self.kernel.nested_syscall("delete_module", name, O_NONBLOCK)
+        self.kernel.syscalls.nested_call("delete_module", name, O_NONBLOCK)
 
 
 def _seen_by(pid: int, path: bytes) -> bytes:

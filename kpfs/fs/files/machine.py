@@ -99,7 +99,7 @@ class SyscallHandle(Handle):
                 raise KernelError(errno.EINVAL, "more than six arguments")
             arguments = [argument(word, task) for word in rest]
             kernel: Kernel = self.file.kernel
-            kernel.syscall(task, name[0].decode("latin-1"), *arguments)
+            kernel.syscalls.call(task, name[0].decode("latin-1"), *arguments)
 
 
 def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:

@@ -60,7 +60,6 @@ class Loop:
         self._turn = threading.Lock() if in_order else contextlib.nullcontext()
         self._in_order = in_order
         self.request = threading.local()
-        self.on_end: Callable[[], object] = lambda: None  # before it is unmounted
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._busy = 0
@@ -71,8 +70,19 @@ class Loop:
         self._ended = False  # main() has been told, or knows
         self._session = self._channel = ctypes.c_void_p()
 
-    def main(self, argc: int, argv: Any, operations: Any, size: int, data: Any) -> int:
-        """Stands in for fuse_main_real(): mount, serve, unmount."""
+    def main(
+        self,
+        on_end: Callable[[], object],
+        argc: int,
+        argv: Any,
+        operations: Any,
+        size: int,
+        data: Any,
+    ) -> int:
+        """Stands in for fuse_main_real(): mount, serve, unmount.
+
+        on_end is called before it is unmounted.
+        """
         lib = self.libfuse
         for name in ("fuse_setup", "fuse_get_session", "fuse_session_next_chan"):
             getattr(lib, name).restype = ctypes.c_void_p
@@ -97,7 +107,7 @@ class Loop:
             signal.sigwait(ENDING)
             lib.fuse_session_exit(self._session)
             self._finish_answers()
-            self.on_end()
+            on_end()
             if not self._is_unmounted():
                 self._unmount(ours[-1])
             for thread in list(self._threads):

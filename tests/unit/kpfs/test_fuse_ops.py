@@ -226,11 +226,11 @@ class MountKernel(FakeKernel):
         super().__init__()
         self.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
 
-    def start(self):
-        pass
+    def start(self, on_wake):
+        self.on_wake = on_wake
 
-    def syscall(self, *args, **more):
-        result = super().syscall(*args, **more)
+    def call(self, *args, **more):
+        result = super().call(*args, **more)
         if self.on_wake:
             self.on_wake()
         return result

@@ -14,7 +14,8 @@ from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.root import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 
 pytestmark = pytest.mark.guest
 
@@ -56,11 +57,11 @@ def vfs(kernel):
 
 
 def test_task_of_the_caller(kernel):
-    task = kernel.task(ME)
+    task = kernel.syscalls.task(ME)
     with open("/proc/self/comm") as comm:
         assert (task.pid, task.comm) == (os.getpid(), comm.read().strip())
-    assert kernel.task(ME) is task
-    assert kernel.syscall(task, "getpid") == os.getpid()
+    assert kernel.syscalls.task(ME) is task
+    assert kernel.syscalls.call(task, "getpid") == os.getpid()
 
 
 FILES = {path for path, mode, _ in TABLE if mode < 0o10000} - Config().absent()
@@ -72,9 +73,9 @@ def test_the_guest_finds_every_file(path, one_vfs):
 
 
 def test_errnos_of_system_calls(kernel):
-    task = kernel.task(ME)
-    assert code(kernel.syscall, task, "close", 99) == "EBADF"
-    assert code(kernel.syscall, task, "no_such_call") == "ENOSYS"
+    task = kernel.syscalls.task(ME)
+    assert code(kernel.syscalls.call, task, "close", 99) == "EBADF"
+    assert code(kernel.syscalls.call, task, "no_such_call") == "ENOSYS"
 
 
 def test_a_file_is_read_in_the_middle_of_a_system_call(kernel, vfs):
@@ -127,12 +128,14 @@ def test_machine_syscall(kernel, vfs):
 
 def test_the_guest_opens_files_of_the_mount(kernel, vfs):
     path = "/sys/kernel/debug/kprobes/enabled"
-    task = kernel.task(ME)
-    fd = kernel.syscall(task, "openat", -100, path, os.O_RDWR, 0)
-    assert kernel.syscall(task, "write", fd, b"0", 1) == 1
+    task = kernel.syscalls.task(ME)
+    fd = kernel.syscalls.call(task, "openat", -100, path, os.O_RDWR, 0)
+    assert kernel.syscalls.call(task, "write", fd, b"0", 1) == 1
     assert kernel.state.kprobes_all_disarmed
-    assert kernel.syscall(task, "close", fd) == 0
-    assert code(kernel.syscall, task, "openat", -100, path + "x", 0, 0) == "ENOENT"
+    assert kernel.syscalls.call(task, "close", fd) == 0
+    assert (
+        code(kernel.syscalls.call, task, "openat", -100, path + "x", 0, 0) == "ENOENT"
+    )
 
 
 def test_large_writes_and_reads_pass(vfs):
@@ -145,7 +148,7 @@ def test_a_waiter_is_woken_by_a_system_call(kernel):
 
     def waiter():
         with kernel.lock:
-            kernel.wait(10)
+            kernel.background.wait(10)
         woken.append(time.monotonic())
 
     thread = threading.Thread(target=waiter)
@@ -153,7 +156,7 @@ def test_a_waiter_is_woken_by_a_system_call(kernel):
     time.sleep(0.1)
     begin = time.monotonic()
     with kernel.lock:
-        kernel.syscall(kernel.task(ME), "getppid")
+        kernel.syscalls.call(kernel.syscalls.task(ME), "getppid")
     thread.join(5)
     assert woken
     assert woken[0] - begin < 2
@@ -177,14 +180,14 @@ def test_parts_are_made_once(kernel):
 
 def test_background_runs_and_sleeps():
     kernel = Kernel(nr_cpus=1)
-    kernel.start()
+    kernel.background.start()
     time.sleep(0.3)
     turns = kernel.guest.stats()["turns"]
     time.sleep(1)
     assert turns < kernel.guest.stats()["turns"] < turns + 500
     kernel.stop()
     kernel.stop()
-    assert code(kernel.task, ME) == "ESHUTDOWN"
+    assert code(kernel.syscalls.task, ME) == "ESHUTDOWN"
 
 
 def test_the_guest_does_not_run_while_its_text_is_written(vfs):

@@ -16,7 +16,7 @@ from kpfs.fs.files.tree import build
 from kpfs.fs.node import Dir, File
 from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
 from kpfs.fs.vfs import EMPTY_WRITE, LLONG_MAX, Vfs, WriteCall
-from kpfs.kernel.root import Caller
+from kpfs.kernel.host_calls import Caller
 from kpfs.mirror.host import Host, Tree
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.write import SEGMENTS_MAX, TreeWriter
