@@ -29,6 +29,8 @@ POLL_INTERVAL = 0.05  # s between looks whether a blocked reader was interrupted
 LLONG_MAX = (1 << 63) - 1
 # ioctl(2) of the mount, for its own threads alone: see kpfs.mirror.write
 EMPTY_WRITE = ord("k") << 8
+# A segment of a writev() that begins further on is not in the guest's memory.
+LAST_SEGMENT = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
 _IOV = struct.Struct("<2Q")
 
 
@@ -156,8 +158,8 @@ class Vfs:
     def write(self, caller: Caller, opened: OpenFile, data: bytes, offset: int) -> int:
         """write(2) or pwrite(2): the number of bytes taken."""
 
-        def op(_request: HostOp) -> int:
-            return opened.handle.write(data, offset)
+        def op(request: HostOp) -> int:
+            return opened.handle.write(_brought(request, data), offset)
 
         with self.kernel.lock:
             task = self.calls.task(caller)
@@ -186,6 +188,8 @@ class Vfs:
         def op(request: HostOp) -> int:
             nonlocal at, done  # of a writev() each segment comes here
             part = data[done : done + request.count]
+            if done <= LAST_SEGMENT:
+                part = _brought(request, part)
             done += len(part)
             taken, at = handle.write_at(part, at)
             return taken
@@ -216,10 +220,9 @@ class Vfs:
         sizes = [len(data)] if node.write_iter else call.sizes
         kept = data[: abi.USER_BUFFER_SIZE]
         self.kernel.guest.view(task.buffer, len(kept))[:] = kept
-        last = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
         starts = itertools.accumulate(sizes, initial=0)
         vector = [
-            _IOV.pack(task.buffer + min(start, last), size)
+            _IOV.pack(task.buffer + min(start, LAST_SEGMENT), size)
             for start, size in zip(starts, sizes, strict=False)
         ]
         return [b"".join(vector), len(sizes)]
@@ -258,6 +261,15 @@ class Vfs:
             return data
         taken, request.pos = handle.write_at(request.data(), request.pos)
         return taken
+
+
+def _brought(request: HostOp, data: bytes) -> bytes:
+    """What a file is to take of data: as guest code has left it, as far as it goes.
+
+    The guest brings the first HOST_DATA_SIZE bytes; it has no room for all.
+    """
+    brought = request.data()
+    return brought + data[len(brought) : request.count]
 
 
 # What is made of a write to an open file instead: the bytes taken.

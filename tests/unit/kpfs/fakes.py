@@ -50,8 +50,8 @@ class FakeKernel:
     def call(self, task, name, *args, op=None):
         assert not task.gone
         self.calls.append((task.pid, name, args))
-        count = args[2] if name in ("write", "pwrite64") else 0
-        request = SimpleNamespace(flags=0, count=count)
+        data = args[1][: args[2]] if name in ("write", "pwrite64") else b""
+        request = SimpleNamespace(flags=0, count=len(data), data=lambda: data)
         result = op(request) if op else self.results.get(name, 0)
         if isinstance(result, int) and result < 0:
             raise KernelError(-result, name)

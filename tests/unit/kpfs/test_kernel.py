@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from kpfs import abi
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
@@ -90,6 +91,23 @@ def test_a_file_is_read_in_the_middle_of_a_system_call(kernel, vfs):
     assert write(vfs, "/kprobes/enabled", b"0\n") == 2
     assert read(vfs, "/kprobes/enabled") == b"0\n"
     assert len(hits) == 1
+
+
+def test_a_file_takes_what_the_guest_has_of_a_write(kernel, vfs):
+    def handler(p, regs):
+        kernel.guest.write(regs.si, b"0")
+
+    probe = Kprobe(symbol_name="full_proxy_write", pre_handler=handler)
+    register_kprobe(kernel.state, probe)
+    assert write(vfs, "/kprobes/enabled", b"1\n") == 2
+    assert read(vfs, "/kprobes/enabled") == b"0\n"
+
+
+def test_a_write_that_is_longer_than_the_guest_brings(kernel, vfs):
+    lines = b"".join(b"p:e%d vfs_read+%d\n" % (n, 0) for n in range(300))
+    assert len(lines) > abi.HOST_DATA_SIZE
+    assert write(vfs, "/tracing/kprobe_events", lines) == len(lines)
+    assert read(vfs, "/tracing/kprobe_events").count(b"\n") == 300
 
 
 def test_dynamic_events_makes_kprobe_events_before_kprobe_events_is_used(vfs):
