@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
 
 from kpfs.fs.files import (
     buffers,
@@ -20,10 +19,8 @@ from kpfs.fs.files import (
     sysctl,
     tracers,
 )
-from kpfs.fs.node import Dir, Node, ProcSysDir, remove_absent
+from kpfs.fs.node import Dir, Node, ProcSysDir, Row, populate
 from kpfs.kernel.root import Kernel
-
-Maker = Callable[[Kernel], Node]
 
 
 def _dir(_kernel: Kernel) -> Node:
@@ -34,8 +31,7 @@ def _proc_sys(_kernel: Kernel) -> Node:
     return ProcSysDir()
 
 
-# A directory stands before what is in it; the mode of a DynDir's entries is its own.
-TABLE: tuple[tuple[str, int, Maker], ...] = (
+TABLE: tuple[Row, ...] = (
     ("kprobes", stat.S_IFDIR | 0o755, _dir),
     ("kprobes/list", 0o400, kprobes.List),
     ("kprobes/enabled", 0o600, kprobes.Enabled),
@@ -82,13 +78,5 @@ def build(kernel: Kernel) -> Dir:
     """The root directory of a new mount."""
     root = Dir()
     root.mode = stat.S_IFDIR | 0o755
-    dirs: dict[str, Dir] = {"": root}
-    for path, mode, make in TABLE:
-        node = make(kernel)
-        node.mode = mode if stat.S_IFMT(mode) else stat.S_IFREG | mode
-        parent, _, name = path.rpartition("/")
-        dirs[parent].children[name] = node
-        if isinstance(node, Dir):
-            dirs[path] = node
-    remove_absent(root, "", kernel.config.absent())
+    populate(root, TABLE, kernel)
     return root
