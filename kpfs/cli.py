@@ -169,7 +169,10 @@ def _option(text: str) -> tuple[str, bool]:
 def _settings(arguments: Namespace) -> Settings:
     log = os.path.abspath(arguments.log) if arguments.log else ""
     return Settings(
-        *(arguments.cpus, arguments.quiet_guest, arguments.verbose, log),
+        cpus=arguments.cpus,
+        quiet_guest=arguments.quiet_guest,
+        verbose=arguments.verbose,
+        log=log,
         config=config.make(arguments.config),
     )
 

@@ -102,10 +102,12 @@ class MirrorGuest:
         cwd = block + _CWD_AT if plan.cwd else 0
         link = block + _LINK_AT if plan.link else 0
         (fd0, mode0), (fd1, mode1) = fds[:2]
-        view[: _MIRROR_CALL.size] = _MIRROR_CALL.pack(
-            *(plan.nr, *args[:6], plan.count, cwd, plan.paths, link),
-            *(fd0, fd1, mode0, mode1, plan.spare_fd, *new[:2], *names[0], *names[1]),
-        )
+        call = plan.nr, *args[:6], plan.count
+        paths = cwd, plan.paths, link
+        used = fd0, fd1, mode0, mode1
+        made = plan.spare_fd, *new[:2], *names[0], *names[1]
+        packed = _MIRROR_CALL.pack(*call, *paths, *used, *made)
+        view[: _MIRROR_CALL.size] = packed
         return self._guest.syscalls.call_function(task, self._func, block)
 
     def _fill(self, user: int, plan: Plan) -> None:

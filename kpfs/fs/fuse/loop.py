@@ -89,8 +89,13 @@ class Loop:
         lib.fuse_chan_bufsize.restype = ctypes.c_size_t
         mountpoint, threaded = ctypes.c_char_p(), ctypes.c_int()
         fuse = lib.fuse_setup(
-            *(argc, argv, operations, ctypes.c_size_t(size)),
-            *(ctypes.byref(mountpoint), ctypes.byref(threaded), data),
+            argc,
+            argv,
+            operations,
+            ctypes.c_size_t(size),
+            ctypes.byref(mountpoint),
+            ctypes.byref(threaded),
+            data,
         )
         if not fuse:
             return 1
@@ -224,6 +229,8 @@ class Loop:
         It drops what overlaps with an invalidation.
         """
         self.libfuse.fuse_lowlevel_notify_inval_inode(
-            *(self._channel, ctypes.c_ulong(self.request.nodeid)),
-            *(ctypes.c_longlong(-1), ctypes.c_longlong(0)),
+            self._channel,
+            ctypes.c_ulong(self.request.nodeid),
+            ctypes.c_longlong(-1),
+            ctypes.c_longlong(0),
         )
