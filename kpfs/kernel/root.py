@@ -9,8 +9,7 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
@@ -27,10 +26,29 @@ if TYPE_CHECKING:
     from kpfs.kernel.event_dirs import EventDirs
 
 DEFAULTS = Config()
+T = TypeVar("T")
 
 
 def _no_mount_table(_pid: int) -> bytes:
     raise KernelError(errno.ENOENT, "there is no mount")
+
+
+class part(Generic[T]):  # noqa: N801 (a decorator, as property is)
+    """A part of the kernel, built when it is first asked for (the lock may be held).
+
+    It then stands in the kernel's dictionary, where an attribute is looked for first.
+    """
+
+    def __init__(self, build: Callable[[Kernel], T]) -> None:
+        self._build = build
+        self.__doc__ = build.__doc__
+
+    def __get__(self, kernel: Kernel, _owner: type[Kernel]) -> T:
+        name, built = self._build.__name__, vars(kernel)
+        with kernel.lock:
+            if name not in built:
+                built[name] = self._build(kernel)
+            return cast(T, built[name])
 
 
 class Kernel:
@@ -56,45 +74,44 @@ class Kernel:
         self.background = Background(self.guest, self.lock)
         self.syscalls = HostCalls(self.guest, self.background.guest_ran)
         ModuleSupport(self.guest, self)
-        self._state: State | None = None
-        self._trace: TraceState | None = None
-        self._kprobe_events: TraceKprobeOps | None = None
-        self._synthetic_events: TraceSynthOps | None = None
 
-    # ---- the parts, each built when it is first asked for, with the lock held or not
-    @property
+    @part
     def state(self) -> State:
         """The kprobes core."""
-        if self._state is None:
-            with self.lock:
-                self._state = self._state or self._make_state()
-        return self._state
+        from kpfs.engine.arches import ARCHES
+        from kpfs.engine.state import State
 
-    @property
+        return State(
+            self.guest,
+            ARCHES[self.guest.arch](self.guest),
+            optprobes=self.config.on("OPTPROBES"),
+            kprobes_on_ftrace=self.config.on("KPROBES_ON_FTRACE"),
+        )
+
+    @part
     def trace(self) -> TraceState:
         """What the files of tracefs are about."""
-        if self._trace is None:
-            with self.lock:
-                self._trace = self._trace or self._make_trace()
-        return self._trace
+        from kpfs.engine.trace.dynevent import TraceState
 
-    @property
+        # the architecture's, for it is its code that runs in the guest
+        arch: Any = self.state.arch
+        trace = TraceState(self.state, arch.runtime)
+        trace.events.watcher = self.event_dirs
+        return trace
+
+    @part
     def kprobe_events(self) -> TraceKprobeOps:
         """The kprobe events among the dynamic events."""
-        if self._kprobe_events is None:
-            with self.lock:
-                self._kprobe_events = self._kprobe_events or self._make_kprobe_events()
-        return self._kprobe_events
+        from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
 
-    @property
+        return TraceKprobeOps(self.trace)
+
+    @part
     def synthetic_events(self) -> TraceSynthOps:
         """The synthetic events among the dynamic events."""
-        if self._synthetic_events is None:
-            with self.lock:
-                self._synthetic_events = (
-                    self._synthetic_events or self._make_synthetic_events()
-                )
-        return self._synthetic_events
+        from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
+
+        return TraceSynthOps(self.trace)
 
     @property
     def dynamic_events(self) -> TraceState:
@@ -104,7 +121,7 @@ class Kernel:
         _ = self.synthetic_events
         return self.trace
 
-    @cached_property
+    @part
     def event_dirs(self) -> EventDirs:
         """What the guest knows of the directories of events."""
         from kpfs.kernel.event_dirs import EventDirs
@@ -113,36 +130,8 @@ class Kernel:
 
     def parts_built(self) -> PartsBuilt:
         """What of it somebody has asked for."""
-        return PartsBuilt(self._state, self._trace, self._kprobe_events)
-
-    def _make_state(self) -> State:
-        from kpfs.engine.arches import ARCHES
-        from kpfs.engine.state import State
-
-        return State(
-            *(self.guest, ARCHES[self.guest.arch](self.guest)),
-            optprobes=self.config.on("OPTPROBES"),
-            kprobes_on_ftrace=self.config.on("KPROBES_ON_FTRACE"),
-        )
-
-    def _make_trace(self) -> TraceState:
-        from kpfs.engine.trace.dynevent import TraceState
-
-        # the architecture's, for it is its code that runs in the guest
-        arch: Any = self.state.arch
-        trace = TraceState(self.state, arch.runtime)
-        trace.events.watcher = self.event_dirs
-        return trace
-
-    def _make_kprobe_events(self) -> TraceKprobeOps:
-        from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
-
-        return TraceKprobeOps(self.trace)
-
-    def _make_synthetic_events(self) -> TraceSynthOps:
-        from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
-
-        return TraceSynthOps(self.trace)
+        built = vars(self)
+        return PartsBuilt(**{name: built.get(name) for name in PartsBuilt._fields})
 
     def stats(self) -> dict[str, int]:
         """Counters of the machine."""
