@@ -105,9 +105,8 @@ def parse(argv: Sequence[str]) -> Namespace:
         )
         if name in options[:1]:
             row.add_arguments(sub)
-    arguments = parser.parse_args(options)
-    arguments.argv = command
-    return arguments
+    parser.set_defaults(argv=command)
+    return parser.parse_args(options)
 
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -86,11 +86,8 @@ class ModuleSupport:
 
         if number not in synth_api.CALLS:
             return -errno.ENOSYS
-        dirs.deferred = True
-        try:
+        with dirs.deferred():
             return self.trace_api.serve(number, first, second)
-        finally:
-            dirs.deferred = False
 
     def _notify(self, state: str, module: str) -> None:
         """Tell the tracers and the engine.

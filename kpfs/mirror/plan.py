@@ -24,7 +24,6 @@ _LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
 _BLOCK_SIZE = _LINK_AT + PATH_MAX + 1
 DATA_MAX = 4096  # bytes of a write that the guest sees
 MAX_FD = 4096
-S_IFREG, S_IFDIR = 0o100000, 0o040000
 
 
 class Plan:
