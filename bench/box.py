@@ -6,9 +6,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kpfs.fs import tree
+from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 
 
 class Box:

@@ -22,9 +22,9 @@ from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kret
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import register_kprobe, unregister_kprobe, unregister_kprobes
 from kpfs.engine.state import State
-from kpfs.fs import tree
+from kpfs.fs.files import tree
 from kpfs.fs.node import walk
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 Limits = tuple[float | None, float | None]
 KINDS = ("python", "event")

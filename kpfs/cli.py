@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kpfs import config
-from kpfs.daemon import Settings, check_fuse, serve, served_by, start
+from kpfs.daemon import Settings, check_fuse, serve, start
 from kpfs.host import mounts
-from kpfs.host.mounts import SetupError
+from kpfs.host.mounts import SetupError, served_by
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -105,9 +105,8 @@ def parse(argv: Sequence[str]) -> Namespace:
         )
         if name in options[:1]:
             row.add_arguments(sub)
-    arguments = parser.parse_args(options)
-    arguments.argv = command
-    return arguments
+    parser.set_defaults(argv=command)
+    return parser.parse_args(options)
 
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -169,7 +168,10 @@ def _option(text: str) -> tuple[str, bool]:
 def _settings(arguments: Namespace) -> Settings:
     log = os.path.abspath(arguments.log) if arguments.log else ""
     return Settings(
-        *(arguments.cpus, arguments.quiet_guest, arguments.verbose, log),
+        cpus=arguments.cpus,
+        quiet_guest=arguments.quiet_guest,
+        verbose=arguments.verbose,
+        log=log,
         config=config.make(arguments.config),
     )
 

@@ -10,16 +10,17 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.config import Config
 from kpfs.host import mounts
-from kpfs.host.mounts import SetupError
+from kpfs.host.mounts import SetupError, source_name
 
 if TYPE_CHECKING:
     import socket
 
-    from kpfs.kernel import Kernel
+    from kpfs.kernel.root import Kernel
     from kpfs.mirror.write import Writers
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
@@ -244,9 +245,9 @@ def serve(
         format=LOG_FORMAT,
         stream=sys.stderr,
     )
-    from kpfs.fs import tree
+    from kpfs.fs.files import tree
     from kpfs.fs.fuse import ops as fuse_ops
-    from kpfs.kernel import Kernel
+    from kpfs.kernel.root import Kernel
 
     def answering() -> None:
         gc.enable()
@@ -257,14 +258,18 @@ def serve(
 
             threading.Thread(
                 target=_mirror,
-                args=(kernel, channel, writers),
+                args=(kernel, channel, source, writers),
                 name="mirror",
                 daemon=True,
             ).start()
 
     writers: Writers = {}
+    source = source_name(os.getpid())
     kernel = Kernel(
-        nr_cpus=settings.cpus, quiet=settings.quiet_guest, config=settings.config
+        nr_cpus=settings.cpus,
+        quiet=settings.quiet_guest,
+        config=settings.config,
+        mount_table=partial(mounts.shown_table, source=source),
     )
     try:
         fuse_ops.mount(
@@ -272,7 +277,7 @@ def serve(
             tree.build(kernel),
             mountpoint,
             answering,
-            fsname=source_name(os.getpid()),
+            fsname=source,
             allow_other=os.geteuid() == 0,
             in_order=settings.quiet_guest,
             writers=writers,
@@ -283,18 +288,7 @@ def serve(
         kernel.stop()
 
 
-def _mirror(kernel: Kernel, channel: int, writers: Writers) -> None:
+def _mirror(kernel: Kernel, channel: int, source: str, writers: Writers) -> None:
     from kpfs.mirror import supervisor as mirror
 
-    mirror.serve(kernel, channel, source_name(os.getpid()), writers)
-
-
-def source_name(pid: int) -> str:
-    """What the mount table calls the source of a tree served by process pid."""
-    return f"kpfs:{pid}"
-
-
-def served_by(source: str) -> int:
-    """The inverse of source_name(); 0 if source is none of ours."""
-    name, _, pid = source.partition(":")
-    return int(pid) if name == "kpfs" and pid.isdigit() else 0
+    mirror.serve(kernel, channel, source, writers)

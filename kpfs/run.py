@@ -7,7 +7,6 @@ a mount namespace hold it all; nothing is left when the last process in them end
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from kpfs.daemon import Daemon, Settings, check_fuse, start
 from kpfs.host import mounts
 from kpfs.host.mounts import SetupError
+from kpfs.host.namespaces import enter_namespaces, lock_mounts
 
 if TYPE_CHECKING:
     from kpfs.mirror.keeper import Filter
@@ -70,101 +70,6 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         return supervise(command or [shell], daemon, _filter(daemon), lock_mounts)
     finally:
         daemon.stop()
-
-
-def enter_namespaces() -> None:
-    """Move this process into namespaces of its own, as root of them."""
-    uid, gid = os.geteuid(), os.getegid()
-    writer = _MapWriter() if uid == 0 else None
-    try:
-        mounts.unshare(mounts.CLONE_NEWUSER | mounts.CLONE_NEWNS)
-        if writer is None or not writer.write():
-            _write("/proc/self/setgroups", "deny")
-            _write("/proc/self/uid_map", f"0 {uid} 1")
-            _write("/proc/self/gid_map", f"0 {gid} 1")
-        mounts.mount("", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
-    except OSError as error:
-        raise SetupError(_why_no_namespace(error)) from None
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-
-
-def _why_no_namespace(error: OSError) -> str:
-    """Cause and remedy for a refused namespace."""
-    if error.errno == errno.ENOSPC:
-        remedy = "sysctl user.max_user_namespaces is too low"
-    elif os.path.exists("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"):
-        remedy = "try sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-    elif os.path.exists("/proc/sys/kernel/unprivileged_userns_clone"):
-        remedy = "try sysctl kernel.unprivileged_userns_clone=1"
-    else:
-        remedy = "a container needs --cap-add SYS_ADMIN"
-    return f"no user and mount namespace ({error.strerror}): {remedy}; or 'kpfs mount'"
-
-
-class _MapWriter:
-    """A process that stays outside and maps all ids one to one.
-
-    From inside only one id could be mapped, and files of all others would be nobody's.
-    """
-
-    def __init__(self) -> None:
-        parent = os.getpid()
-        go, self.start = os.pipe()
-        self.pid = os.fork()
-        if self.pid:
-            os.close(go)
-            return
-        status = 1
-        try:
-            os.close(self.start)
-            if os.read(go, 1):
-                for name in ("uid_map", "gid_map"):
-                    _write(f"/proc/{parent}/{name}", self.identity(name))
-                status = 0
-        finally:
-            os._exit(status)
-
-    @staticmethod
-    def identity(name: str) -> str:
-        """A map of every id that exists here to itself."""
-        with open(f"/proc/self/{name}", encoding="ascii") as f:
-            ranges = [line.split() for line in f]
-        return "".join(f"{first} {first} {count}\n" for first, _, count in ranges)
-
-    def write(self) -> bool:
-        """Let it write the maps; whether it could."""
-        os.write(self.start, b"g")
-        return os.waitpid(self.pid, 0)[1] == 0
-
-    def close(self) -> None:
-        os.close(self.start)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
-
-
-def lock_mounts() -> None:
-    """Let the command take away no mount of ours: beneath may lie the host's tracefs.
-
-    In a user namespace of its own it may add mounts, but not undo what it inherits:
-    mount_namespaces(7).
-    """
-    writer = _MapWriter()
-    try:
-        mounts.unshare(mounts.CLONE_NEWUSER | mounts.CLONE_NEWNS)
-        if not writer.write():
-            raise OSError(errno.EPERM, "the ids of the command cannot be mapped")
-    finally:
-        writer.close()
 
 
 def prepare_mount_points(privileged: bool) -> None:

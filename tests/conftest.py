@@ -85,7 +85,7 @@ def machine():
 @pytest.fixture
 def kernel():
     """A kernel with its guest, not mounted; no background tasks."""
-    from kpfs.kernel import Kernel
+    from kpfs.kernel.root import Kernel
 
     kernel = Kernel(nr_cpus=2, quiet=True)
     yield kernel

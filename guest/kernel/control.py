@@ -37,20 +37,22 @@ class Control:
             for n in range(nr_cpus)
         ]
         self._handlers: list[tuple[range, ControlHandler]] = []
+        self._rest: ControlHandler = lambda *_: -errno.ENOSYS
 
     def register(self, numbers: range, handler: ControlHandler) -> None:
         """Let handler serve these numbers; a later registration goes first."""
         self._handlers.insert(0, (numbers, handler))
 
+    def attach(self, handler: ControlHandler) -> None:
+        """Let handler serve all numbers that nobody has registered."""
+        self._rest = handler
+
     def serve(self, cpu: int) -> None:
         """The CPU stands at HC_API.  Context: control."""
         at = self._words[cpu]
         number, first, second = _WORDS.unpack_from(self._ram, at)
-        result = -errno.ENOSYS
-        for numbers, handler in self._handlers:
-            if number in numbers:
-                result = self._call(handler, number, first, second)
-                break
+        owners = (handler for numbers, handler in self._handlers if number in numbers)
+        result = self._call(next(owners, self._rest), number, first, second)
         _U64.pack_into(self._ram, at, result & MASK64)
 
     @staticmethod

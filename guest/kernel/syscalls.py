@@ -95,6 +95,10 @@ class Syscalls:
         sched.on_host_op = self._serve
         sched.on_exit = self._on_exit
 
+    def attach_files(self, serve: HostOpHandler) -> None:
+        """Have serve() answer for the mount's files where a call brings no host_op."""
+        self.default_host_op = serve
+
     # ---- calls
     def call(
         self,

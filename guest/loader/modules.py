@@ -120,12 +120,18 @@ class Modules:
         self.vermagic = vermagic
         self._list: dict[str, Module] = {}  # oldest first
         self._by_addr: dict[int, Module] = {}
-        self.notifiers: list[Notifier] = []
+        self._notify: Notifier = lambda _state, _name: None
         # files that tasks are about to load, by pid: what init_module() is given
         self.pending: dict[int, bytes] = {}
-        # whether freed init functions keep their names: while anything is traced
-        self.keep_init_names: Callable[[], bool] = lambda: False
+        self._keep_init_names: Callable[[], bool] = lambda: False
         self.taints = 0
+
+    def attach(self, notify: Notifier, keep_init_names: Callable[[], bool]) -> None:
+        """Tell somebody of the modules, and ask whether anything is traced.
+
+        Freed init functions keep their names while it is.
+        """
+        self._notify, self._keep_init_names = notify, keep_init_names
 
     # ---- questions
     def __iter__(self) -> Iterator[Module]:
@@ -223,12 +229,10 @@ class Modules:
             return self.load(data).addr
         mod = self._by_addr[first]
         if number == CTL_MODULE_STATE:
-            for notifier in self.notifiers:
-                notifier(STATES[second], mod.name)
+            self._notify(STATES[second], mod.name)
         elif number == CTL_MODULE_FREE_INIT:
             self._free_init(mod)
-            for notifier in self.notifiers:
-                notifier(INIT_FREED, mod.name)
+            self._notify(INIT_FREED, mod.name)
         elif number == CTL_MODULE_FREE:
             self._free(mod)
         return 0
@@ -458,7 +462,7 @@ class Modules:
         init = mod.layout.init
         mod.layout.forget_init()
         self._write_layouts(mod)
-        if self.keep_init_names():
+        if self._keep_init_names():
             # of several at one address the first, as for the sites' own names
             sites = {s for s in mod.tables.ftrace_sites if not mod.layout.holds(s)}
             first = {s.addr: s for s in reversed(mod.symbols) if s.addr in sites}

@@ -11,12 +11,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.engine.errors import KernelError
 
+if TYPE_CHECKING:
+    from kpfs.guest.kernel.hosttask import HostTask
+    from kpfs.kernel.root import Kernel
+
 NAME_MAX = 255
+T = TypeVar("T")
 
 # What a file system answers to operations that would change its tree.
 DEBUGFS = {
@@ -107,6 +112,23 @@ class DynDir(Dir):
 
     entry_type = stat.S_IFDIR
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: dict[str, tuple[object, Node]] = {}
+
+    def keep(
+        self, name: str, thing: T | None, make: Callable[[T], Node]
+    ) -> Node | None:
+        """The entry of a thing, made anew when it is another; None: there is none."""
+        if thing is None:
+            self._kept.pop(name, None)
+            return None
+        of, node = self._kept.get(name, (None, None))
+        if node is None or of is not thing:
+            node = make(thing)
+            self._kept[name] = thing, node
+        return node
+
     def entry(self, name: str) -> Node | None:
         raise NotImplementedError
 
@@ -123,15 +145,17 @@ class DynDir(Dir):
 class File(Node):
     """A file that can be opened, but neither read nor written."""
 
+    kernel: Kernel  # not there where none was given, for a file that asks nothing of it
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
 
-    def __init__(self, kernel: Any = None) -> None:
+    def __init__(self, kernel: Kernel | None = None) -> None:
         super().__init__()
-        self.kernel = kernel
+        if kernel is not None:
+            self.kernel = kernel
 
     def show(self) -> str | bytes:
         """The text, as it stands."""
@@ -216,7 +240,7 @@ class Handle:
         taken = self.file.store(data)
         return len(data) if taken is None else taken
 
-    def written(self, task: Any) -> None:
+    def written(self, task: HostTask) -> None:
         """After a task's system call write() has taken something; may still fail it."""
 
     def seek_end(self) -> None:
@@ -275,14 +299,27 @@ def walk(root: Dir, path: str) -> Node:
     return node
 
 
-def remove_absent(root: Dir, prefix: str, absent: Iterable[str]) -> None:
-    """Take away paths of the mount that are not configured; root lies at prefix."""
-    for path in absent:
+# Path below the directory that the table is of, mode, class.  A directory stands before
+# what is in it; the mode of a DynDir's entries is its own.
+Row = tuple[str, int, Callable[["Kernel"], Node]]
+
+
+def populate(root: Dir, rows: Iterable[Row], kernel: Kernel, prefix: str = "") -> None:
+    """Make what a table says below root, and leave out what is not configured.
+
+    prefix: where root lies in the mount.
+    """
+    dirs: dict[str, Dir] = {"": root}
+    for path, mode, make in rows:
+        parent, _, name = path.rpartition("/")
+        node = dirs[parent].children[name] = make(kernel)
+        node.mode = mode if stat.S_IFMT(mode) else stat.S_IFREG | mode
+        if isinstance(node, Dir):
+            dirs[path] = node
+    for path in kernel.config.absent():
         if path.startswith(prefix):
-            folder, _, name = path.removeprefix(prefix).rpartition("/")
-            node = walk(root, folder)
-            if isinstance(node, Dir):
-                node.children.pop(name, None)
+            parent, _, name = path.removeprefix(prefix).rpartition("/")
+            dirs[parent].children.pop(name, None)
 
 
 def encode(text: str | bytes) -> bytes:

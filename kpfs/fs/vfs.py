@@ -18,16 +18,19 @@ from typing import NamedTuple
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.fs.node import Dir, File, Handle, walk
-from kpfs.fs.tree import linux_path, mount_path
+from kpfs.fs.paths import linux_path, mount_path
 from kpfs.guest.kernel.hostop import HostOp
 from kpfs.guest.kernel.syscalls import HostTask
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 
 AT_FDCWD = -100
 POLL_INTERVAL = 0.05  # s between looks whether a blocked reader was interrupted
 LLONG_MAX = (1 << 63) - 1
 # ioctl(2) of the mount, for its own threads alone: see kpfs.mirror.write
 EMPTY_WRITE = ord("k") << 8
+# A segment of a writev() that begins further on is not in the guest's memory.
+LAST_SEGMENT = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
 _IOV = struct.Struct("<2Q")
 
 
@@ -60,11 +63,12 @@ class Vfs:
 
     def __init__(self, kernel: Kernel, root: Dir) -> None:
         self.kernel = kernel
+        self.calls = kernel.syscalls
         self.root = root
         self._handles: dict[int, Handle] = {}  # by the cookie in the guest's file
         self._own: set[int] = set()  # cookies of files that the guest opened by itself
         self._next_cookie = 1
-        kernel.host_files = self.serve
+        self.calls.attach_files(self.serve)
 
     def file(self, path: str) -> File:
         """The file at a path of the mount; ENOENT, ENOTDIR, EISDIR."""
@@ -94,8 +98,8 @@ class Vfs:
 
         name = linux_path(path).encode("latin-1")
         with self.kernel.lock:
-            task = self.kernel.task(caller)
-            fd = self.kernel.syscall(task, "openat", AT_FDCWD, name, flags, 0, op=op)
+            task = self.calls.task(caller)
+            fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
             opened = OpenFile(name, flags, made[0])
             opened.fds[task] = fd
             return opened
@@ -110,7 +114,7 @@ class Vfs:
                 self._bind(request, opened.handle)
                 return 0
 
-            fd = self.kernel.syscall(task, "openat", *args, op=op)
+            fd = self.calls.call(task, "openat", *args, op=op)
             opened.fds[task] = fd
         return fd
 
@@ -133,7 +137,7 @@ class Vfs:
                         # somebody else has read what was there
                         if e.errno != errno.EAGAIN or handle.nonblock:
                             raise
-                self.kernel.wait(POLL_INTERVAL)
+                self.kernel.background.wait(POLL_INTERVAL)
                 if interrupted():
                     raise KernelError(errno.EINTR, "a signal")
 
@@ -145,22 +149,22 @@ class Vfs:
             data = opened.handle.read(size, offset)
             return data
 
-        task = self.kernel.task(caller)
+        task = self.calls.task(caller)
         fd = self._descriptor(task, opened)
-        self.kernel.syscall(task, "read", fd, task.buffer, size, op=op)
+        self.calls.call(task, "read", fd, task.buffer, size, op=op)
         opened.handle.moved(offset, len(data))
         return data
 
     def write(self, caller: Caller, opened: OpenFile, data: bytes, offset: int) -> int:
         """write(2) or pwrite(2): the number of bytes taken."""
 
-        def op(_request: HostOp) -> int:
-            return opened.handle.write(data, offset)
+        def op(request: HostOp) -> int:
+            return opened.handle.write(_brought(request, data), offset)
 
         with self.kernel.lock:
-            task = self.kernel.task(caller)
+            task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
-            taken = self.kernel.syscall(task, "write", fd, data, len(data), op=op)
+            taken = self.calls.call(task, "write", fd, data, len(data), op=op)
             opened.handle.moved(offset, taken)
             opened.handle.written(task)
             return taken
@@ -184,15 +188,17 @@ class Vfs:
         def op(request: HostOp) -> int:
             nonlocal at, done  # of a writev() each segment comes here
             part = data[done : done + request.count]
+            if done <= LAST_SEGMENT:
+                part = _brought(request, part)
             done += len(part)
             taken, at = handle.write_at(part, at)
             return taken
 
         with self.kernel.lock:
-            task = self.kernel.task(caller)
+            task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
             rest = self._arguments(task, call, opened.node)
-            taken = self.kernel.syscall(task, call.name, fd, *rest, op=op)
+            taken = self.calls.call(task, call.name, fd, *rest, op=op)
             if call.name != "pwrite64":
                 if fixed:
                     handle.stays(at)
@@ -214,10 +220,9 @@ class Vfs:
         sizes = [len(data)] if node.write_iter else call.sizes
         kept = data[: abi.USER_BUFFER_SIZE]
         self.kernel.guest.view(task.buffer, len(kept))[:] = kept
-        last = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
         starts = itertools.accumulate(sizes, initial=0)
         vector = [
-            _IOV.pack(task.buffer + min(start, last), size)
+            _IOV.pack(task.buffer + min(start, LAST_SEGMENT), size)
             for start, size in zip(starts, sizes, strict=False)
         ]
         return [b"".join(vector), len(sizes)]
@@ -227,7 +232,7 @@ class Vfs:
         with self.kernel.lock:
             for task, fd in opened.fds.items():
                 if not task.gone:
-                    self.kernel.syscall(task, "close", fd)
+                    self.calls.call(task, "close", fd)
             opened.handle.release()
 
     # ---- by the guest itself
@@ -256,6 +261,15 @@ class Vfs:
             return data
         taken, request.pos = handle.write_at(request.data(), request.pos)
         return taken
+
+
+def _brought(request: HostOp, data: bytes) -> bytes:
+    """What a file is to take of data: as guest code has left it, as far as it goes.
+
+    The guest brings the first HOST_DATA_SIZE bytes; it has no room for all.
+    """
+    brought = request.data()
+    return brought + data[len(brought) : request.count]
 
 
 # What is made of a write to an open file instead: the bytes taken.

@@ -44,6 +44,7 @@ class MountEntry(NamedTuple):
     """A line of /proc/self/mountinfo."""
 
     ident: int  # stays when a directory above is renamed
+    device: int  # st_dev of its files
     target: str
     fstype: str
     source: str
@@ -119,8 +120,13 @@ def table() -> Iterator[MountEntry]:
             left, _, right = line.partition(" - ")
             words = left.split()
             fstype, source = right.split()[:2]
+            major, _, minor = words[2].partition(":")
             yield MountEntry(
-                int(words[0]), _unescape(words[4]), fstype, _unescape(source)
+                ident=int(words[0]),
+                device=os.makedev(int(major), int(minor)),
+                target=_unescape(words[4]),
+                fstype=fstype,
+                source=_unescape(source),
             )
 
 
@@ -137,6 +143,17 @@ def mount_at(path: str) -> MountEntry | None:
 def _unescape(word: str) -> str:
     """Undo the octal escapes of mountinfo (space, tab, newline, backslash)."""
     return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), word)
+
+
+def source_name(pid: int) -> str:
+    """What the mount table calls the source of a tree served by process pid."""
+    return f"kpfs:{pid}"
+
+
+def served_by(source: str) -> int:
+    """The inverse of source_name(); 0 if source is none of ours."""
+    name, _, pid = source.partition(":")
+    return int(pid) if name == "kpfs" and pid.isdigit() else 0
 
 
 def as_linux_shows(table: str, source: str) -> str:
@@ -159,6 +176,13 @@ def as_linux_shows(table: str, source: str) -> str:
     at = targets.index("/sys") + 1 if "/sys" in targets else 0
     ours = [parts[target] for target in LINUX_TYPES if target in parts]
     return "".join([*others[:at], *ours, *others[at:]])
+
+
+def shown_table(pid: int, source: str) -> bytes:
+    """The mount table of a process, as_linux_shows()."""
+    with open(f"/proc/{pid}/mounts", "rb") as table:
+        text = os.fsdecode(table.read())
+    return os.fsencode(as_linux_shows(text, source))
 
 
 def is_dead(path: str) -> bool:

@@ -6,17 +6,18 @@ of _Carrier.  Numbers are x86-64's.  Left out are
 - those that make a process: the guest forks at the first call of the child, when its
   pid is known;
 - kill(), which a shell makes when signals are about to come to itself, and which can
-  then be interrupted (see mirror.py).
+  then be interrupted (see kpfs.mirror.supervisor).
 """
 
 from __future__ import annotations
 
 import struct
+from stat import S_IFDIR, S_IFREG
 from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.mirror.host import AT_FDCWD, Host
-from kpfs.mirror.plan import DATA_MAX, MAX_FD, S_IFDIR, S_IFREG, Plan
+from kpfs.mirror.plan import DATA_MAX, MAX_FD, Plan
 from kpfs.mirror.seccomp import Notification
 
 AT_SYMLINK_NOFOLLOW, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = 0x100, 0x400, 0x1000

@@ -10,11 +10,12 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-import re
 import stat
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from kpfs.host import mounts
 
 PAGE_SIZE = 4096
 STRING_CHUNK = 256
@@ -259,17 +260,8 @@ class Host:
 
 def trees_of(source: str) -> list[Tree]:
     """The places where file systems of that source are mounted here."""
-    found = []
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
-        for line in f:
-            left, _, right = line.partition(" - ")
-            if right.split()[1] != source:
-                continue
-            words = left.split()
-            major, _, minor = words[2].partition(":")
-            path = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), words[4])
-            found.append(Tree(path, os.makedev(int(major), int(minor))))
-    return found
+    entries = (entry for entry in mounts.table() if entry.source == source)
+    return [Tree(entry.target, entry.device) for entry in entries]
 
 
 def _place(pid: int, dirfd: int, path: bytes) -> bytes:

@@ -24,7 +24,6 @@ _LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
 _BLOCK_SIZE = _LINK_AT + PATH_MAX + 1
 DATA_MAX = 4096  # bytes of a write that the guest sees
 MAX_FD = 4096
-S_IFREG, S_IFDIR = 0o100000, 0o040000
 
 
 class Plan:
@@ -102,10 +101,12 @@ class MirrorGuest:
         cwd = block + _CWD_AT if plan.cwd else 0
         link = block + _LINK_AT if plan.link else 0
         (fd0, mode0), (fd1, mode1) = fds[:2]
-        view[: _MIRROR_CALL.size] = _MIRROR_CALL.pack(
-            *(plan.nr, *args[:6], plan.count, cwd, plan.paths, link),
-            *(fd0, fd1, mode0, mode1, plan.spare_fd, *new[:2], *names[0], *names[1]),
-        )
+        call = plan.nr, *args[:6], plan.count
+        paths = cwd, plan.paths, link
+        used = fd0, fd1, mode0, mode1
+        made = plan.spare_fd, *new[:2], *names[0], *names[1]
+        packed = _MIRROR_CALL.pack(*call, *paths, *used, *made)
+        view[: _MIRROR_CALL.size] = packed
         return self._guest.syscalls.call_function(task, self._func, block)
 
     def _fill(self, user: int, plan: Plan) -> None:

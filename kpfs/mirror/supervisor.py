@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.syscalls import BLOCKED
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import Host, trees_of
@@ -183,7 +184,7 @@ class Replayer:
     def make(self, task: HostTask, plan: Plan) -> int:
         """Have a task make a call: its value, -errno."""
         ret = self.guest.call(task, plan)
-        self.kernel.guest_ran()
+        self.kernel.background.guest_ran()
         if ret == BLOCKED:
             log.warning("mirrored call %d of %d sleeps", plan.nr, task.pid)
         return ret
@@ -195,12 +196,13 @@ class Replayer:
         """
         known = self.tasks.get(pid)
         if known is not None and not known.gone:
-            return self.kernel.task(Caller(pid, known.uid, 0))
+            return self.kernel.syscalls.task(Caller(pid, known.uid, 0))
         self.forget_dead()
         self.kernel.guest.host_task(
             pid, self.host.uid(pid), parent=self.host.creator(pid)
         )
-        task = self.tasks[pid] = self.kernel.task(Caller(pid, self.host.uid(pid), 0))
+        caller = Caller(pid, self.host.uid(pid), 0)
+        task = self.tasks[pid] = self.kernel.syscalls.task(caller)
         return task
 
     def forget_dead(self) -> None:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from kpfs.engine.errors import KernelError
 from kpfs.fs.seqfile import WHOLE_MAX
 from kpfs.fs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs, WriteCall
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.mirror.host import Host

@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kpfs.engine.errors import KernelError
+from kpfs.fs.files.tree import build
 from kpfs.fs.node import walk
-from kpfs.fs.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 
 TRACING = "/tracing"
 APPEND = os.O_WRONLY | os.O_APPEND

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 from tests import harness
 from tests.fuzz.lines import KINDS, Fuzzer, WrongError
 from tests.fuzz.mount_lines import DEFINITIONS, MountFuzzer

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from kpfs.engine.errors import KernelError
+from kpfs.fs.files.tree import build
 from kpfs.fs.node import walk
-from kpfs.fs.tree import build
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 from tests.fuzz.syscalls import Fuzzer
 
 pytestmark = pytest.mark.guest

@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kpfs.engine.errors import KernelError
+from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.node import walk
-from kpfs.fs.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 from tests.fuzz.inputs import bent, noise
 
 pytestmark = pytest.mark.guest

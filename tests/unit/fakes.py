@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.engine.state import State
-from kpfs.kernel import Caller
+from kpfs.kernel.host_calls import Caller
 from tests.fake import FakeArch, FakeMachine
 
 ME = Caller(100, 0, 0)
@@ -21,7 +21,7 @@ class FakeTask:
 
 
 class FakeKernel:
-    """Implements what kpfs.fs.vfs and the files ask of kpfs.kernel.Kernel."""
+    """Implements what kpfs.fs.vfs and the files ask of kpfs.kernel.root.Kernel."""
 
     def __init__(self):
         self.lock = threading.RLock()
@@ -31,10 +31,11 @@ class FakeKernel:
         self.state = State(self.guest, FakeArch(self.guest))
         self.tasks = {}
         self.calls = []  # (pid, name, args) of each system call
-        self.results = {}  # name -> what syscall() gives
+        self.results = {}  # name -> what call() gives
         self.waits = []  # what wait() runs, one at a time
         self.trace = SimpleNamespace()
         self.config = Config()
+        self.syscalls = self.background = self
 
     @property
     def dynamic_events(self):
@@ -43,11 +44,14 @@ class FakeKernel:
     def task(self, caller):
         return self.tasks.setdefault(caller.pid, FakeTask(caller.pid))
 
-    def syscall(self, task, name, *args, op=None):
+    def attach_files(self, serve):
+        self.host_files = serve
+
+    def call(self, task, name, *args, op=None):
         assert not task.gone
         self.calls.append((task.pid, name, args))
-        count = args[2] if name in ("write", "pwrite64") else 0
-        request = SimpleNamespace(flags=0, count=count)
+        data = args[1][: args[2]] if name in ("write", "pwrite64") else b""
+        request = SimpleNamespace(flags=0, count=len(data), data=lambda: data)
         result = op(request) if op else self.results.get(name, 0)
         if isinstance(result, int) and result < 0:
             raise KernelError(-result, name)

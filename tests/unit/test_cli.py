@@ -113,7 +113,7 @@ def test_mount_wants_an_empty_directory(tmp_path, capsys):
 
 @pytest.mark.usefixtures("can_mount")
 def test_mount_does_not_cover_a_live_one(monkeypatch, tmp_path, capsys):
-    entry = MountEntry(1, str(tmp_path), "fuse.kpfs", "kpfs:1")
+    entry = MountEntry(1, 2, str(tmp_path), "fuse.kpfs", "kpfs:1")
     monkeypatch.setattr(mounts, "mount_at", lambda path: entry)
     assert cli.main(["mount", str(tmp_path)]) == 2
     assert "mounted already" in capsys.readouterr().err
@@ -142,11 +142,12 @@ def test_no_fuse_device(monkeypatch, number, remedy):
 
 
 def test_source_name():
-    assert daemon.served_by(daemon.source_name(77)) == 77
-    assert [daemon.served_by(s) for s in ("tmpfs", "kpfs", "kpfs:x", "")] == [0] * 4
+    assert mounts.served_by(mounts.source_name(77)) == 77
+    assert [mounts.served_by(s) for s in ("tmpfs", "kpfs", "kpfs:x", "")] == [0] * 4
 
 
 def test_mount_table_escapes():
     assert mounts._unescape(r"/a\040b\134c\011d") == "/a b\\c\td"
     assert mounts.mount_at("/proc").fstype == "proc"
+    assert mounts.mount_at("/proc").device == os.stat("/proc").st_dev
     assert mounts.mount_at("/proc/sys/kernel") is None

@@ -8,8 +8,8 @@ import pytest
 from kpfs import config
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.readme import Readme
+from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.node import walk
-from kpfs.fs.tree import TABLE, build
 from tests.unit.fakes import FakeKernel
 
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from kpfs import run
+from kpfs.host import namespaces
 from tests.harness import ROOT
 
 
@@ -64,14 +65,14 @@ raise SystemExit(shell("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; don
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSPC, errno.EINVAL])
 def test_no_namespace_is_one_line_with_a_remedy(number):
-    line = run._why_no_namespace(OSError(number, os.strerror(number)))
+    line = namespaces._why_no_namespace(OSError(number, os.strerror(number)))
     assert os.strerror(number) in line
     assert "sysctl" in line or "container" in line
     assert "\n" not in line
 
 
 def test_identity_maps_every_id():
-    text = run._MapWriter.identity("uid_map")
+    text = namespaces._MapWriter.identity("uid_map")
     assert [line.split()[0] for line in text.splitlines()] == [
         line.split()[1] for line in text.splitlines()
     ]
@@ -79,9 +80,7 @@ def test_identity_maps_every_id():
 
 def in_namespaces(code):
     """Run Python code where it may mount, in a process of its own."""
-    head = (
-        "from kpfs import run\nfrom kpfs.host import mounts\nrun.enter_namespaces()\n"
-    )
+    head = "from kpfs.host import mounts, namespaces\nnamespaces.enter_namespaces()\n"
     return subprocess.run(
         [sys.executable, "-c", head + code], cwd=ROOT, capture_output=True, text=True
     )

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kpfs.fs.node import Dir, File
-from kpfs.kernel import Kernel
+from kpfs.fs.node import Dir, DynDir, File, Node
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray
+    from kpfs.kernel.root import Kernel
 
 
 class ArrayFile(File):
     """A file of a trace array: the first one, or that of an instance."""
 
-    kernel: Kernel
     array: TraceArray | None = None  # None: the first
     holds = True  # an instance with it open cannot be removed
 
@@ -33,10 +32,20 @@ class ArrayFile(File):
             self.array.ref -= 1
 
 
-def bind(node: Dir, array: TraceArray) -> None:
-    """Make all files below a directory those of an instance."""
-    for child in node.children.values():
-        if isinstance(child, ArrayFile):
-            child.array = array
-        elif isinstance(child, Dir):
+class ArrayDir(DynDir):
+    """A directory that is made of a trace array, with all that is in it."""
+
+    array: TraceArray | None = None
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+
+def bind(node: Node, array: TraceArray | None) -> None:
+    """Make a file, or all below a directory, those of an instance."""
+    if isinstance(node, ArrayFile | ArrayDir):
+        node.array = array
+    if isinstance(node, Dir):
+        for child in node.children.values():
             bind(child, array)

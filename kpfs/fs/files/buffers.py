@@ -12,7 +12,7 @@ from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array import ArrayFile
 from kpfs.fs.node import Handle
 from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.cpu_ring import CpuRing
@@ -74,7 +74,6 @@ class TimestampMode(SeqFile):
 class TracingCpumask(ArrayFile, ValueFile):
     """The CPUs that record, as a hexadecimal mask.  Kernel: tracing_cpumask_fops."""
 
-    kernel: Kernel
     write_moves = 0
 
     def show(self) -> str:
@@ -158,7 +157,6 @@ class FreeBuffer(ArrayFile):
 class Snapshot(ArrayFile, SeqFile):
     """What was recorded when a snapshot was taken.  Kernel: snapshot_fops."""
 
-    kernel: Kernel
     tracing_lseek = True
     write_moves: int | None = None
     seq_for_writers = False

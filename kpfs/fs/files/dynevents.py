@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kpfs.fs.files.array import ArrayFile
 from kpfs.fs.seqfile import SeqFile, whole_lines
-from kpfs.kernel import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.dynevent import DynEventOps
@@ -22,7 +21,6 @@ def truncates(flags: int) -> bool:
 class DynamicEvents(SeqFile):
     """Dynamic events of all kinds.  Kernel: dynamic_events_ops."""
 
-    kernel: Kernel
     grows = True
 
     def ops(self) -> DynEventOps | None:
@@ -63,7 +61,6 @@ class SyntheticEvents(DynamicEvents):
 class KprobeProfile(SeqFile):
     """Hits and misses of each kprobe event.  Kernel: probes_profile_seq_show()."""
 
-    kernel: Kernel
     grows = True
 
     def show(self) -> str:
@@ -76,7 +73,6 @@ class ErrorLog(ArrayFile, SeqFile):
     Kernel: tracing_err_log_fops
     """
 
-    kernel: Kernel
     seq_for_writers = False
     tracing_lseek = True
 

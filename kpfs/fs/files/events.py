@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
-from kpfs.fs.files.array import ArrayFile, bind
+from kpfs.fs.files.array import ArrayDir, ArrayFile, bind
 from kpfs.fs.files.dynevents import truncates
-from kpfs.fs.node import Dir, DynDir, Handle, Node
+from kpfs.fs.node import Dir, Handle, Node
 from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
-    from kpfs.engine.trace.array.trace_array import TraceArray
     from kpfs.engine.trace.event.trace_event import TraceEvent
 
 DIR_MODE = stat.S_IFDIR | 0o750
@@ -33,8 +32,6 @@ def alive(event: TraceEvent) -> TraceEvent:
 
 class EventFile(ArrayFile):
     """A file of one event, which it remembers."""
-
-    kernel: Kernel
 
     def __init__(self, kernel: Kernel, event: TraceEvent) -> None:
         super().__init__(kernel)
@@ -120,8 +117,6 @@ class EventTrigger(EventFile, SeqFile):
 class GroupEnable(ArrayFile, ValueFile):
     """enable of a group, and events/enable.  Kernel: ftrace_system_enable_fops."""
 
-    kernel: Kernel
-
     def __init__(self, kernel: Kernel, group: str | None = None) -> None:
         super().__init__(kernel)
         self.group = group
@@ -138,8 +133,6 @@ class GroupFilter(ArrayFile, ValueFile):
 
     Kernel: ftrace_subsystem_filter_fops
     """
-
-    kernel: Kernel
 
     def __init__(self, kernel: Kernel, group: str) -> None:
         super().__init__(kernel)
@@ -172,7 +165,6 @@ class EventDir(Dir):
     def __init__(self, kernel: Kernel, event: TraceEvent) -> None:
         super().__init__()
         self.mode = DIR_MODE
-        self.event = event
         # events of ftrace itself are only described
         files = self.FILES[3:] if event.ignore_enable else self.FILES
         for name, mode, kind in files:
@@ -181,18 +173,13 @@ class EventDir(Dir):
             self.children[name] = node
 
 
-class GroupDir(DynDir):
+class GroupDir(ArrayDir):
     """events/GROUP/."""
 
-    def __init__(
-        self, kernel: Kernel, group: str, array: TraceArray | None = None
-    ) -> None:
-        super().__init__()
+    def __init__(self, kernel: Kernel, group: str) -> None:
+        super().__init__(kernel)
         self.mode = DIR_MODE
-        self.kernel = kernel
         self.group = group
-        self.array = array
-        self.dirs: dict[str, EventDir] = {}
         if group == "ftrace":
             return
         for name, kind in (("enable", GroupEnable), ("filter", GroupFilter)):
@@ -202,15 +189,13 @@ class GroupDir(DynDir):
 
     def entry(self, name: str) -> Node | None:
         event = self.kernel.trace.events.find(self.group, name)
-        if event is None:
-            self.dirs.pop(name, None)
-            return None
-        found = self.dirs.get(name)
-        if found is None or found.event is not event:
-            found = self.dirs[name] = EventDir(self.kernel, event)
-            if self.array is not None:
-                bind(found, self.array)
-        return found
+
+        def make(event: TraceEvent) -> EventDir:
+            made = EventDir(self.kernel, event)
+            bind(made, self.array)
+            return made
+
+        return self.keep(name, event, make)
 
     def entries(self) -> Iterable[str]:
         """Its events, but those that are named like a file of its own."""
@@ -218,25 +203,16 @@ class GroupDir(DynDir):
         return [name for name in events if name not in self.children]
 
 
-class EventsDir(DynDir):
+class EventsDir(ArrayDir):
     """events/."""
 
-    def __init__(self, kernel: Kernel, array: TraceArray | None = None) -> None:
-        super().__init__()
-        self.kernel = kernel
-        self.array = array
-        self.groups: dict[str, GroupDir] = {}
-
     def entry(self, name: str) -> Node | None:
-        if not self.kernel.trace.events.group(name):
-            self.groups.pop(name, None)
-            return None
-        found = self.groups.get(name)
-        if found is None:
-            found = self.groups[name] = GroupDir(self.kernel, name, self.array)
-            if self.array is not None:
-                bind(found, self.array)
-        return found
+        def make(_group: object) -> GroupDir:
+            made = GroupDir(self.kernel, name)
+            bind(made, self.array)
+            return made
+
+        return self.keep(name, self.kernel.trace.events.group(name) or None, make)
 
     def entries(self) -> Iterable[str]:
         return self.kernel.trace.events.groups()
@@ -245,7 +221,6 @@ class EventsDir(DynDir):
 class SetEvent(ArrayFile, SeqFile):
     """tracing/set_event.  Kernel: ftrace_set_event_fops."""
 
-    kernel: Kernel
     write_moves: int | None = None
 
     def opened(self, flags: int) -> None:
@@ -262,8 +237,6 @@ class SetEvent(ArrayFile, SeqFile):
 
 class AvailableEvents(ArrayFile, SeqFile):
     """tracing/available_events.  Kernel: ftrace_avail_fops."""
-
-    kernel: Kernel
 
     def show(self) -> str:
         return self.tr.array_events.available_events_text()

@@ -13,7 +13,6 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.proc import ProcFile
 from kpfs.fs.node import File
 from kpfs.guest.machine import IMAGE_DIR
-from kpfs.kernel import Kernel
 
 SHIPPED = Path(IMAGE_DIR, "modules")
 NAME = re.compile(rb"[A-Za-z0-9_-]+")
@@ -36,34 +35,30 @@ class Insmod(File):
     writing process sees it.
     """
 
-    kernel: Kernel
-
     def store(self, data: bytes) -> None:
         words = WORD.findall(data.split(b"\0", 1)[0])
         if not words:
             raise KernelError(errno.EINVAL, "no module named")
         image = self.read(words[0])
-        self.kernel.insmod(image, b" ".join(words[1:]))
+        self.kernel.syscalls.insmod(image, b" ".join(words[1:]))
 
     def read(self, name: bytes) -> bytes:
         path = name.strip(b'"')
         if NAME.fullmatch(path):
             shipped = SHIPPED / f"{path.decode()}.ko"
             return _contents(os.fsencode(shipped))
-        return _contents(_seen_by(self.kernel.caller_pid(), path))
+        return _contents(_seen_by(self.kernel.syscalls.caller_pid(), path))
 
 
 class Rmmod(File):
     """rmmod: ``NAME`` unloads a module."""
-
-    kernel: Kernel
 
     def store(self, data: bytes) -> None:
         words = data.split(b"\0", 1)[0].split()
         if len(words) != 1:
             raise KernelError(errno.EINVAL, "not one name")
         name = os.path.basename(words[0]).removesuffix(b".ko").replace(b"-", b"_")
-        self.kernel.nested_syscall("delete_module", name, O_NONBLOCK)
+        self.kernel.syscalls.nested_call("delete_module", name, O_NONBLOCK)
 
 
 def _seen_by(pid: int, path: bytes) -> bytes:

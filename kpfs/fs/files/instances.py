@@ -4,21 +4,22 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kpfs.fs.files import buffers, dynevents, events, options, tracers, tracing
 from kpfs.fs.files.array import bind
-from kpfs.fs.node import Dir, DynDir, Node, remove_absent
-from kpfs.kernel import Kernel
+from kpfs.fs.node import Dir, DynDir, Node, Row, populate
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray
 
 DIR_MODE = stat.S_IFDIR | 0o750
 
-# What each trace array has, the first one too; a directory stands before what is in it.
-ARRAY_FILES: tuple[tuple[str, int, Callable[[Kernel], Node]], ...] = (
+# What each trace array has, the first one too.
+ARRAY_FILES: tuple[Row, ...] = (
     ("trace", 0o640, tracing.Trace),
     ("trace_pipe", 0o440, tracing.TracePipeFile),
     ("tracing_on", 0o640, tracing.TracingOn),
@@ -56,17 +57,7 @@ class InstanceDir(Dir):
     def __init__(self, kernel: Kernel, array: TraceArray) -> None:
         super().__init__()
         self.mode = DIR_MODE
-        self.array = array
-        dirs: dict[str, Dir] = {"": self}
-        for path, mode, make in ARRAY_FILES:
-            parent, _, name = path.rpartition("/")
-            node = dirs[parent].children[name] = make(kernel)
-            node.mode = mode if stat.S_IFMT(mode) else stat.S_IFREG | mode
-            if isinstance(node, Dir):
-                dirs[path] = node
-            if isinstance(node, events.EventsDir):
-                node.array = array
-        remove_absent(self, "tracing/", kernel.config.absent())
+        populate(self, ARRAY_FILES, kernel, "tracing/")
         bind(self, array)
 
 
@@ -76,17 +67,10 @@ class InstancesDir(DynDir):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
         self.kernel = kernel
-        self.dirs: dict[str, InstanceDir] = {}
 
     def entry(self, name: str) -> Node | None:
         array = self.kernel.trace.instances.get(name)
-        if array is None:
-            self.dirs.pop(name, None)
-            return None
-        found = self.dirs.get(name)
-        if found is None or found.array is not array:
-            found = self.dirs[name] = InstanceDir(self.kernel, array)
-        return found
+        return self.keep(name, array, partial(InstanceDir, self.kernel))
 
     def entries(self) -> Iterable[str]:
         return list(self.kernel.trace.instances)

@@ -8,7 +8,6 @@ from kpfs.engine.kprobe import KprobeFlag
 from kpfs.engine.kstrtox import kstrtobool_from_user
 from kpfs.engine.register import show_entries
 from kpfs.fs.seqfile import SeqFile, ValueFile
-from kpfs.kernel import Kernel
 
 
 def tags(p_flags: int, entry_flags: int) -> str:
@@ -26,8 +25,6 @@ def tags(p_flags: int, entry_flags: int) -> str:
 
 class List(SeqFile):
     """All probes.  Kernel: report_probe()."""
-
-    kernel: Kernel
 
     def show(self) -> str:
         lines = []
@@ -51,7 +48,6 @@ class List(SeqFile):
 class Enabled(ValueFile):
     """Whether probes are armed.  Kernel: fops_kp."""
 
-    kernel: Kernel
     write_moves = 0
 
     def show(self) -> str:
@@ -67,8 +63,6 @@ class Enabled(ValueFile):
 
 class Blacklist(SeqFile):
     """Ranges where probes are refused.  Kernel: kprobe_blacklist_seq_show()."""
-
-    kernel: Kernel
 
     def show(self) -> str:
         return "".join(

@@ -15,7 +15,7 @@ from kpfs.engine.register import show_entries
 from kpfs.fs.node import DynDir, File, Handle, Node
 from kpfs.fs.seqfile import SeqFile, whole_lines
 from kpfs.guest.kernel.syscalls import HostTask
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 MAX_ARGS = 6
 MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign
@@ -25,8 +25,6 @@ WORD = re.compile(rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)')
 
 class Text(SeqFile):
     """text/SYMBOL: a function's text as it stands, with all that probes put in."""
-
-    kernel: Kernel
 
     def __init__(self, kernel: Kernel, symbol: Symbol) -> None:
         super().__init__(kernel)
@@ -101,7 +99,7 @@ class SyscallHandle(Handle):
                 raise KernelError(errno.EINVAL, "more than six arguments")
             arguments = [argument(word, task) for word in rest]
             kernel: Kernel = self.file.kernel
-            kernel.syscall(task, name[0].decode("latin-1"), *arguments)
+            kernel.syscalls.call(task, name[0].decode("latin-1"), *arguments)
 
 
 def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
@@ -121,8 +119,6 @@ def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
 
 class Stats(SeqFile):
     """stats: probes, hits and misses by what a probe is armed with, and the machine."""
-
-    kernel: Kernel
 
     def show(self) -> str:
         state = self.kernel.state

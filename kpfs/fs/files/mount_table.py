@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import errno
-import os
 
-from kpfs.daemon import source_name
 from kpfs.engine.errors import KernelError
 from kpfs.fs.node import Handle
 from kpfs.fs.seqfile import SeqFile, SeqHandle
-from kpfs.host.mounts import as_linux_shows
 
 
 class Mounts(SeqFile):
@@ -27,10 +24,7 @@ class MountsHandle(SeqHandle):
 
     def make(self) -> bytes:
         try:
-            with open(f"/proc/{self.pid}/mounts", "rb") as table:
-                text = table.read()
+            return self.file.kernel.mount_table(self.pid)
         except OSError as error:
-            why = f"/proc/{self.pid}/mounts"
+            why = f"the mount table of {self.pid}"
             raise KernelError(error.errno or errno.EIO, why) from None
-        shown = as_linux_shows(os.fsdecode(text), source_name(os.getpid()))
-        return os.fsencode(shown)

@@ -11,7 +11,7 @@ from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array import ArrayFile
 from kpfs.fs.node import Dir
 from kpfs.fs.seqfile import SeqFile, ValueFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 
 class TraceOptions(ArrayFile, SeqFile):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kpfs.engine.errors import KernelError
 from kpfs.fs.node import File, Handle
 from kpfs.fs.seqfile import SeqFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.guest.kernel.klog import LogRecord
@@ -28,7 +28,6 @@ _UNPRINTABLE = re.compile(rb"[^ -~]|\\")
 class ProcFile(SeqFile):
     """A text in /proc.  Kernel: proc_reg_write() without a proc_write."""
 
-    kernel: Kernel
     blksize = 1024
 
     def store(self, data: bytes) -> int | None:
@@ -111,7 +110,6 @@ class KmsgHandle(Handle):
 class Kmsg(File):
     """The kernel log, and a way to write into it.  Kernel: kmsg_fops."""
 
-    kernel: Kernel
     nonseekable = True
     write_moves = 0
     write_iter = True

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from kpfs.fs.seqfile import ValueFile
-from kpfs.kernel import Kernel
 
 # each with the option that it is about, "" for none
 PARTS = (
@@ -147,8 +146,6 @@ place (kretprobe): [<module>:]<symbol>[+<offset>]%return|<memaddr>
 
 class Readme(ValueFile):
     """Kernel: tracing_readme_fops"""
-
-    kernel: Kernel
 
     def show(self) -> str:
         config = self.kernel.config

@@ -8,7 +8,6 @@ from typing import ClassVar
 from kpfs.engine.kprobe_ftrace import set_ftrace_enabled
 from kpfs.engine.optimizer import set_kprobes_optimization
 from kpfs.fs.seqfile import Sysctl
-from kpfs.kernel import Kernel
 
 
 class KprobesOptimization(Sysctl):
@@ -16,8 +15,6 @@ class KprobesOptimization(Sysctl):
 
     Kernel: proc_kprobes_optimization_handler()
     """
-
-    kernel: Kernel
 
     def get(self) -> int:
         return int(self.kernel.state.kprobes_allow_optimization)
@@ -45,7 +42,6 @@ class FtraceEnabled(Sysctl):
     Kernel: ftrace_enable_sysctl()
     """
 
-    kernel: Kernel
     low = -(1 << 31)
     high = (1 << 31) - 1
 

@@ -14,7 +14,7 @@ from kpfs.fs.files.array import ArrayFile
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, Handle
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.ktypes import KAddr
@@ -54,8 +54,6 @@ class AvailableTracers(ArrayFile, SeqFile):
 class AvailableFunctions(SeqFile):
     """Functions that can be traced.  Kernel: ftrace_avail_fops."""
 
-    kernel: Kernel
-
     def show(self) -> str:
         return "".join(f.text() for f in self.kernel.trace.traced_functions.all())
 
@@ -66,7 +64,6 @@ class FunctionFilter(ArrayFile, SeqFile):
     Kernel: ftrace_filter_fops
     """
 
-    kernel: Kernel
     empty = ALL_ENABLED
     write_moves: int | None = None
     seq_for_writers = False
@@ -208,8 +205,6 @@ class FilterHandle(SeqHandle):
 class FunctionProfileEnabled(ValueFile):
     """Whether calls of functions are counted.  Kernel: ftrace_profile_fops."""
 
-    kernel: Kernel
-
     def show(self) -> str:
         return f"{int(self.kernel.trace.profile.enabled)}\n"
 
@@ -219,8 +214,6 @@ class FunctionProfileEnabled(ValueFile):
 
 class TraceStat(SeqFile):
     """trace_stat/functionN: the counts of a CPU.  Kernel: function_stats."""
-
-    kernel: Kernel
 
     def __init__(self, kernel: Kernel, cpu: int) -> None:
         super().__init__(kernel)
@@ -309,8 +302,6 @@ class SetFtraceNotracePid(SetFtracePid):
 class SavedCmdlines(SeqFile):
     """Names of tasks.  Kernel: tracing_saved_cmdlines_fops."""
 
-    kernel: Kernel
-
     def show(self) -> str:
         names = self.kernel.trace.runtime.cmdlines()
         return "".join(f"{pid} {comm}\n" for pid, comm in names)
@@ -334,7 +325,6 @@ class SavedCmdlinesSize(ValueFile):
     Kernel: tracing_saved_cmdlines_size_fops
     """
 
-    kernel: Kernel
     nonseekable = True
     places = cmdline_places(CMDLINES_DEFAULT)
 

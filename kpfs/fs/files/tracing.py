@@ -17,7 +17,7 @@ from kpfs.fs.files.array import ArrayFile
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, File, Handle, encode
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.cpu_ring import CpuRing
@@ -31,7 +31,6 @@ RING_MAX_KB = 1 << 20
 class Trace(ArrayFile, SeqFile):
     """The records, left in the buffer; O_TRUNC clears it.  Kernel: tracing_fops."""
 
-    kernel: Kernel
     seq_for_writers = False
     tracing_lseek = True
 
@@ -107,7 +106,6 @@ class TracePipeFile(ArrayFile):
     Kernel: tracing_pipe_fops
     """
 
-    kernel: Kernel
     nonseekable = True
     exclusive = True
     cpu: int | None = None
@@ -143,7 +141,6 @@ class TracePipeFile(ArrayFile):
 class TracingOn(ArrayFile, ValueFile):
     """Whether records are written.  Kernel: rb_simple_fops."""
 
-    kernel: Kernel
     write_moves = 1
 
     def show(self) -> str:
@@ -182,8 +179,6 @@ class CpuTracePipe(TracePipeFile):
 class CpuStats(ArrayFile, ValueFile):
     """per_cpu/cpuN/stats.  Kernel: tracing_stats_read()."""
 
-    kernel: Kernel
-
     def __init__(self, kernel: Kernel, cpu: int) -> None:
         super().__init__(kernel)
         self.cpu = cpu
@@ -208,8 +203,6 @@ def stamp(ns: int) -> str:
 
 class BufferSize(ArrayFile, ValueFile):
     """buffer_size_kb, of all CPUs or of one.  Kernel: tracing_entries_fops."""
-
-    kernel: Kernel
 
     def __init__(self, kernel: Kernel, cpu: int | None = None) -> None:
         super().__init__(kernel)
@@ -238,8 +231,6 @@ class BufferSize(ArrayFile, ValueFile):
 
 class BufferTotalSize(ArrayFile, ValueFile):
     """buffer_total_size_kb.  Kernel: tracing_total_entries_read()."""
-
-    kernel: Kernel
 
     def show(self) -> str:
         ring = self.tr.ring

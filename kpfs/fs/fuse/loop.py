@@ -60,7 +60,6 @@ class Loop:
         self._turn = threading.Lock() if in_order else contextlib.nullcontext()
         self._in_order = in_order
         self.request = threading.local()
-        self.on_end: Callable[[], object] = lambda: None  # before it is unmounted
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._busy = 0
@@ -71,16 +70,32 @@ class Loop:
         self._ended = False  # main() has been told, or knows
         self._session = self._channel = ctypes.c_void_p()
 
-    def main(self, argc: int, argv: Any, operations: Any, size: int, data: Any) -> int:
-        """Stands in for fuse_main_real(): mount, serve, unmount."""
+    def main(
+        self,
+        on_end: Callable[[], object],
+        argc: int,
+        argv: Any,
+        operations: Any,
+        size: int,
+        data: Any,
+    ) -> int:
+        """Stands in for fuse_main_real(): mount, serve, unmount.
+
+        on_end is called before it is unmounted.
+        """
         lib = self.libfuse
         for name in ("fuse_setup", "fuse_get_session", "fuse_session_next_chan"):
             getattr(lib, name).restype = ctypes.c_void_p
         lib.fuse_chan_bufsize.restype = ctypes.c_size_t
         mountpoint, threaded = ctypes.c_char_p(), ctypes.c_int()
         fuse = lib.fuse_setup(
-            *(argc, argv, operations, ctypes.c_size_t(size)),
-            *(ctypes.byref(mountpoint), ctypes.byref(threaded), data),
+            argc,
+            argv,
+            operations,
+            ctypes.c_size_t(size),
+            ctypes.byref(mountpoint),
+            ctypes.byref(threaded),
+            data,
         )
         if not fuse:
             return 1
@@ -97,7 +112,7 @@ class Loop:
             signal.sigwait(ENDING)
             lib.fuse_session_exit(self._session)
             self._finish_answers()
-            self.on_end()
+            on_end()
             if not self._is_unmounted():
                 self._unmount(ours[-1])
             for thread in list(self._threads):
@@ -214,6 +229,8 @@ class Loop:
         It drops what overlaps with an invalidation.
         """
         self.libfuse.fuse_lowlevel_notify_inval_inode(
-            *(self._channel, ctypes.c_ulong(self.request.nodeid)),
-            *(ctypes.c_longlong(-1), ctypes.c_longlong(0)),
+            self._channel,
+            ctypes.c_ulong(self.request.nodeid),
+            ctypes.c_longlong(-1),
+            ctypes.c_longlong(0),
         )

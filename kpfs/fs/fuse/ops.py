@@ -15,13 +15,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping
+from functools import partial
 from typing import Any, TypeVar
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse.loop import Loop
 from kpfs.fs.node import NAME_MAX, Dir, DynDir, File, Node, walk
 from kpfs.fs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -105,15 +107,13 @@ class Operations:
 
     # ---- life
     def init(self, _path: str) -> int:
-        self.kernel.on_wake = self.notify_pollers
-        self.kernel.start()
+        self.kernel.background.start(self.notify_pollers)
         self.on_ready()
         return 0
 
     def end(self) -> None:
         """It is going to be unmounted, by umount or a signal."""
         with self.kernel.lock:
-            self.kernel.on_wake = None
             self.pollers.clear()
 
     # ---- who asks
@@ -342,15 +342,15 @@ def answer(operation: Callable[..., T], *args: Any) -> T | int:
 class _Libfuse:
     """libfuse as fusepy is to see it: with our loop for its own."""
 
-    def __init__(self, libfuse: Any, loop: Loop) -> None:
+    def __init__(self, libfuse: Any, loop: Loop, on_end: Callable[[], object]) -> None:
         self._libfuse = libfuse
-        self.fuse_main_real = loop.main
+        self.fuse_main_real = partial(loop.main, on_end)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._libfuse, name)
 
 
-def _fuse_class(fuse: Any, loop: Loop) -> Any:
+def _fuse_class(fuse: Any, loop: Loop, on_end: Callable[[], object]) -> Any:
     """fusepy's FUSE with our error handling, our loop and with poll."""
     poll_type = ctypes.CFUNCTYPE(
         ctypes.c_int,
@@ -373,7 +373,7 @@ def _fuse_class(fuse: Any, loop: Loop) -> Any:
 
     if not any(name == "poll" for name, *_ in fuse.fuse_operations._fields_):
         fuse.fuse_operations = FuseOperations
-    fuse._libfuse = _Libfuse(loop.libfuse, loop)
+    fuse._libfuse = _Libfuse(loop.libfuse, loop, on_end)
     return Fuse
 
 
@@ -401,8 +401,7 @@ def mount(
     libfuse.fuse_exited.argtypes = [ctypes.c_void_p]
     loop = Loop(libfuse, in_order=in_order)
     operations = Operations(kernel, root, libfuse, loop, on_ready, writers)
-    loop.on_end = operations.end
-    _fuse_class(fuse, loop)(
+    _fuse_class(fuse, loop, operations.end)(
         operations,
         os.fsencode(mountpoint).decode("latin-1"),
         raw_fi=True,

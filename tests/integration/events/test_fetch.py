@@ -39,7 +39,7 @@ class Guest:
 
 @pytest.fixture(scope="module")
 def guest():
-    from kpfs.kernel import Kernel
+    from kpfs.kernel.root import Kernel
 
     kernel = Kernel(nr_cpus=1, quiet=True)
     with kernel.lock:

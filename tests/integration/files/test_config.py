@@ -12,9 +12,9 @@ from kpfs import config
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
 from kpfs.engine.register import Kprobe, kprobe_optimizer, register_kprobe
+from kpfs.fs.files.tree import build
 from kpfs.fs.node import walk
-from kpfs.fs.tree import build
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 pytestmark = pytest.mark.guest
 

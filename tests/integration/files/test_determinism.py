@@ -3,9 +3,9 @@
 
 import pytest
 
-from kpfs.fs import tree
+from kpfs.fs.files import tree
 from kpfs.fs.node import walk
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 pytestmark = pytest.mark.guest
 

@@ -16,9 +16,9 @@ import os
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.fs.tree import build
+from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller
+from kpfs.kernel.host_calls import Caller
 
 pytestmark = pytest.mark.guest
 ME = Caller(4711, 0, 0)
@@ -50,7 +50,7 @@ class Files:
     def getppid(self, times):
         with self.kernel.lock:
             for _ in range(times):
-                self.kernel.syscall(self.kernel.task(ME), "getppid")
+                self.kernel.syscalls.call(self.kernel.syscalls.task(ME), "getppid")
 
     def profile(self, function):
         """Its calls on all CPUs."""

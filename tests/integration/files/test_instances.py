@@ -11,8 +11,8 @@ import os
 import pytest
 
 from kpfs.engine.errors import KernelError
+from kpfs.fs.files.tree import build
 from kpfs.fs.node import walk
-from kpfs.fs.tree import build
 from kpfs.fs.vfs import Vfs
 from tests.unit.fakes import ME
 

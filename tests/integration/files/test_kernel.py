@@ -11,13 +11,15 @@ import time
 
 import pytest
 
+from kpfs import abi
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
-from kpfs.fs.tree import TABLE, build
+from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel import Caller, Kernel
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
 
 pytestmark = pytest.mark.guest
 
@@ -59,11 +61,11 @@ def vfs(kernel):
 
 
 def test_task_of_the_caller(kernel):
-    task = kernel.task(ME)
+    task = kernel.syscalls.task(ME)
     with open("/proc/self/comm") as comm:
         assert (task.pid, task.comm) == (os.getpid(), comm.read().strip())
-    assert kernel.task(ME) is task
-    assert kernel.syscall(task, "getpid") == os.getpid()
+    assert kernel.syscalls.task(ME) is task
+    assert kernel.syscalls.call(task, "getpid") == os.getpid()
 
 
 FILES = {path for path, mode, _ in TABLE if mode < 0o10000} - Config().absent()
@@ -75,9 +77,9 @@ def test_the_guest_finds_every_file(path, one_vfs):
 
 
 def test_errnos_of_system_calls(kernel):
-    task = kernel.task(ME)
-    assert code(kernel.syscall, task, "close", 99) == "EBADF"
-    assert code(kernel.syscall, task, "no_such_call") == "ENOSYS"
+    task = kernel.syscalls.task(ME)
+    assert code(kernel.syscalls.call, task, "close", 99) == "EBADF"
+    assert code(kernel.syscalls.call, task, "no_such_call") == "ENOSYS"
 
 
 def test_a_file_is_read_in_the_middle_of_a_system_call(kernel, vfs):
@@ -92,6 +94,23 @@ def test_a_file_is_read_in_the_middle_of_a_system_call(kernel, vfs):
     assert write(vfs, "/kprobes/enabled", b"0\n") == 2
     assert read(vfs, "/kprobes/enabled") == b"0\n"
     assert len(hits) == 1
+
+
+def test_a_file_takes_what_the_guest_has_of_a_write(kernel, vfs):
+    def handler(p, regs):
+        kernel.guest.write(regs.si, b"0")
+
+    probe = Kprobe(symbol_name="full_proxy_write", pre_handler=handler)
+    register_kprobe(kernel.state, probe)
+    assert write(vfs, "/kprobes/enabled", b"1\n") == 2
+    assert read(vfs, "/kprobes/enabled") == b"0\n"
+
+
+def test_a_write_that_is_longer_than_the_guest_brings(kernel, vfs):
+    lines = b"".join(b"p:e%d vfs_read+%d\n" % (n, 0) for n in range(300))
+    assert len(lines) > abi.HOST_DATA_SIZE
+    assert write(vfs, "/tracing/kprobe_events", lines) == len(lines)
+    assert read(vfs, "/tracing/kprobe_events").count(b"\n") == 300
 
 
 def test_dynamic_events_makes_kprobe_events_before_kprobe_events_is_used(vfs):
@@ -130,12 +149,14 @@ def test_machine_syscall(kernel, vfs):
 
 def test_the_guest_opens_files_of_the_mount(kernel, vfs):
     path = "/sys/kernel/debug/kprobes/enabled"
-    task = kernel.task(ME)
-    fd = kernel.syscall(task, "openat", -100, path, os.O_RDWR, 0)
-    assert kernel.syscall(task, "write", fd, b"0", 1) == 1
+    task = kernel.syscalls.task(ME)
+    fd = kernel.syscalls.call(task, "openat", -100, path, os.O_RDWR, 0)
+    assert kernel.syscalls.call(task, "write", fd, b"0", 1) == 1
     assert kernel.state.kprobes_all_disarmed
-    assert kernel.syscall(task, "close", fd) == 0
-    assert code(kernel.syscall, task, "openat", -100, path + "x", 0, 0) == "ENOENT"
+    assert kernel.syscalls.call(task, "close", fd) == 0
+    assert (
+        code(kernel.syscalls.call, task, "openat", -100, path + "x", 0, 0) == "ENOENT"
+    )
 
 
 def test_large_writes_and_reads_pass(vfs):
@@ -148,7 +169,7 @@ def test_a_waiter_is_woken_by_a_system_call(kernel):
 
     def waiter():
         with kernel.lock:
-            kernel.wait(10)
+            kernel.background.wait(10)
         woken.append(time.monotonic())
 
     thread = threading.Thread(target=waiter)
@@ -156,7 +177,7 @@ def test_a_waiter_is_woken_by_a_system_call(kernel):
     time.sleep(0.1)
     begin = time.monotonic()
     with kernel.lock:
-        kernel.syscall(kernel.task(ME), "getppid")
+        kernel.syscalls.call(kernel.syscalls.task(ME), "getppid")
     thread.join(5)
     assert woken
     assert woken[0] - begin < 2
@@ -180,14 +201,14 @@ def test_parts_are_made_once(kernel):
 
 def test_background_runs_and_sleeps():
     kernel = Kernel(nr_cpus=1)
-    kernel.start()
+    kernel.background.start()
     time.sleep(0.3)
     turns = kernel.guest.stats()["turns"]
     time.sleep(1)
     assert turns < kernel.guest.stats()["turns"] < turns + 500
     kernel.stop()
     kernel.stop()
-    assert code(kernel.task, ME) == "ESHUTDOWN"
+    assert code(kernel.syscalls.task, ME) == "ESHUTDOWN"
 
 
 def test_the_guest_does_not_run_while_its_text_is_written(vfs):

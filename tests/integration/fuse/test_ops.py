@@ -17,9 +17,9 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.engine.errors import KernelError
+from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import ops as fuse_ops
 from kpfs.fs.node import File, Handle
-from kpfs.fs.tree import build
 from tests.unit.fakes import FakeKernel
 
 pytestmark = pytest.mark.fuse
@@ -61,11 +61,11 @@ class MountKernel(FakeKernel):
         super().__init__()
         self.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
 
-    def start(self):
-        pass
+    def start(self, on_wake):
+        self.on_wake = on_wake
 
-    def syscall(self, *args, **more):
-        result = super().syscall(*args, **more)
+    def call(self, *args, **more):
+        result = super().call(*args, **more)
         if self.on_wake:
             self.on_wake()
         return result

@@ -296,13 +296,13 @@ class TestReplay:
         """Its descriptors are not closed, replaced or read by mirrored calls."""
         with kernel.lock:
             task = mirrored.replayer.task(ME())
-            fd = kernel.syscall(task, "openat", -100, "/etc/passwd", 0, 0)
+            fd = kernel.syscalls.call(task, "openat", -100, "/etc/passwd", 0, 0)
         assert mirrored(3, fd) == 0
         assert mirrored(0, fd, 0x1000, 7) is not None
         assert mirrored(33, 0, fd) == fd
         with kernel.lock:
-            assert kernel.syscall(task, "read", fd, task.buffer, 4) == 4
-            kernel.syscall(task, "close", fd)
+            assert kernel.syscalls.call(task, "read", fd, task.buffer, 4) == 4
+            kernel.syscalls.call(task, "close", fd)
 
     def test_a_new_process_is_forked_by_its_parent(self, mirrored, kernel):
         """Before its first call, with its number."""

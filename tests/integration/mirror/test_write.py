@@ -12,9 +12,9 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
-from kpfs.fs.tree import build
+from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import LLONG_MAX, Vfs, WriteCall
-from kpfs.kernel import Caller
+from kpfs.kernel.host_calls import Caller
 
 pytestmark = pytest.mark.guest
 

@@ -105,7 +105,7 @@ def test_twice_is_refused(box):
 
 
 def test_only_root_may(box):
-    from kpfs.kernel import Caller
+    from kpfs.kernel.host_calls import Caller
 
     path = module("plain", PLAIN)
     box.caller = Caller(os.getpid(), 1000, 1000)

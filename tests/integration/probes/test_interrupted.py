@@ -10,7 +10,7 @@ from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.optimizer import kprobe_optimizer
 from kpfs.engine.register import register_kprobe
 from kpfs.guest.emu.cpu import REG_IP
-from kpfs.kernel import Kernel
+from kpfs.kernel.root import Kernel
 
 pytestmark = pytest.mark.guest
 

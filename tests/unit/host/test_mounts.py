@@ -2,9 +2,11 @@
 """The mount table as tools are to see it."""
 
 import os
+from functools import partial
+from types import SimpleNamespace
 
 from kpfs.fs.files.mount_table import Mounts
-from kpfs.host.mounts import as_linux_shows
+from kpfs.host.mounts import as_linux_shows, shown_table
 
 FLAGS = "rw,nosuid,nodev,relatime"
 FUSE = f"fuse.kpfs {FLAGS},user_id=0,group_id=0,default_permissions 0 0"
@@ -42,7 +44,8 @@ def test_a_table_without_the_tree_is_left_as_it_is():
 
 
 def test_the_table_is_that_of_who_opens_it():
-    handle = Mounts().open(os.O_RDONLY, os.getpid())
+    kernel = SimpleNamespace(mount_table=partial(shown_table, source="kpfs:0"))
+    handle = Mounts(kernel).open(os.O_RDONLY, os.getpid())
     with open("/proc/self/mounts", "rb") as table:
         expected = table.read()
     assert handle.read(len(expected) + 1, 0) == expected

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs.event_dirs import EventDirs
+from kpfs.kernel.event_dirs import EventDirs
 
 CREATE, REMOVE, ASKING = 0x1000, 0x2000, 0x3000
 DIR = struct.Struct("<3Q64s")
@@ -84,10 +84,9 @@ def test_at_once(guest):
 
 def test_when_it_asks(guest):
     dirs = EventDirs(guest)
-    dirs.deferred = True
-    come_and_go(dirs)
-    assert guest.calls == []
-    dirs.deferred = False
+    with dirs.deferred():
+        come_and_go(dirs)
+        assert guest.calls == []
     guest.asks(dirs)
     assert guest.calls == COME_AND_GONE
     assert not dirs.update(ASKING)
@@ -95,9 +94,8 @@ def test_when_it_asks(guest):
 
 def test_what_it_has_not_asked_for_is_done_before_the_next(guest):
     dirs = EventDirs(guest)
-    dirs.deferred = True
-    dirs.added("g", "e", first=True)
-    dirs.deferred = False
+    with dirs.deferred():
+        dirs.added("g", "e", first=True)
     dirs.added("g", "f", first=False)
     assert guest.calls == COME_AND_GONE[:3]
     guest.asks(dirs)

@@ -11,7 +11,7 @@ import pytest
 from kpfs.fs.node import Dir, File
 from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
 from kpfs.fs.vfs import EMPTY_WRITE, Vfs, WriteCall
-from kpfs.kernel import Caller
+from kpfs.kernel.host_calls import Caller
 from kpfs.mirror.host import Host, Tree
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.write import SEGMENTS_MAX, TreeWriter

@@ -6,8 +6,9 @@ import stat
 import pytest
 
 from kpfs.config import Config
+from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.node import Dir, File, walk
-from kpfs.fs.tree import TABLE, build, linux_path, mount_path
+from kpfs.fs.paths import linux_path, mount_path
 from tests.unit.fakes import FakeKernel
 
 MODES = {

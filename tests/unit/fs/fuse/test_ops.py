@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.engine.errors import KernelError
+from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import ops as fuse_ops
 from kpfs.fs.fuse.ops import GETATTR, LOOKUP, LOOKUP_SIZE, Operations, answer
-from kpfs.fs.tree import build
 from kpfs.fs.vfs import EMPTY_WRITE
 from tests.unit.fakes import FakeKernel
 

@@ -6,19 +6,47 @@ Nothing of the engine is built before a module asks for it.
 
 from __future__ import annotations
 
+import errno
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.guest.loader.modules import INIT_FREED
 
 if TYPE_CHECKING:
     from kpfs.engine.guest_api import GuestApi
+    from kpfs.engine.state import State
+    from kpfs.engine.trace.array.trace_state import TraceState
+    from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
     from kpfs.engine.trace.synth.synth_api import SynthApi
-    from kpfs.kernel import Kernel
+    from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
+    from kpfs.guest.machine import Guest
+    from kpfs.kernel.event_dirs import EventDirs
 
-API_CALLS = range(0x40)  # kpfs.engine.guest_api.CALLS
-TRACE_CALLS = range(0x40, 0x49)  # kpfs.engine.trace.synth.synth_api.CALLS, and
-TRACE_DIR = 0x48
+
+class PartsBuilt(NamedTuple):
+    """What there is of the engine; None where nobody has asked for it yet."""
+
+    state: State | None
+    trace: TraceState | None
+    kprobe_events: TraceKprobeOps | None
+
+
+class Parts(Protocol):
+    """The parts of the engine, each built when it is first asked for."""
+
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def trace(self) -> TraceState: ...
+
+    @property
+    def synthetic_events(self) -> TraceSynthOps: ...
+
+    @property
+    def event_dirs(self) -> EventDirs: ...
+
+    def parts_built(self) -> PartsBuilt: ...
 
 
 class ModuleSupport:
@@ -27,38 +55,39 @@ class ModuleSupport:
     Context: control, lock held.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-        kernel.guest.control.register(API_CALLS, self._serve)
-        kernel.guest.control.register(TRACE_CALLS, self._serve_trace)
-        kernel.guest.modules.notifiers.append(self._notify)
-        kernel.guest.modules.keep_init_names = self._ftrace_in_use
+    def __init__(self, guest: Guest, parts: Parts) -> None:
+        self._parts = parts
+        guest.control.attach(self._serve)
+        guest.modules.attach(self._notify, self._ftrace_in_use)
 
     @cached_property
     def api(self) -> GuestApi:
         from kpfs.engine.guest_api import GuestApi
 
-        return GuestApi(lambda: self._kernel.state)
-
-    def _serve(self, number: int, first: int, second: int) -> int:
-        return self.api.serve(number, first, second)
+        return GuestApi(lambda: self._parts.state)
 
     @cached_property
     def trace_api(self) -> SynthApi:
         from kpfs.engine.trace.synth.synth_api import SynthApi
 
-        kernel = self._kernel
-        return SynthApi(lambda: (kernel.trace, kernel.synthetic_events))
+        parts = self._parts
+        return SynthApi(lambda: (parts.trace, parts.synthetic_events))
 
-    def _serve_trace(self, number: int, first: int, second: int) -> int:
-        dirs = self._kernel.event_dirs
-        if number == TRACE_DIR:
+    def _serve(self, number: int, first: int, second: int) -> int:
+        """The calls that are the engine's.  See kpfs.guest.kernel.control."""
+        from kpfs.engine import guest_api
+
+        if number in guest_api.CALLS:
+            return self.api.serve(number, first, second)
+        dirs = self._parts.event_dirs
+        if number == dirs.CALL:
             return dirs.update(first)
-        dirs.deferred = True
-        try:
+        from kpfs.engine.trace.synth import synth_api
+
+        if number not in synth_api.CALLS:
+            return -errno.ENOSYS
+        with dirs.deferred():
             return self.trace_api.serve(number, first, second)
-        finally:
-            dirs.deferred = False
 
     def _notify(self, state: str, module: str) -> None:
         """Tell the tracers and the engine.
@@ -66,10 +95,9 @@ class ModuleSupport:
         Kernel: ftrace_module_init(), kprobe_module_nb, trace_kprobe_module_nb,
         trace_module_nb
         """
-        st, kprobe_events = self._kernel.parts_built()
+        st, trace, kprobe_events = self._parts.parts_built()
         if st is None:
             return
-        trace = self._kernel.trace_built()
         if trace is not None and state != "LIVE":
             going = module if state == "GOING" else ""
             trace.function_tracers.modules_changed(going)
@@ -88,7 +116,7 @@ class ModuleSupport:
 
     def _ftrace_in_use(self) -> bool:
         """Whether a call stands over any entry nop.  Kernel: ftrace_ops_list"""
-        st, _ = self._kernel.parts_built()
+        st = self._parts.parts_built().state
         if st is None or st.kprobes_all_disarmed:
             return False
         from kpfs.engine.kprobe import kprobe_disabled, kprobe_ftrace

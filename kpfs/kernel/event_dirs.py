@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kpfs.engine.ktypes import MASK64
@@ -25,13 +27,13 @@ _Key = tuple[str, str]  # group, event ("": the group's own)
 class EventDirs:
     """Makes and removes them.  Context: control.
 
-    ``deferred``: guest code has asked for what is being done, so that no other can run
-    now; it asks afterwards what is left to do (update()).
     Kernel: event_create_dir(), remove_event_file_dir()
     """
 
+    CALL = 0x48  # CTL_TRACE_DIR, by which it asks
+
     def __init__(self, guest: Guest) -> None:
-        self.deferred = False
+        self._deferred = False
         self._guest = guest
         self._create = guest.address_of("tracefs_create_dir")
         self._remove = guest.address_of("tracefs_remove")
@@ -57,7 +59,7 @@ class EventDirs:
         self._do_what_is_left()
 
     def _do_what_is_left(self) -> None:
-        if self.deferred:
+        if self._deferred:
             return
         while self._left:
             key, make = self._left.popleft()
@@ -83,6 +85,18 @@ class EventDirs:
     def _made(self, key: _Key, dentry: int) -> None:
         if 0 < dentry <= MASK64 - MAX_ERRNO:
             self._dentries[key] = dentry
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """While guest code has asked for what is done, so that no other can run now.
+
+        It asks afterwards what is left to do (update()).
+        """
+        self._deferred = True
+        try:
+            yield
+        finally:
+            self._deferred = False
 
     def update(self, at: int) -> int:
         """Tell guest code of one thing that is left to do; 0: there is nothing.

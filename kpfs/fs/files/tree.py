@@ -1,33 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The table of the mount: path, mode and class of each file, and where Linux has it."""
+"""The table of the mount: path, mode and class of each file."""
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
 
 from kpfs.fs.files import (
     buffers,
     dynevents,
     events,
+    insmod,
     instances,
     kprobes,
     machine,
+    mount_table,
     proc,
     readme,
     sysctl,
     tracers,
 )
-from kpfs.fs.files import (
-    insmod as modules,
-)
-from kpfs.fs.files import (
-    mount_table as mounts,
-)
-from kpfs.fs.node import Dir, Node, ProcSysDir, remove_absent
-from kpfs.kernel import Kernel
-
-Maker = Callable[[Kernel], Node]
+from kpfs.fs.node import Dir, Node, ProcSysDir, Row, populate
+from kpfs.kernel.root import Kernel
 
 
 def _dir(_kernel: Kernel) -> Node:
@@ -38,8 +31,7 @@ def _proc_sys(_kernel: Kernel) -> Node:
     return ProcSysDir()
 
 
-# A directory stands before what is in it; the mode of a DynDir's entries is its own.
-TABLE: tuple[tuple[str, int, Maker], ...] = (
+TABLE: tuple[Row, ...] = (
     ("kprobes", stat.S_IFDIR | 0o755, _dir),
     ("kprobes/list", 0o400, kprobes.List),
     ("kprobes/enabled", 0o600, kprobes.Enabled),
@@ -70,55 +62,21 @@ TABLE: tuple[tuple[str, int, Maker], ...] = (
     ("tracing/instances", stat.S_IFDIR | 0o750, instances.InstancesDir),
     ("kallsyms", 0o444, proc.Kallsyms),
     ("version", 0o444, proc.Version),
-    ("modules", 0o444, modules.Modules),
+    ("modules", 0o444, insmod.Modules),
     ("kmsg", 0o644, proc.Kmsg),
     ("machine", stat.S_IFDIR | 0o755, _dir),
     ("machine/syscall", 0o200, machine.Syscall),
-    ("machine/insmod", 0o200, modules.Insmod),
-    ("machine/rmmod", 0o200, modules.Rmmod),
-    ("machine/mounts", 0o444, mounts.Mounts),
+    ("machine/insmod", 0o200, insmod.Insmod),
+    ("machine/rmmod", 0o200, insmod.Rmmod),
+    ("machine/mounts", 0o444, mount_table.Mounts),
     ("machine/text", stat.S_IFDIR | 0o755, machine.TextDir),
     ("machine/stats", 0o444, machine.Stats),
 )
-
-# Where the guest's open() finds what is below a directory of the mount.
-LINUX_PATHS = {
-    "kprobes": "/sys/kernel/debug/kprobes",
-    "sys": "/proc/sys",
-    "tracing": "/sys/kernel/tracing",
-    "kallsyms": "/proc/kallsyms",
-    "version": "/sys/kernel/debug/kpfs/version",  # /proc/version is the guest's own
-    "modules": "/proc/modules",
-    "kmsg": "/proc/kmsg",  # the guest has no /dev
-    "machine": "/sys/kernel/debug/kpfs/machine",
-}
 
 
 def build(kernel: Kernel) -> Dir:
     """The root directory of a new mount."""
     root = Dir()
     root.mode = stat.S_IFDIR | 0o755
-    dirs: dict[str, Dir] = {"": root}
-    for path, mode, make in TABLE:
-        node = make(kernel)
-        node.mode = mode if stat.S_IFMT(mode) else stat.S_IFREG | mode
-        parent, _, name = path.rpartition("/")
-        dirs[parent].children[name] = node
-        if isinstance(node, Dir):
-            dirs[path] = node
-    remove_absent(root, "", kernel.config.absent())
+    populate(root, TABLE, kernel)
     return root
-
-
-def linux_path(path: str) -> str:
-    """The path on Linux of an absolute path in the mount."""
-    top, slash, rest = path.lstrip("/").partition("/")
-    return LINUX_PATHS.get(top, "/" + top) + slash + rest
-
-
-def mount_path(path: str) -> str:
-    """The inverse of linux_path(); a path that is none of these is not there."""
-    for top, linux in LINUX_PATHS.items():
-        if path == linux or path.startswith(linux + "/"):
-            return f"/{top}{path[len(linux) :]}"
-    return f"/{path}"

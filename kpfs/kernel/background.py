@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Time passes for the guest: what it has to do of itself, and who waits for that."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from kpfs.guest.machine import Guest
+
+log = logging.getLogger(__name__)
+
+NSEC = 1_000_000_000
+
+
+class Background:
+    """Runs the guest when something is due.  ``lock`` is held while it runs."""
+
+    def __init__(self, guest: Guest, lock: threading.RLock) -> None:
+        self._guest = guest
+        self._lock = lock
+        self._changed = threading.Condition(lock)
+        self._waiters = 0
+        self._on_wake: Callable[[], None] | None = None
+        self._ticker: threading.Thread | None = None
+        self._tick_at: int | None = None  # guest time at which the ticker wakes up
+        self._wake_ticker = threading.Event()
+        self._stopped = False
+
+    def guest_ran(self) -> None:
+        """Tell those who wait for something to run in the guest.
+
+        To be called with the lock held by who has let it run.
+        """
+        if self._waiters:
+            self._changed.notify_all()
+        if self._on_wake is not None:
+            self._on_wake()
+        if self._ticker is not None and not self._wake_ticker.is_set():
+            deadline = self._guest.next_deadline()
+            if deadline is not None and (
+                self._tick_at is None or deadline < self._tick_at
+            ):
+                self._wake_ticker.set()
+
+    def wait(self, seconds: float) -> None:
+        """Give up the lock until something ran in the guest, or for so long."""
+        self._waiters += 1
+        try:
+            self._changed.wait(seconds)
+        finally:
+            self._waiters -= 1
+
+    def start(self, on_wake: Callable[[], None] | None = None) -> None:
+        """Let time pass for the guest: run what it has to do in the background.
+
+        on_wake is called under the lock when something may have become readable.
+        """
+        self._on_wake = on_wake
+        self._ticker = threading.Thread(target=self._tick, name="tick", daemon=True)
+        self._ticker.start()
+
+    def _tick(self) -> None:
+        """The ticker: runs the guest when something is due, sleeps in between."""
+        wake = self._wake_ticker
+        while not self._stopped:
+            with self._lock:
+                wake.clear()
+                seconds = self._run_due()
+            if seconds is None or seconds > 0:
+                wake.wait(seconds)
+
+    def _run_due(self) -> float | None:
+        """Run what is due; the seconds until something is again, None: never."""
+        guest = self._guest
+        try:
+            deadline = guest.next_deadline()
+            if deadline is not None and deadline <= guest.now():
+                guest.tick()
+                self.guest_ran()
+                deadline = guest.next_deadline()
+        except Exception:
+            log.exception("the guest's background work failed")
+            self._stopped = True
+            return None
+        self._tick_at = deadline
+        return None if deadline is None else (deadline - guest.now()) / NSEC
+
+    def stop(self) -> None:
+        """Stop the time; the lock is not held."""
+        with self._lock:
+            self._stopped = True
+            self._wake_ticker.set()
+        if self._ticker is not None:
+            self._ticker.join()

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""System calls of the guest that are made for processes of the host."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kpfs.engine.errors import KernelError
+from kpfs.guest.kernel.hostop import HostOp
+from kpfs.guest.kernel.hosttask import HostTask
+from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.guest.machine import Guest
+
+# What a file of the mount does in the middle of a system call: its result, or the bytes
+# that were read.  The guest's request may be answered further (cookie, pos).
+Op = Callable[[HostOp], "int | bytes"]
+
+
+class Caller(NamedTuple):
+    """Who makes an operation on the mount: FUSE's context, of the host."""
+
+    pid: int  # of the thread; 0 for one outside our pid namespace
+    uid: int
+    gid: int
+
+
+def _no_files(_request: HostOp) -> int:
+    raise KernelError(errno.ENOENT, "there is no tree")
+
+
+class HostCalls:
+    """Makes them.  Context: control, lock held."""
+
+    def __init__(self, guest: Guest, guest_ran: Callable[[], None]) -> None:
+        """guest_ran: called after each."""
+        self._guest = guest
+        self._guest_ran = guest_ran
+        self._files: Op = _no_files
+        self._standing: list[HostTask] = []  # tasks within a file's operation
+        self._closed = False
+        self._nr_calls = 0
+        self._busy = 0  # ns in calls
+
+    def attach_files(self, serve: Op) -> None:
+        """Have the mount's files served to calls that nobody made through it."""
+        self._files = serve
+        self._guest.syscalls.attach_files(serve)
+
+    def task(self, caller: Caller) -> HostTask:
+        """The caller's task in the guest, forked there if it is new."""
+        self._check()
+        return self._guest.host_task(caller.pid, caller.uid)
+
+    def _check(self) -> None:
+        if self._closed:  # a thread of the mount that came too late
+            raise KernelError(errno.ESHUTDOWN, "the guest is gone")
+
+    def call(
+        self,
+        task: HostTask,
+        name: str,
+        *args: int | str | bytes,
+        op: Op | None = None,
+    ) -> int:
+        """A system call of a task in the guest; its value.
+
+        op is run where the call reaches a file of the mount; what it raises, or any
+        other failure of the call, is raised here.
+        """
+        run = op or self._files
+
+        def host_op(request: HostOp) -> int | bytes:
+            self._standing.append(task)
+            try:
+                return run(request)
+            finally:
+                self._standing.pop()
+
+        self._check()
+        begin = time.perf_counter_ns()
+        ret = self._guest.syscalls.call(task, name, *args, host_op=host_op)
+        self._nr_calls += 1
+        self._busy += time.perf_counter_ns() - begin
+        self._guest_ran()
+        return self._result(ret, name)
+
+    def nested_call(self, name: str, *args: int | str | bytes) -> int:
+        """A system call by the task that stands in a file's operation, in its middle.
+
+        Raises what the call fails with.
+        """
+        ret = self._guest.syscalls.call(
+            self._standing[-1], name, *args, host_op=self._files
+        )
+        return self._result(ret, name)
+
+    def _result(self, ret: int, name: str) -> int:
+        if ret == BLOCKED:
+            raise KernelError(errno.EINTR, f"{name}() sleeps")
+        if ret < 0:
+            refusal = self._guest.syscalls.refusal
+            why = refusal.why if refusal and refusal.errno == -ret else "failed"
+            raise KernelError(-ret, f"{name}(): {why}")
+        return ret
+
+    def insmod(self, image: bytes, parameters: bytes) -> None:
+        """init_module() by the task that stands in a file's operation.
+
+        Raises what it is refused with.
+        """
+        pid, pending = self._standing[-1].pid, self._guest.modules.pending
+        pending[pid] = image
+        try:
+            self.nested_call("init_module", 0, len(image), parameters)
+        finally:
+            pending.pop(pid, None)
+
+    def caller_pid(self) -> int:
+        """The host's process that makes the operation that a file is in."""
+        return self._guest.syscalls.host_pid(self._standing[-1])
+
+    def stats(self) -> dict[str, int]:
+        """How many were made, and the time that they took."""
+        return {
+            "syscalls": self._nr_calls,
+            "host_us_in_syscalls": self._busy // 1000,
+        }
+
+    def close(self) -> None:
+        """Refuse all that come from now on: the guest ends."""
+        self._closed = True

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One kernel: the guest, the engine on it, and the lock that both are used under.
+
+What is not needed to answer the first request is built when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from kpfs.config import Config
+from kpfs.engine.errors import KernelError
+from kpfs.guest.machine import Guest
+from kpfs.kernel.background import Background
+from kpfs.kernel.host_calls import HostCalls
+from kpfs.kernel.modules import ModuleSupport, PartsBuilt
+
+if TYPE_CHECKING:
+    from kpfs.engine.arch.base import GuestArch
+    from kpfs.engine.state import State
+    from kpfs.engine.trace.array.dynevent import DynEvents
+    from kpfs.engine.trace.array.trace_state import TraceState
+    from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
+    from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
+    from kpfs.kernel.event_dirs import EventDirs
+
+DEFAULTS = Config()
+T = TypeVar("T")
+
+
+def _no_mount_table(_pid: int) -> bytes:
+    raise KernelError(errno.ENOENT, "there is no mount")
+
+
+class part(Generic[T]):  # noqa: N801 (a decorator, as property is)
+    """A part of the kernel, built when it is first asked for (the lock may be held).
+
+    It then stands in the kernel's dictionary, where an attribute is looked for first.
+    """
+
+    def __init__(self, build: Callable[[Kernel], T]) -> None:
+        self._build = build
+        self.__doc__ = build.__doc__
+
+    def __get__(self, kernel: Kernel, _owner: type[Kernel]) -> T:
+        name, built = self._build.__name__, vars(kernel)
+        with kernel.lock:
+            if name not in built:
+                built[name] = self._build(kernel)
+            return cast(T, built[name])
+
+
+class Kernel:
+    """The composition root.  ``lock`` is held for whatever touches what is below."""
+
+    def __init__(
+        self,
+        *,
+        nr_cpus: int = 2,
+        quiet: bool = False,
+        config: Config = DEFAULTS,
+        mount_table: Callable[[int], bytes] = _no_mount_table,
+    ) -> None:
+        """quiet: no background tasks and a virtual clock, so that runs repeat.
+
+        mount_table: what /proc/PID/mounts of a process of the host is to show.
+        """
+        self.mount_table = mount_table
+        self.lock = threading.RLock()
+        self.config = config
+        ftrace = config.on("KPROBES_ON_FTRACE")
+        self.guest = Guest(nr_cpus, quiet=quiet, dynamic_ftrace=ftrace)
+        self.background = Background(self.guest, self.lock)
+        self.syscalls = HostCalls(self.guest, self.background.guest_ran)
+        ModuleSupport(self.guest, self)
+
+    @part
+    def arch(self) -> GuestArch:
+        """The architecture's side of the engine."""
+        from kpfs.engine.arches import ARCHES
+
+        return ARCHES[self.guest.arch](self.guest)
+
+    @part
+    def state(self) -> State:
+        """The kprobes core."""
+        from kpfs.engine.state import State
+
+        return State(
+            self.guest,
+            self.arch,
+            optprobes=self.config.on("OPTPROBES"),
+            kprobes_on_ftrace=self.config.on("KPROBES_ON_FTRACE"),
+        )
+
+    @part
+    def trace(self) -> TraceState:
+        """What the files of tracefs are about."""
+        from kpfs.engine.trace.array.trace_state import TraceState
+
+        return TraceState(self.state, self.arch.runtime, self.event_dirs)
+
+    @part
+    def kprobe_events(self) -> TraceKprobeOps:
+        """The kprobe events among the dynamic events."""
+        from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
+
+        return TraceKprobeOps(self.trace)
+
+    @part
+    def synthetic_events(self) -> TraceSynthOps:
+        """The synthetic events among the dynamic events."""
+        from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
+
+        return TraceSynthOps(self.trace)
+
+    @property
+    def dynamic_events(self) -> DynEvents:
+        """The dynamic events of all kinds that are configured."""
+        if self.config.on("KPROBE_EVENTS"):
+            _ = self.kprobe_events
+        _ = self.synthetic_events
+        return self.trace.dyn_events
+
+    @part
+    def event_dirs(self) -> EventDirs:
+        """What the guest knows of the directories of events."""
+        from kpfs.kernel.event_dirs import EventDirs
+
+        return EventDirs(self.guest)
+
+    def parts_built(self) -> PartsBuilt:
+        """What of it somebody has asked for."""
+        built = vars(self)
+        return PartsBuilt(**{name: built.get(name) for name in PartsBuilt._fields})
+
+    def stats(self) -> dict[str, int]:
+        """Counters of the machine."""
+        return {**self.syscalls.stats(), **self.guest.stats()}
+
+    def stop(self) -> None:
+        """End the guest; nothing of this kernel may be used afterwards."""
+        self.background.stop()
+        with self.lock:
+            self.syscalls.close()
+            self.guest.close()
