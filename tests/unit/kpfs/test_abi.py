@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kpfs/abi.py is what scripts/asm-offsets makes of the headers.
+
+That it is not changed by hand its digest sees: tests/unit/guest/test_image.py.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kpfs import abi
+from kpfs.engine.arch.x86.regs import NAMES
+from kpfs.guest.kernel.tasks import GuestInfo
+
+ROOT = Path(__file__).resolve().parents[3]
+STRUCTURES = [value for value in vars(abi).values() if hasattr(value, "STRUCT")]
+
+
+def fields(structure):
+    return [n for n in vars(structure) if n.islower() and not n.startswith("__")]
+
+
+def test_it_is_made_of_these_headers():
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    made = subprocess.run(
+        [ROOT / "scripts" / "asm-offsets"], capture_output=True, check=True
+    )
+    assert made.stdout == (ROOT / "kpfs" / "abi.py").read_bytes()
+
+
+@pytest.mark.parametrize("structure", STRUCTURES, ids=lambda one: one.__name__)
+def test_offsets_and_format_of_a_structure_agree(structure):
+    """Bytes that are numbered: what is unpacked begins where the fields are."""
+    code = structure.STRUCT
+    offsets = [getattr(structure, name) for name in fields(structure)]
+    numbered = bytes(n & 0xFF for n in range(offsets[0], offsets[0] + code.size))
+    values = code.unpack(numbered)
+    begins = {v[0] if isinstance(v, bytes) else v & 0xFF for v in values}
+    assert offsets[0] + code.size <= structure.SIZE
+    assert {at for at in offsets if at < offsets[0] + code.size} <= begins
+
+
+def test_names_that_python_has_in_an_order_of_its_own():
+    assert list(GuestInfo._fields) == fields(abi.KpfsGuestInfo)
+    assert list(NAMES) == fields(abi.PtRegs)
