@@ -26,8 +26,6 @@ from kpfs.engine.register import (
 )
 from kpfs.engine.state import State
 
-MAX_STACK_SIZE = 64  # bytes of the stack that are saved and put back
-
 
 @dataclass(eq=False)
 class Jprobe:

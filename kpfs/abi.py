@@ -527,6 +527,10 @@ class SyscallEvent:  # struct syscall_event
 
 
 # guest/src/kernel/trace_events_synth.c
+FIELD_STRING = 1
+FIELD_DYNAMIC = 2
+
+
 class SynthField:  # struct synth_field
     SIZE = 24
     STRUCT = Struct("<Q3I4x")

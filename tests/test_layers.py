@@ -12,7 +12,7 @@ OURS = "kpfs"
 FOLDERS = {"kpfs.engine": ROOT / "engine", "kpfs.guest": ROOT / "guest"}
 # package -> prefixes of our modules it may import; what is not named may import all
 MAY_IMPORT = {
-    "kpfs.engine": ("kpfs.engine",),
+    "kpfs.engine": ("kpfs.engine", "kpfs.abi"),
     "kpfs.guest": (
         "kpfs.guest",
         "kpfs.abi",

@@ -13,13 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from kpfs.abi import ARRAY_FUNC_STACKTRACE, ARRAY_STACKTRACE
 from kpfs.engine.errors import KernelError
-from kpfs.engine.runtime.runtime import (
-    ARRAY_FUNC_STACKTRACE,
-    ARRAY_STACKTRACE,
-    KpArray,
-    Runtime,
-)
+from kpfs.engine.runtime.records import KpArray
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.errlog import ErrorLog
 from kpfs.engine.trace.event import event_file
 from kpfs.engine.trace.event.event_file import (

@@ -26,7 +26,6 @@ from time import monotonic
 
 from kpfs import abi
 from kpfs.engine.ktypes import MASK64
-from kpfs.engine.machine import TRAP_ENTRY
 from kpfs.guest.emu.libunicorn import EmulatorError, find_library
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 from kpfs.guest.emu.regwindow import (
@@ -248,7 +247,7 @@ class Cpu:
                     if to is not None:
                         window[WINDOW_IP] = to
                         return
-                elif vector == TRAP_ENTRY:
+                elif vector == abi.TRAP_ENTRY:
                     self.entered(window[WINDOW_IP])
                     return
                 self.trap(vector)
@@ -265,7 +264,7 @@ class Cpu:
         def intr(_uc: int, vector: int) -> None:
             try:
                 reg_read(uc, rip, ip_ref)
-                if vector == TRAP_ENTRY:
+                if vector == abi.TRAP_ENTRY:
                     self.entered(ip.value)
                 elif vector != 3 or (to := self.breakpoint(ip.value)) is None:
                     self.trap(vector)

@@ -14,15 +14,11 @@ import errno
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kpfs.abi import EVENT_RECORD, FILE_RECORD, FILE_TRIGGER_COND
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.runtime.runtime import (
-    EVENT_RECORD,
-    FILE_RECORD,
-    FILE_TRIGGER_COND,
-    KpFile,
-    Runtime,
-)
+from kpfs.engine.runtime.records import KpFile
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.filter import EventFilter
 from kpfs.engine.trace.event.trace_event import TraceEvent
 from kpfs.engine.trace.kstr import kstrtoul_from_user

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.runtime.runtime import KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
 
 if TYPE_CHECKING:

@@ -11,9 +11,11 @@ import struct
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kpfs.abi import HC_FN_PROBE
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.runtime.runtime import HC_FN_PROBE, MAIL0, MAIL_RET, Runtime
+from kpfs.engine.runtime.records import MAIL0, MAIL_RET
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.fields import Field
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 from kpfs.engine.trace.func.func_probe import COMMANDS, FunctionProbes

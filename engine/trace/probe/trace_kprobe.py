@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
+from kpfs.abi import HC_SYMBOL
 from kpfs.engine.aggr import kprobe_nmissed
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, KprobeFlag
@@ -41,8 +42,6 @@ from kpfs.engine.trace.probe.parse import (
     split_symbol_offset,
 )
 from kpfs.engine.trace.text.symbols import pointer_id, sprint_symbol
-
-HC_SYMBOL = 0x30  # engine/runtime/fetch.h
 
 
 class TraceKprobeOps(DynEventOps):

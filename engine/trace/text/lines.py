@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate, count, repeat
 from typing import TYPE_CHECKING
 
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, TIME_EXTEND, CpuRing
+from kpfs.abi import DELTA_BITS, TYPE_TIME_EXTEND
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, CpuRing
 from kpfs.engine.trace.text.symbols import lat_fmt, symbol_text
 
 if TYPE_CHECKING:
@@ -193,8 +194,8 @@ class _CpuLines:
             word = words[i]
             kind = word & 31
             i += 1
-            if kind == TIME_EXTEND:
-                ts += (words[i] << 27) + (word >> 5)
+            if kind == TYPE_TIME_EXTEND:
+                ts += (words[i] << DELTA_BITS) + (word >> 5)
                 i += 1
                 continue
             ts += word >> 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kpfs import abi
 from kpfs.engine.ktypes import MASK64
 from kpfs.engine.machine import Machine
 
@@ -16,8 +17,10 @@ PTR_KEY = 0x9E3779B97F4A7C15
 MAX_ERRNO = 4095
 
 # struct trace_entry.flags.  Kernel: enum trace_flag_type
-_IRQS_OFF, _NEED_RESCHED, _HARDIRQ, _SOFTIRQ = 0x01, 0x04, 0x08, 0x10
-_PREEMPT_RESCHED, _NMI, _BH_OFF = 0x20, 0x40, 0x80
+_IRQS_OFF, _NEED_RESCHED = abi.TRACE_FLAG_IRQS_OFF, abi.TRACE_FLAG_NEED_RESCHED
+_HARDIRQ, _SOFTIRQ = abi.TRACE_FLAG_HARDIRQ, abi.TRACE_FLAG_SOFTIRQ
+_PREEMPT_RESCHED = abi.TRACE_FLAG_PREEMPT_RESCHED
+_NMI, _BH_OFF = abi.TRACE_FLAG_NMI, abi.TRACE_FLAG_BH_OFF
 
 
 def pointer_id(addr: int) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
-from kpfs.engine.runtime.runtime import KpRethook
+from kpfs.engine.runtime.records import KpRethook
 
 pytestmark = pytest.mark.guest
 

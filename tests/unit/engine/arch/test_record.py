@@ -6,8 +6,9 @@ import struct
 import pytest
 
 from kpfs import abi
+from kpfs.abi import EVENT_RECORD
 from kpfs.engine.arch.x86.regs import FLAGS, IP, SP
-from kpfs.engine.runtime.runtime import EVENT_RECORD, KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.unit.engine.arch.bare import IF, NOP5
 
