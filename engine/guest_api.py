@@ -28,7 +28,6 @@ from kpfs.engine.register import (
 )
 from kpfs.engine.state import State, get_kprobe
 
-CALLS = range(abi.CTL_KPROBES, abi.CTL_KPROBES_HANDLED + 1)
 KSYM_NAME_LEN = 512
 _PROBES_MAX = 1 << 20  # of one batch: more pointers than the guest has memory for
 

@@ -512,6 +512,9 @@ class ExceptionTableEntry:  # struct exception_table_entry
 
 
 # guest/src/fs/mirror.c
+MIRROR_MAX_FD = 4096
+
+
 class MirrorCall:  # struct mirror_call
     SIZE = 136
     STRUCT = Struct("<11Q2i2I3i16s4x")

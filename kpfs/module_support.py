@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kpfs import abi
 from kpfs.guest.loader.modules import INIT_FREED
 
 if TYPE_CHECKING:
@@ -16,9 +17,8 @@ if TYPE_CHECKING:
     from kpfs.engine.trace.synth.synth_api import SynthApi
     from kpfs.kernel import Kernel
 
-API_CALLS = range(0x40)  # kpfs.engine.guest_api.CALLS
-TRACE_CALLS = range(0x40, 0x49)  # kpfs.engine.trace.synth.synth_api.CALLS, and
-TRACE_DIR = 0x48
+API_CALLS = range(abi.CTL_KPROBES, abi.CTL_KPROBES_HANDLED + 1)
+TRACE_CALLS = range(abi.CTL_TRACE_GET_FILE, abi.CTL_TRACE_DIR + 1)
 
 
 class ModuleSupport:
@@ -52,7 +52,7 @@ class ModuleSupport:
 
     def _serve_trace(self, number: int, first: int, second: int) -> int:
         dirs = self._kernel.event_dirs
-        if number == TRACE_DIR:
+        if number == abi.CTL_TRACE_DIR:
             return dirs.update(first)
         dirs.deferred = True
         try:

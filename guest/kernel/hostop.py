@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Generator
 
 from kpfs import abi
 from kpfs.guest.emu.memory import Memory
 
-# kind, cookie, flags, mode, count, pos, data, path, wait, ret
-_HOST_OP = struct.Struct("<5Qq3Qq")
+_HOST_OP = abi.KpfsHostOp.STRUCT
 _PATH_MAX = 4096
 
 # What a handler may answer beside a number or bytes: the task shall sleep until

@@ -20,7 +20,6 @@ from kpfs.engine.trace.event.event_file import EventFile
 from kpfs.engine.trace.synth.synth_field import field_size
 from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
 
-CALLS = range(abi.CTL_TRACE_GET_FILE, abi.CTL_SYNTH_SIZE + 1)
 _WORDS = struct.Struct("<3Q")
 _NAME_MAX = 4096
 
