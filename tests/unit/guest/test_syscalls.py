@@ -17,7 +17,7 @@ from kpfs.guest.kernel.syscalls import BLOCKED
 
 pytestmark = pytest.mark.guest
 
-HOST_OP = struct.Struct("<5Qq3Qq")
+HOST_OP = abi.KpfsHostOp.STRUCT
 ADD_ARGS = "488d0437" + "c3"  # lea (%rdi,%rsi),%rax; ret
 
 

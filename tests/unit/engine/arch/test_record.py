@@ -20,7 +20,10 @@ FTRACE, INT3, STEP, JUMP = 0, 5, 8, 12
 WAYS = [FTRACE, INT3, STEP, JUMP]
 HEAD = struct.Struct("<HBBiQ")
 NMI_CONTEXT = 0x110000
-IRQS_OFF, RESCHED, HARDIRQ, SOFTIRQ, NMI, BH_OFF = 0x01, 0x24, 0x08, 0x10, 0x40, 0x80
+IRQS_OFF, HARDIRQ = abi.TRACE_FLAG_IRQS_OFF, abi.TRACE_FLAG_HARDIRQ
+RESCHED = abi.TRACE_FLAG_NEED_RESCHED | abi.TRACE_FLAG_PREEMPT_RESCHED
+SOFTIRQ, NMI = abi.TRACE_FLAG_SOFTIRQ, abi.TRACE_FLAG_NMI
+BH_OFF = abi.TRACE_FLAG_BH_OFF
 
 
 class Events:
@@ -43,13 +46,15 @@ class Events:
     def hit(self, flags=IF, count=0, resched=0):
         """Call f with this preempt count."""
         m = self.b.machine
-        m.write(m.data + 20, struct.pack("<II", count, resched))
+        m.write(m.data + abi.KpfsPcpu.preempt_count, struct.pack("<II", count, resched))
         values = [0] * 21
         values[FLAGS], values[IP], values[SP] = flags | 2, m.addr("f"), m.stack
         m.write_u64(m.stack, abi.TEXT_BASE)
         m.cpu_.write_regs(values)
         m.cpu_.run()
-        assert m.read(m.data + 20, 4) == struct.pack("<I", count)
+        assert m.read(m.data + abi.KpfsPcpu.preempt_count, 4) == struct.pack(
+            "<I", count
+        )
 
     def records(self):
         return [
