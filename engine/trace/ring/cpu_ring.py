@@ -8,7 +8,7 @@ functions are for control context, so nothing is written while they run.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kpfs.abi import (
@@ -49,6 +49,31 @@ class Span(NamedTuple):
     end: int
     ts: int  # the time that the first one's delta is added to
     unread: int  # entries whose data begin at or before this word have been read
+
+
+def entries(
+    words: Sequence[int], i: int, end: int, ts: int
+) -> Iterator[tuple[int, int, int]]:
+    """Entries from word i up to end: (time, first word of the data, the word behind).
+
+    ts: what the first one's time is added to.
+    """
+    while i < end:
+        word = words[i]
+        kind = word & 31
+        i += 1
+        if kind == TYPE_TIME_EXTEND:
+            ts += (words[i] << DELTA_BITS) + (word >> 5)
+            i += 1
+            continue
+        ts += word >> 5
+        start = i
+        if kind:
+            i += kind
+        else:
+            i += words[i] // 4
+            start += 1
+        yield ts, start, i
 
 
 class RingStats(NamedTuple):
@@ -370,25 +395,11 @@ class CpuRing:
 
     def records(self) -> Iterator[Record]:
         """The unread entries, oldest first; they stay where they are."""
-        words, cpu = self._words, self.cpu
-        for i, end, ts, unread in self.spans():
-            while i < end:
-                word = words[i]
-                kind = word & 31
-                i += 1
-                if kind == TYPE_TIME_EXTEND:
-                    ts += (words[i] << DELTA_BITS) + (word >> 5)
-                    i += 1
-                    continue
-                ts += word >> 5
-                start = i
-                if kind:
-                    i += kind
-                else:
-                    i += words[i] // 4
-                    start += 1
+        cpu = self.cpu
+        for first, end, time, unread in self.spans():
+            for ts, start, stop in entries(self._words, first, end, time):
                 if start > unread:
-                    yield ts, cpu, start * 4, i * 4
+                    yield ts, cpu, start * 4, stop * 4
 
     @property
     def dirty_pages(self) -> int:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate, count, repeat
 from typing import TYPE_CHECKING
 
-from kpfs.abi import DELTA_BITS, TYPE_TIME_EXTEND
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, CpuRing
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, CpuRing, entries
 from kpfs.engine.trace.text.symbols import lat_fmt, symbol_text
 
 if TYPE_CHECKING:
@@ -141,15 +140,12 @@ class _CpuLines:
             self._base, self._raw = at, bytes(ring.pages[at : at + PAGE_SIZE])
             self._words = memoryview(self._raw).cast("I").tolist()
             i, end = first - base, last - base
-            uniform = unread <= first
-            while i < end:
-                if uniform:
-                    batch, i, ts = self._alike(i, end, ts)
-                    uniform = bool(batch)
-                else:
-                    batch, i, ts = self._any(i, end, ts, unread - base)
-                if batch:
-                    yield batch
+            while i < end and unread <= first:
+                batch, i, ts = self._alike(i, end, ts)
+                if not batch:
+                    break
+                yield batch
+            yield from self._any(i, end, ts, unread - base)
 
     def _alike(self, i: int, end: int, ts: int) -> tuple[list[Entry], int, int]:
         """Records from word i on, where they are of one size: (they, i, time).
@@ -184,32 +180,20 @@ class _CpuLines:
         batch = zip(times, repeat(self._ring.cpu), lines, starts, ends, strict=False)
         return list(batch), i + step * len(heads), times[-1]
 
-    def _any(
-        self, i: int, end: int, ts: int, unread: int
-    ) -> tuple[list[Entry], int, int]:
-        """Records of any size from word i on: (they, i, time)."""
-        words, base, cpu = self._words, self._base, self._ring.cpu
+    def _any(self, i: int, end: int, ts: int, unread: int) -> Iterator[list[Entry]]:
+        """Records of any size from word i on."""
+        base, cpu, line = self._base, self._ring.cpu, self._line
         found: list[Entry] = []
-        while i < end and len(found) < BATCH:
-            word = words[i]
-            kind = word & 31
-            i += 1
-            if kind == TYPE_TIME_EXTEND:
-                ts += (words[i] << DELTA_BITS) + (word >> 5)
-                i += 1
-                continue
-            ts += word >> 5
-            start = i
-            if kind:
-                i += kind
-            else:
-                i += words[i] // 4
-                start += 1
+        for time, start, stop in entries(self._words, i, end, ts):
             if start > unread:
-                place, last = 4 * start, 4 * i
-                text = self._line(ts, place, last)
-                found.append((ts, cpu, text, base + place, base + last))
-        return found, i, ts
+                place, last = 4 * start, 4 * stop
+                text = line(time, place, last)
+                found.append((time, cpu, text, base + place, base + last))
+                if len(found) == BATCH:
+                    yield found
+                    found = []
+        if found:
+            yield found
 
     def _line(self, ts: int, start: int, end: int) -> str:
         """The line of a record that is at these bytes of the page."""
