@@ -225,3 +225,47 @@ def test_an_event_whose_wants_change_between_hits(box, offset):
         e.event.prog = prog if number % 2 else 0
         e.hit()
     assert e.event.nhit == e.ring.entries == 6
+
+
+WORDS = (
+    *("head", "read", "tail", "last_ts", "entries", "overrun", "bytes", "dropped"),
+    "full",
+)
+
+
+def contents(ring):
+    """All that a writer leaves in a ring: its words, and each page up to its commit."""
+    ring._settle()
+    words = {name: ring._get(getattr(abi.KpRing, name)) for name in WORDS}
+    pages = []
+    for page in range(ring.nr_pages):
+        data = bytes(ring.pages[page * abi.KpPage.SIZE :][: abi.KpPage.SIZE])
+        _, commit = abi.KpPage.STRUCT.unpack_from(data)
+        end = abi.KpPage.STRUCT.size + commit
+        pages.append((ring._page_entries(page), data[:end]))
+    return words, pages
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("long_way", [False, True], ids=["lite.S", "record.c"])
+def test_python_writes_what_guest_code_writes(box, long_way, overwrite):
+    """The ring of CPU 1, which Python fills, gets the records of CPU 0's."""
+    e = Events(box({"f": F}), FTRACE, long_way)
+    guest, python = e.rings.cpus[:2]
+    m, times = e.b.machine, []
+    for ring in (guest, python):
+        ring.set_overwrite(overwrite)
+    for hit in range(1, 700):
+        if hit % 100 == 50:  # a time that needs an entry of its own
+            m.write_u64(m.clock, m.now() + (1 << 27) * hit)
+        if hit == 300:
+            guest._settle()
+        e.hit()
+        times.append(m.now())
+    newest = list(guest.records())[-1]
+    data = bytes(guest.pages[newest[2] : newest[3]])
+    for time in times:
+        m.write_u64(m.clock, time)
+        python.write(data)
+    assert contents(python) == contents(guest)
+    assert contents(guest)[0]["overrun" if overwrite else "dropped"] > 200
