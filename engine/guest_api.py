@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kpfs import abi
 from kpfs.engine.cstring import read_cstring
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.jprobe import Jprobe, register_jprobes, unregister_jprobes
@@ -27,23 +28,8 @@ from kpfs.engine.register import (
 )
 from kpfs.engine.state import State, get_kprobe
 
-# numbers of the calls: guest/include/kpfs/control.h
-CALLS = range(0x40)
-_KPROBES, _KRETPROBES, _JPROBES = 0x00, 0x10, 0x20
-_REGISTER, _UNREGISTER, _ENABLE, _DISABLE = range(4)
-_GET_KPROBE, _KPROBE_RUNNING, _OOPS, _HANDLED = range(0x30, 0x34)
 KSYM_NAME_LEN = 512
 _PROBES_MAX = 1 << 20  # of one batch: more pointers than the guest has memory for
-
-# offsets in struct kprobe, kretprobe and jprobe: src/kernel/kprobes.c checks them
-NMISSED, ADDR = 32, 40
-OPCODE, FLAGS = 96, 100
-# addr, symbol_name, offset, pre, post, fault, break, opcode, flags
-_PROBE = struct.Struct("<QQI4xQQQQB3xI")
-_KRETPROBE_AT = 104
-_KRETPROBE = struct.Struct("<QQiiQ")  # handler, entry, maxactive, nmissed, data_size
-MAXACTIVE = 120
-_ENTRY_AT = 104
 
 
 def _handler(addr: int) -> KAddr | None:
@@ -80,17 +66,21 @@ class GuestApi:
         self._get_state = state
         self._probes: dict[int, Probe] = {}
         self._kinds = {
-            _KPROBES: _Kind(self._read_kprobe, register_kprobes, unregister_kprobes),
-            _KRETPROBES: _Kind(
+            abi.CTL_KPROBES: _Kind(
+                self._read_kprobe, register_kprobes, unregister_kprobes
+            ),
+            abi.CTL_KRETPROBES: _Kind(
                 self._read_kretprobe, register_kretprobes, unregister_kretprobes
             ),
-            _JPROBES: _Kind(self._read_jprobe, register_jprobes, unregister_jprobes),
+            abi.CTL_JPROBES: _Kind(
+                self._read_jprobe, register_jprobes, unregister_jprobes
+            ),
         }
 
     # ---- calls
     def serve(self, number: int, first: int, second: int) -> int:
         """One call of the guest; raises what it is refused with."""
-        if _GET_KPROBE <= number <= _HANDLED:
+        if abi.CTL_GET_KPROBE <= number <= abi.CTL_KPROBES_HANDLED:
             return self._serve_other(number, first)
         kind, action = self._kinds.get(number & ~0xF), number & 0xF
         if kind is None:
@@ -100,24 +90,24 @@ class GuestApi:
         st = self._get_state()
         raw = st.machine.read(first, 8 * second)
         pointers = [at for (at,) in struct.iter_unpack("<Q", raw)]
-        if action == _REGISTER:
+        if action == abi.CTL_REGISTER:
             self._register(st, kind, pointers)
-        elif action == _UNREGISTER:
+        elif action == abi.CTL_UNREGISTER:
             self._unregister(st, kind, pointers)
-        elif action in (_ENABLE, _DISABLE):
-            self._switch(st, pointers[0], action == _ENABLE)
+        elif action in (abi.CTL_ENABLE, abi.CTL_DISABLE):
+            self._switch(st, pointers[0], action == abi.CTL_ENABLE)
         else:
             raise KernelError(errno.ENOSYS, f"no call {number:#x}")
         return 0
 
     def _serve_other(self, number: int, first: int) -> int:
         st = self._get_state()
-        if number == _GET_KPROBE:
+        if number == abi.CTL_GET_KPROBE:
             return self._structure_of(get_kprobe(st, first))
-        if number == _KPROBE_RUNNING:
+        if number == abi.CTL_KPROBE_RUNNING:
             return self._structure_of(st.arch.kprobe_running())
         cpu = st.machine.cpu()
-        if number == _HANDLED:
+        if number == abi.CTL_KPROBES_HANDLED:
             return sum(1 << n for n in st.arch.cpus_handling() if n != cpu)
         return int(st.arch.kprobe_reset(cpu))
 
@@ -143,9 +133,9 @@ class GuestApi:
         finally:
             self._write_back(st, at, probe)
         if isinstance(probe, Kretprobe):
-            # maxactive and nmissed
-            st.machine.write(at + MAXACTIVE, struct.pack("<ii", probe.maxactive, 0))
-        st.machine.write_u64(at + NMISSED, 0)
+            both = struct.pack("<ii", probe.maxactive, 0)  # and nmissed
+            st.machine.write(at + abi.Kretprobe.maxactive, both)
+        st.machine.write_u64(at + abi.Kprobe.nmissed, 0)
 
     def _unregister(self, st: State, kind: _Kind, pointers: Sequence[int]) -> None:
         """Those that are not registered have their addr cleared."""
@@ -153,7 +143,7 @@ class GuestApi:
         for at in pointers:
             probe = self._probes.pop(at, None)
             if probe is None:
-                st.machine.write_u64(at + ADDR, 0)
+                st.machine.write_u64(at + abi.Kprobe.addr, 0)
             else:
                 found.append((at, probe))
         kind.unregister(st, [probe for _, probe in found])
@@ -176,8 +166,9 @@ class GuestApi:
 
     # ---- structures
     def _read_kprobe(self, st: State, at: int) -> Kprobe:
-        row = _PROBE.unpack(st.machine.read(at + ADDR, _PROBE.size))
-        addr, symbol, offset, pre, post, fault, brk, _, flags = row
+        code = abi.Kprobe.STRUCT
+        row = code.unpack(st.machine.read(at + abi.Kprobe.nmissed, code.size))
+        _, addr, symbol, offset, pre, post, fault, brk, _, flags = row
         return Kprobe(
             symbol_name=_name(st, symbol) if symbol else None,
             offset=offset,
@@ -192,8 +183,9 @@ class GuestApi:
         )
 
     def _read_kretprobe(self, st: State, at: int) -> Kretprobe:
-        raw = st.machine.read(at + _KRETPROBE_AT, _KRETPROBE.size)
-        handler, entry, maxactive, _, data_size = _KRETPROBE.unpack(raw)
+        code = abi.Kretprobe.STRUCT
+        raw = st.machine.read(at + abi.Kretprobe.handler, code.size)
+        handler, entry, maxactive, _, data_size = code.unpack(raw)
         kp = self._read_kprobe(st, at)
         kp.guest_kp = 0  # its pre_handler is the engine's
         return Kretprobe(
@@ -208,22 +200,23 @@ class GuestApi:
     def _read_jprobe(self, st: State, at: int) -> Jprobe:
         kp = self._read_kprobe(st, at)
         kp.guest_kp = 0
-        return Jprobe(kp=kp, entry=_handler(st.machine.read_u64(at + _ENTRY_AT)))
+        return Jprobe(kp=kp, entry=_handler(st.machine.read_u64(at + abi.Jprobe.entry)))
 
     @staticmethod
     def _write_back(st: State, at: int, probe: Probe) -> None:
         """What the kernel leaves in a struct kprobe."""
         m, p = st.machine, _kprobe_of(probe)
-        m.write_u64(at + ADDR, p.addr or 0)
-        m.write(
-            at + OPCODE, struct.pack("<B3xI", p.opcode[0] if p.opcode else 0, p.flags)
-        )
+        m.write_u64(at + abi.Kprobe.addr, p.addr or 0)
+        m.write(at + abi.Kprobe.opcode, bytes(p.opcode[:1] or 1))
+        m.write(at + abi.Kprobe.flags, p.flags.to_bytes(4, "little"))
 
     def sync_flags(self) -> None:
         """Bring the flags up to date of probes whose text has gone."""
         for at, probe in self._probes.items():
             flags = int(_kprobe_of(probe).flags)
             try:
-                self._get_state().machine.write(at + FLAGS, flags.to_bytes(4, "little"))
+                self._get_state().machine.write(
+                    at + abi.Kprobe.flags, flags.to_bytes(4, "little")
+                )
             except MemoryFault:
                 continue  # the structure has gone with its module

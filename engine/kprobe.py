@@ -8,17 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kpfs import abi
 from kpfs.engine.ktypes import KAddr
 
 
 class KprobeFlag(enum.IntFlag):
     """Kernel: KPROBE_FLAG_*."""
 
-    GONE = 1  # the text it was in is no more
-    DISABLED = 2  # temporarily disabled
-    OPTIMIZED = 4  # is (or is queued to be) a jump
-    FTRACE = 8  # uses ftrace
-    ON_FUNC_ENTRY = 16
+    GONE = abi.KPROBE_FLAG_GONE  # the text it was in is no more
+    DISABLED = abi.KPROBE_FLAG_DISABLED  # temporarily disabled
+    OPTIMIZED = abi.KPROBE_FLAG_OPTIMIZED  # is (or is queued to be) a jump
+    FTRACE = abi.KPROBE_FLAG_FTRACE  # uses ftrace
+    ON_FUNC_ENTRY = abi.KPROBE_FLAG_ON_FUNC_ENTRY
 
 
 NO_FLAGS = KprobeFlag(0)

@@ -7,6 +7,7 @@ import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kpfs.abi import KRETPROBE_MAX_DATA_SIZE
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.ktypes import KAddr
@@ -21,8 +22,6 @@ from kpfs.engine.register import (
 )
 from kpfs.engine.rethook import Rethook, RethookHandler
 from kpfs.engine.state import State
-
-KRETPROBE_MAX_DATA_SIZE = 4096
 
 
 @dataclass(eq=False)

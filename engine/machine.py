@@ -26,7 +26,6 @@ FaultHandler = Callable[[int, int, int], int | None]
 HypercallHandler = Callable[[int], None]
 # Called in hit context with the address behind an "int $TRAP_ENTRY".
 EntryHandler = Callable[[int], None]
-TRAP_ENTRY = 0x81
 
 
 class RuntimeConfig(NamedTuple):

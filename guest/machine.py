@@ -32,10 +32,10 @@ from kpfs.guest.emu import memory
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.traps import Traps
-from kpfs.guest.kernel.backtrace import CTL_STACK_TRACE, Backtrace
+from kpfs.guest.kernel.backtrace import Backtrace
 from kpfs.guest.kernel.clock import Clock
 from kpfs.guest.kernel.control import Control
-from kpfs.guest.kernel.jump_labels import CTL_JUMP_LABEL, JumpLabels
+from kpfs.guest.kernel.jump_labels import JumpLabels
 from kpfs.guest.kernel.klog import KernelLog, LogRecord
 from kpfs.guest.kernel.sched import Sched
 from kpfs.guest.kernel.syscalls import HostTask, Syscalls
@@ -56,9 +56,7 @@ DEFAULT_CPUS = 2
 BACKGROUND_TURNS = 64  # at most, before the lock is given back
 _RECORD_NS = 100  # what a trace record takes on a live clock
 _QUIET_RECORD_NS = 1000
-_BOOT_PARAMS = struct.Struct("<7Q")
 _ENGINE_REASONS = range(0x20, 0x61)
-_PCPU_CURRENT, _PCPU_CPU, _PCPU_PREEMPT, _PCPU_RESCHED = 0x08, 0x10, 0x14, 0x18
 _U64 = struct.Struct("<Q")
 _USER_NAMES = {  # of system calls whose function is named otherwise
     "newstat": "stat",
@@ -134,7 +132,7 @@ class Guest:
         self.control.register(CTL_MODULE, self.modules.serve)
         self._jump_labels = JumpLabels(self._memory, self._image, self._cpu.drop)
         self.control.register(
-            range(CTL_JUMP_LABEL, CTL_JUMP_LABEL + 1), self._jump_labels.serve
+            range(abi.CTL_JUMP_LABEL, abi.CTL_JUMP_LABEL + 1), self._jump_labels.serve
         )
         self._backtrace = Backtrace(
             *(self._memory, self._cpu, self._image, self.modules, self.task_table),
@@ -142,7 +140,7 @@ class Guest:
             runtime=lambda: self._runtime,
         )
         self.control.register(
-            range(CTL_STACK_TRACE, CTL_STACK_TRACE + 1), self._backtrace.serve
+            range(abi.CTL_STACK_TRACE, abi.CTL_STACK_TRACE + 1), self._backtrace.serve
         )
         self._boot()
         self._bind()
@@ -178,7 +176,7 @@ class Guest:
         """Start CPU 0, then the others, and run until all are idle."""
         mem, shared = self._memory, self._shared
         params = shared + 0x40
-        _BOOT_PARAMS.pack_into(
+        abi.KpfsBootParams.STRUCT.pack_into(
             *(mem.ram, params, self.nr_cpus, mem.image_pages_end, mem.ram_size),
             *(self.quiet, abi.DIRECT_MAP + shared, abi.DIRECT_MAP + shared + 0x100),
             self._boot_time,
@@ -323,9 +321,10 @@ class Guest:
         return {name: KAddr(addr) for name, addr in self._runtime.symbols.items()}
 
     def runtime_config(self) -> RuntimeConfig:
-        info = self._info
+        info, pcpu = self._info, abi.KpfsPcpu
         return RuntimeConfig(
-            *(_PCPU_CURRENT, _PCPU_CPU, _PCPU_PREEMPT, _PCPU_RESCHED),
+            *(pcpu.current_task, pcpu.cpu_number),
+            *(pcpu.preempt_count, pcpu.need_resched),
             *(info.task_pid, info.task_comm, info.task_rethooks),
             _QUIET_RECORD_NS if self.quiet else _RECORD_NS,
             abi.DIRECT_MAP + self._shared,

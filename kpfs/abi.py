@@ -1,18 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""guest/include/kpfs/abi.h in Python: see there for what each means."""
+"""What the C in engine/runtime and guest says of its structures and constants.
 
+Made by scripts/asm-offsets, which scripts/build-guest runs: change the headers instead.
+In the class of a structure each field has its offset in bytes, SIZE is that of all, and
+STRUCT packs the fields in their order, without those that are called pad.
+"""
+
+from struct import Struct
+
+# guest/include/kpfs/abi.h
 NR_CPUS = 8
-TEXT_BASE = 0xFFFFFFFF81000000
-MODULE_BASE = 0xFFFFFFFFC0000000
-DIRECT_MAP = 0xFFFF888000000000
-USER_BASE = 0x00007F0000000000
-USER_SIZE = 0x10000
+TEXT_BASE = 0xFFFF_FFFF_8100_0000
+MODULE_BASE = 0xFFFF_FFFF_C000_0000
+MODULE_TEXT = 0xFFFF_FFFF_C000_0000
+MODULE_TEXT_END = 0xFFFF_FFFF_FF00_0000
+DIRECT_MAP = 0xFFFF_8880_0000_0000
+USER_BASE = 0x7F00_0000_0000
+USER_SIZE = 0x1_0000
 USER_SLOTS = 512
 USER_BUFFER = 0x4000
 USER_BUFFER_SIZE = 0xC000
 CS = 0x10
 DS = 0x18
-
 HC_IDLE = 0x10
 HC_YIELD = 0x11
 HC_DONE = 0x12
@@ -21,18 +30,515 @@ HC_PANIC = 0x14
 HC_EXIT = 0x17
 HC_CLOCK = 0x18
 HC_API = 0x60
-
 VEC_TIMER = 0xEC
 VEC_RESCHEDULE = 0xFD
 VEC_NET = 0x22
-
 REQ_NONE = 0
 REQ_SYSCALL = 1
 REQ_CALL = 2
-
 HOST_OPEN = 1
 HOST_READ = 2
 HOST_WRITE = 3
 HOST_RELEASE = 4
 HOST_DATA_SIZE = 4096
-HOST_NO_PWRITE = 0x100000000
+HOST_NO_PWRITE = 0x1_0000_0000
+
+
+class KpfsRequest:  # struct kpfs_request
+    SIZE = 80
+    STRUCT = Struct("<9Qq")
+    kind, nr, args, ret = 0, 8, 16, 72
+
+
+class KpfsHostOp:  # struct kpfs_host_op
+    SIZE = 72
+    STRUCT = Struct("<5Qq2Qq")
+    kind, cookie, flags, mode, count, pos, data, path = 0, 8, 16, 24, 32, 40, 48, 56
+    ret = 64
+
+
+class KpfsLogRecord:  # struct kpfs_log_record
+    SIZE = 24
+    STRUCT = Struct("<2Q2H2B2x")
+    ts_nsec, seq, len, text_len, facility, level, text = 0, 8, 16, 18, 20, 21, 24
+
+
+class KpfsLog:  # struct kpfs_log
+    SIZE = 48
+    STRUCT = Struct("<6Q")
+    buf, size, first_seq, first_idx, next_seq, next_idx = 0, 8, 16, 24, 32, 40
+
+
+class KpfsCloneArgs:  # struct kpfs_clone_args
+    SIZE = 104
+    STRUCT = Struct("<12Q2I")
+    flags, pidfd, child_tid, parent_tid, exit_signal, stack = 0, 8, 16, 24, 32, 40
+    stack_size, tls, set_tid, set_tid_size, cgroup, comm = 48, 56, 64, 72, 80, 88
+    uid, gid = 96, 100
+
+
+class KpfsPcpu:  # struct kpfs_pcpu
+    SIZE = 120
+    STRUCT = Struct("<2QI3i11Q")
+    self, current_task, cpu_number, preempt_count, need_resched = 0, 8, 16, 20, 24
+    credit, next_deadline, irq_stack_top, api, this_cpu_off = 28, 32, 40, 48, 112
+
+
+class KpfsBootParams:  # struct kpfs_boot_params
+    SIZE = 56
+    STRUCT = Struct("<7Q")
+    nr_cpus, free_start, free_end, quiet, clock, wakeups = 0, 8, 16, 24, 32, 40
+    boot_time = 48
+
+
+class KpfsWakeups:  # struct kpfs_wakeups
+    SIZE = 520
+    STRUCT = Struct("<65Q")
+    nr, task = 0, 8
+
+
+class KpfsGuestInfo:  # struct kpfs_guest_info
+    SIZE = 128
+    STRUCT = Struct("<Q22I4Q")
+    magic, task_pid, task_tgid, task_uid, task_comm, task_req = 0, 8, 12, 16, 20, 24
+    task_user_base, task_cpu, task_state, task_next, task_rethooks = 28, 32, 36, 40, 44
+    task_parent, task_stack, task_size, thread_size, module_init = 48, 52, 56, 60, 64
+    module_exit, module_name, module_state, task_nested = 68, 72, 76, 80
+    task_host_op, task_flags, task_thread_sp, percpu_base = 84, 88, 92, 96
+    percpu_size, log, init_task = 104, 112, 120
+
+
+# guest/include/kpfs/control.h
+CTL_KPROBES = 0x0
+CTL_KRETPROBES = 0x10
+CTL_JPROBES = 0x20
+CTL_REGISTER = 0
+CTL_UNREGISTER = 1
+CTL_ENABLE = 2
+CTL_DISABLE = 3
+CTL_GET_KPROBE = 0x30
+CTL_KPROBE_RUNNING = 0x31
+CTL_OOPS = 0x32
+CTL_KPROBES_HANDLED = 0x33
+CTL_TRACE_GET_FILE = 0x40
+CTL_TRACE_PUT_FILE = 0x41
+CTL_TRACE_SET_CLR = 0x42
+CTL_SYNTH_COMMAND = 0x43
+CTL_SYNTH_DELETE = 0x44
+CTL_SYNTH_SIZE = 0x45
+CTL_TRACE_DIR = 0x48
+CTL_MODULE_LOAD = 0x100
+CTL_MODULE_STATE = 0x101
+CTL_MODULE_FREE_INIT = 0x102
+CTL_MODULE_FREE = 0x103
+CTL_JUMP_LABEL = 0x210
+CTL_STACK_TRACE = 0x200
+
+
+class KpfsStackTrace:  # struct kpfs_stack_trace
+    SIZE = 32
+    STRUCT = Struct("<4Q")
+    store, size, skip, regs = 0, 8, 16, 24
+
+
+class KpfsSetClr:  # struct kpfs_set_clr
+    SIZE = 32
+    STRUCT = Struct("<4Q")
+    tr, system, event, enable = 0, 8, 16, 24
+
+
+class KpfsTraceDir:  # struct kpfs_trace_dir
+    SIZE = 88
+    STRUCT = Struct("<3Q64s")
+    made, remove, parent, name = 0, 8, 16, 24
+
+
+# engine/runtime/runtime.h
+HC_PY_HANDLER = 0x20
+HC_PY_POST = 0x21
+HC_PY_ENTRY = 0x22
+HC_PY_RETURN = 0x23
+HC_PY_BREAK = 0x25
+HC_ORPHAN = 0x24
+HC_TRIGGER = 0x31
+HC_STACK = 0x32
+HC_FN_PROBE = 0x33
+TRAP_ENTRY = 0x81
+KP_CS = 0x10
+KP_SS = 0x18
+LITE_BASE = 0x1234_0000
+LITE_SITE = 1
+LITE_DATA = 2
+LITE_ADDR = 3
+LITE_CONT = 4
+LITE_REL = 5
+LITE_HANDLER = 6
+LITE_MARK = 0x6B71_0000
+SITE_SINGLESTEP = 1
+SITE_POST = 2
+SITE_AGGR = 4
+HANDLER_DISABLED = 1
+KP_HIT_ACTIVE = 1
+KP_HIT_SS = 2
+KP_MAX_STACK_SIZE = 64
+KP_PAGE_SIZE = 4096
+KP_PAGE_DATA = 4080
+EVENT_RECORD = 1
+EVENT_RETURN = 2
+EVENT_SYSCALL = 4
+EVENT_SIMPLE = 0x8000_0000_0000_0000
+KP_HASH_MULTIPLIER = 0x9E37_79B9_7F4A_7C15
+TRIGGER_POST = 1
+FILE_RECORD = 1
+FILE_TRIGGER_COND = 2
+ARRAY_STACKTRACE = 1
+ARRAY_FUNC_STACKTRACE = 2
+RETHOOK_DISABLED = 1
+KP_IDLE = 0
+KP_REENTER = 4
+KP_HIT_SSDONE = 8
+KP_STACK_MAX = 128
+RING_SLOW_CLOCK = 2
+KP_FIXUP_MARK = 0x6B70_0000
+
+
+class PtRegs:  # struct pt_regs
+    SIZE = 168
+    STRUCT = Struct("<21Q")
+    r15, r14, r13, r12, bp, bx, r11, r10, r9, r8 = 0, 8, 16, 24, 32, 40, 48, 56, 64, 72
+    ax, cx, dx, si, di, orig_ax, ip, cs = 80, 88, 96, 104, 112, 120, 128, 136
+    flags, sp, ss = 144, 152, 160
+
+
+class KpConfig:  # struct kp_config
+    SIZE = 64
+    STRUCT = Struct("<8I3QI4x")
+    gs_current, gs_cpu, gs_preempt, gs_resched, task_pid = 0, 4, 8, 12, 16
+    task_comm, task_rethooks, clock_step, clock, cpus, cmdlines = 20, 24, 28, 32, 40, 48
+    cmdline_mask = 56
+
+
+class KpSite:  # struct kp_site
+    SIZE = 64
+    STRUCT = Struct("<5Q8xQ8x")
+    addr, cont, flags, first, hits, id = 0, 8, 16, 24, 32, 48
+
+
+class KpHandler:  # struct kp_handler
+    SIZE = 128
+    STRUCT = Struct("<4Q8x7Q8xQ16x")
+    next, fn, flags, nmissed, data, kp, id, post_fn = 0, 8, 16, 24, 40, 48, 56, 64
+    arg, user, break_fn, fault_fn = 72, 80, 88, 104
+
+
+class KpEvent:  # struct kp_event
+    SIZE = 64
+    STRUCT = Struct("<7Q8x")
+    flags, type, nhit, size, prog, filter, files = 0, 8, 16, 24, 32, 40, 48
+
+
+class KpHash:  # struct kp_hash
+    SIZE = 8
+    STRUCT = Struct("<Q")
+    mask, key = 0, 8
+
+
+class KpTrigger:  # struct kp_trigger
+    SIZE = 64
+    STRUCT = Struct("<4Q32x")
+    next, filter, flags, id = 0, 8, 16, 24
+
+
+class KpFile:  # struct kp_file
+    SIZE = 64
+    STRUCT = Struct("<8Q")
+    next, flags, array, filter, triggers, event, begin = 0, 8, 16, 24, 32, 40, 48
+    commit = 56
+
+
+class KpArray:  # struct kp_array
+    SIZE = 256
+    STRUCT = Struct("<17Q120x")
+    ring, flags, pids, no_pids, fn_next, fn_hash, fn_pids = 0, 64, 72, 80, 88, 96, 104
+    fn_no_pids, fn_probes, fn_probe_next = 112, 120, 128
+
+
+class KpRethook:  # struct kp_rethook
+    SIZE = 128
+    STRUCT = Struct("<10Q16x2Q16x")
+    free, entry_fn, ret_fn, nmissed, data, flags, kp, id = 0, 8, 16, 24, 32, 40, 48, 56
+    event, site, long_way, maxactive = 64, 72, 96, 104
+
+
+class KpRethookNode:  # struct kp_rethook_node
+    SIZE = 56
+    STRUCT = Struct("<7Q")
+    next, rethook, ret_addr, frame, task, func, rp, data = 0, 8, 16, 24, 32, 40, 48, 56
+
+
+class KpJprobe:  # struct kp_jprobe
+    SIZE = 240
+    STRUCT = Struct("<168s9Q")
+    regs, size, stack = 0, 168, 176
+
+
+class KpCpu:  # struct kp_cpu
+    SIZE = 256
+    STRUCT = Struct("<17Q120x")
+    current_kprobe, status, prev_kprobe, prev_status, mail = 0, 8, 16, 24, 32
+    mail_ret, ring, orphan_returns, instance, kind, jprobe = 64, 72, 80, 88, 96, 104
+    declined, in_fault, stack = 112, 120, 128
+
+
+class KpPage:  # struct kp_page
+    SIZE = 4096
+    STRUCT = Struct("<2Q")
+    time_stamp, commit = 0, 8
+
+
+class KpRing:  # struct kp_ring
+    SIZE = 152
+    STRUCT = Struct("<19Q")
+    pages, nr_pages, head, read, tail, last_ts, entries = 0, 8, 16, 24, 32, 40, 48
+    overrun, consumed, bytes, on, overwrite, dropped = 56, 64, 72, 80, 88, 96
+    scratch, counter, quantum, place, offset, full = 104, 112, 120, 128, 136, 144
+    page_entries = 152
+
+
+class KpCmdline:  # struct kp_cmdline
+    SIZE = 24
+    STRUCT = Struct("<3Q")
+    pid, comm = 0, 8
+
+
+# engine/runtime/record.h
+TRACE_FLAG_IRQS_OFF = 0x1
+TRACE_FLAG_NEED_RESCHED = 0x4
+TRACE_FLAG_HARDIRQ = 0x8
+TRACE_FLAG_SOFTIRQ = 0x10
+TRACE_FLAG_PREEMPT_RESCHED = 0x20
+TRACE_FLAG_NMI = 0x40
+TRACE_FLAG_BH_OFF = 0x80
+DELTA_BITS = 27
+TYPE_TIME_EXTEND = 30
+MAX_SMALL_DATA = 112
+
+
+# engine/runtime/fetch.h
+HC_SYMBOL = 0x30
+FILTER_ACCEPT = 0xFFFF
+FILTER_REJECT = 0xFFFE
+PRED_SIGNED = 1
+PRED_NOT = 2
+OP_END = 0
+OP_REG = 1
+OP_STACK = 2
+OP_IMM = 3
+OP_COMM = 4
+OP_DEREF = 5
+OP_UDEREF = 6
+OP_ST_RAW = 7
+OP_ST_MEM = 8
+OP_ST_UMEM = 9
+OP_ST_STRING = 10
+OP_ST_USTRING = 11
+OP_ST_SYMSTR = 12
+OP_MOD_BF = 13
+OP_LP_ARRAY = 14
+PRED_EQ = 0
+PRED_NE = 1
+PRED_LT = 2
+PRED_LE = 3
+PRED_GT = 4
+PRED_GE = 5
+PRED_BAND = 6
+PRED_FULL = 7
+PRED_FRONT = 8
+PRED_MIDDLE = 9
+PRED_END = 10
+PRED_GLOB = 11
+FROM_RECORD = 0
+FROM_DYNAMIC = 1
+FROM_CPU = 2
+FROM_COMM = 3
+FROM_KERNEL = 4
+FROM_USER = 5
+
+
+class KpProg:  # struct kp_prog
+    SIZE = 16
+    STRUCT = Struct("<4I")
+    nr_args, size, start, dynamic = 0, 4, 8, 12
+
+
+class KpInsn:  # struct kp_insn
+    SIZE = 16
+    STRUCT = Struct("<2BH2B2xQ")
+    op, size, count, lshift, rshift, value = 0, 1, 2, 4, 5, 8
+
+
+class KpArg:  # struct kp_arg
+    SIZE = 8
+    STRUCT = Struct("<I2H")
+    offset, nr_insns, dynamic, insns = 0, 4, 6, 8
+
+
+class KpPred:  # struct kp_pred
+    SIZE = 24
+    STRUCT = Struct("<3Bx2HI2HQ")
+    op, from_, flags, yes, no, offset, size, length = 0, 1, 2, 4, 6, 8, 12, 14
+    value = 16
+
+
+# engine/runtime/trace.c
+class KpFnTable:  # struct kp_fn_table
+    SIZE = 8
+    STRUCT = Struct("<Q")
+    mask, fn = 0, 8
+
+
+# guest/include/linux/kprobes.h
+KPROBE_FLAG_GONE = 1
+KPROBE_FLAG_DISABLED = 2
+KPROBE_FLAG_OPTIMIZED = 4
+KPROBE_FLAG_FTRACE = 8
+KPROBE_FLAG_ON_FUNC_ENTRY = 16
+KRETPROBE_MAX_DATA_SIZE = 4096
+
+
+class Kprobe:  # struct kprobe
+    SIZE = 104
+    STRUCT = Struct("<3QI4x4QB3xI")
+    nmissed, addr, symbol_name, offset, pre_handler = 32, 40, 48, 56, 64
+    post_handler, fault_handler, break_handler, opcode, flags = 72, 80, 88, 96, 100
+
+
+class Kretprobe:  # struct kretprobe
+    SIZE = 136
+    STRUCT = Struct("<2Q2iQ")
+    handler, entry_handler, maxactive, nmissed, data_size = 104, 112, 120, 124, 128
+
+
+class Jprobe:  # struct jprobe
+    SIZE = 112
+    STRUCT = Struct("<Q")
+    entry = 104
+
+
+# guest/include/linux/module.h
+MODULE_NAME_LEN = 56
+MODULE_STATE_LIVE = 0
+MODULE_STATE_COMING = 1
+MODULE_STATE_GOING = 2
+MODULE_STATE_UNFORMED = 3
+
+
+class ModuleSymbol:  # struct module_symbol
+    SIZE = 24
+    STRUCT = Struct("<3Q")
+    addr, size, name = 0, 8, 16
+
+
+class ModuleLayout:  # struct module_layout
+    SIZE = 24
+    STRUCT = Struct("<3Q")
+    base, size, text_size = 0, 8, 16
+
+
+class Module:  # struct module
+    SIZE = 240
+    STRUCT = Struct("<I4x16s56s4Q24s24s6Q2q2Q")
+    state, list, name, init, exit, kp, num_kp = 0, 8, 24, 80, 88, 96, 104
+    core_layout, init_layout, extable, num_exentries = 112, 136, 160, 168
+    bug_table, num_bugs, symtab, num_symtab, refcnt = 176, 184, 192, 200, 208
+    nr_users, args, taints = 216, 224, 232
+
+
+# guest/include/linux/moduleparam.h
+class KernelParam:  # struct kernel_param
+    SIZE = 40
+
+
+# guest/include/linux/panic.h
+TAINT_PROPRIETARY_MODULE = 0
+TAINT_OOT_MODULE = 12
+
+
+# guest/include/linux/sched.h
+TASK_COMM_LEN = 16
+
+
+# guest/include/linux/bug.h
+class BugEntry:  # struct bug_entry
+    SIZE = 12
+    STRUCT = Struct("<2i2H")
+    bug_addr_disp, file_disp, line, flags = 0, 4, 8, 10
+
+
+# guest/include/linux/jump_label.h
+class JumpEntry:  # struct jump_entry
+    SIZE = 16
+    STRUCT = Struct("<2iq")
+    code, target, key = 0, 4, 8
+
+
+# guest/include/linux/static_call.h
+class StaticCallSite:  # struct static_call_site
+    SIZE = 8
+    STRUCT = Struct("<2i")
+    addr, key = 0, 4
+
+
+# guest/include/linux/trace_events.h
+class TraceEventField:  # struct trace_event_field
+    SIZE = 24
+    STRUCT = Struct("<2Q3H2x")
+    type, name, offset, size, is_signed = 0, 8, 16, 18, 20
+
+
+class TraceEventCall:  # struct trace_event_call
+    SIZE = 64
+    STRUCT = Struct("<7Q8x")
+    system, name, key, event, fields, nr_fields, print_fmt = 0, 8, 16, 24, 32, 40, 48
+
+
+# guest/src/arch/traps.c
+class ExceptionTableEntry:  # struct exception_table_entry
+    SIZE = 8
+    STRUCT = Struct("<2i")
+    insn, fixup = 0, 4
+
+
+# guest/src/fs/mirror.c
+MIRROR_MAX_FD = 4096
+
+
+class MirrorCall:  # struct mirror_call
+    SIZE = 136
+    STRUCT = Struct("<11Q2i2I3i16s4x")
+    nr, args, count, cwd, paths, link, fd, fd_mode = 0, 8, 56, 64, 72, 80, 88, 96
+    spare_fd, new_fd, name = 104, 108, 116
+
+
+# guest/src/kernel/trace_events.c
+class SyscallEvent:  # struct syscall_event
+    SIZE = 16
+    STRUCT = Struct("<2Q")
+    event, nr_args = 0, 8
+
+
+# guest/src/kernel/trace_events_synth.c
+FIELD_STRING = 1
+FIELD_DYNAMIC = 2
+
+
+class SynthField:  # struct synth_field
+    SIZE = 24
+    STRUCT = Struct("<Q3I4x")
+    name, size, offset, flags = 0, 8, 12, 16
+
+
+class SynthEvent:  # struct synth_event
+    SIZE = 16
+    STRUCT = Struct("<4I")
+    id, n_fields, n_dynamic_fields, n_u64, fields = 0, 4, 8, 12, 16

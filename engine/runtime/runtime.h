@@ -200,7 +200,8 @@ struct kp_hash {
 	u64 mask;
 	u64 key[];
 };
-#define KP_HASH(key) (((key) * 0x9e3779b97f4a7c15UL) >> 32)
+#define KP_HASH_MULTIPLIER 0x9e3779b97f4a7c15UL
+#define KP_HASH(key) (((key) * KP_HASH_MULTIPLIER) >> 32)
 
 /* A trigger: a command that is obeyed when an event happens; 64 bytes. */
 #define TRIGGER_POST 1UL /* to be obeyed when the record is written */

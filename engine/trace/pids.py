@@ -7,6 +7,7 @@ import errno
 import struct
 from collections.abc import Collection
 
+from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul
 from kpfs.engine.ktypes import MASK64, KAddr
@@ -15,12 +16,11 @@ from kpfs.engine.trace.words import trace_get_user
 
 PID_BITS = 30
 PID_BUF_SIZE = 127
-_MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 def place(key: int) -> int:
     """Where a key belongs: KP_HASH() of engine/runtime/runtime.h."""
-    return (key * _MULTIPLIER & MASK64) >> 32
+    return (key * abi.KP_HASH_MULTIPLIER & MASK64) >> 32
 
 
 class GuestSet:
@@ -38,7 +38,7 @@ class GuestSet:
             while table[i]:
                 i = (i + 1) & (places - 1)
             table[i] = key
-        self._size = 8 + 8 * places
+        self._size = abi.KpHash.key + 8 * places
         self.addr: KAddr = runtime.heap.alloc(self._size)
         view = runtime.heap.view(self.addr, self._size)
         struct.pack_into(f"<{places + 1}Q", view, 0, places - 1, *table)

@@ -26,7 +26,6 @@ from time import monotonic
 
 from kpfs import abi
 from kpfs.engine.ktypes import MASK64
-from kpfs.engine.machine import TRAP_ENTRY
 from kpfs.guest.emu.libunicorn import EmulatorError, find_library
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 from kpfs.guest.emu.regwindow import (
@@ -43,8 +42,10 @@ _PT_REGS = (
     *(113, 112, 111, 110, 36, 37, 109, 108, 107, 106, 35, 38, 40, 43, 39),
     *(0, _RIP, 0, _RFLAGS, _RSP, 0),
 )
-REG_DI, REG_ORIG_AX = 14, 15
-REG_IP, REG_CS, REG_FLAGS, REG_SP, REG_SS = 16, 17, 18, 19, 20
+REG_SI, REG_DI = abi.PtRegs.si // 8, abi.PtRegs.di // 8
+REG_ORIG_AX, REG_IP = abi.PtRegs.orig_ax // 8, abi.PtRegs.ip // 8
+REG_CS, REG_FLAGS = abi.PtRegs.cs // 8, abi.PtRegs.flags // 8
+REG_SP, REG_SS = abi.PtRegs.sp // 8, abi.PtRegs.ss // 8
 _CR0, _CR2, _CR3, _CR4 = 50, 52, 53, 54
 _GDTR, _MSR, _GS_BASE = 243, 248, 251
 _SEGMENTS = (17, 28, 49)  # ds es ss
@@ -81,7 +82,6 @@ MAX_DROPS = 8192
 _U64 = ctypes.c_uint64
 _Hook = Callable[..., object]
 _FRAME = struct.Struct("<5Q")  # ip cs flags sp ss
-_REGS = struct.Struct("<21Q")
 
 
 class _Mmr(ctypes.Structure):
@@ -248,7 +248,7 @@ class Cpu:
                     if to is not None:
                         window[WINDOW_IP] = to
                         return
-                elif vector == TRAP_ENTRY:
+                elif vector == abi.TRAP_ENTRY:
                     self.entered(window[WINDOW_IP])
                     return
                 self.trap(vector)
@@ -265,7 +265,7 @@ class Cpu:
         def intr(_uc: int, vector: int) -> None:
             try:
                 reg_read(uc, rip, ip_ref)
-                if vector == TRAP_ENTRY:
+                if vector == abi.TRAP_ENTRY:
                     self.entered(ip.value)
                 elif vector != 3 or (to := self.breakpoint(ip.value)) is None:
                     self.trap(vector)
@@ -336,7 +336,7 @@ class Cpu:
     def _make_read_regs(self) -> Callable[[], tuple[int, ...]]:
         """A closure, for its speed; a window is no faster, for the flags' sake."""
         read_batch, uc = self._py.uc_reg_read_batch, self._uc
-        regs, unpack = self._regs, _REGS.unpack
+        regs, unpack = self._regs, abi.PtRegs.STRUCT.unpack
         ids, refs, count = self._all
 
         def read_regs() -> tuple[int, ...]:
@@ -362,7 +362,7 @@ class Cpu:
 
     def write_regs(self, values: Sequence[int]) -> None:
         """All of them but orig_ax, cs and ss."""
-        _REGS.pack_into(self._regs, 0, *values)
+        abi.PtRegs.STRUCT.pack_into(self._regs, 0, *values)
         self._py.uc_reg_write_batch(self._uc, *self._all)
         self._regs[REG_ORIG_AX] = MASK64
         self._regs[REG_CS], self._regs[REG_SS] = abi.CS, abi.DS

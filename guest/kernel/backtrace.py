@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
+from kpfs import abi
 from kpfs.engine.ktypes import Symbol
 from kpfs.guest.emu.cpu import REG_IP, Cpu
 from kpfs.guest.emu.memory import Memory
@@ -19,15 +20,14 @@ from kpfs.guest.loader import elf
 from kpfs.guest.loader.modules import Modules
 from kpfs.guest.loader.objects import LoadedObject
 
-CTL_STACK_TRACE = 0x200
 # registers by DWARF's numbers, as indices of Cpu.read_reg()
 _LIVE = {15: 0, 14: 1, 13: 2, 12: 3, 6: 4, 3: 5, 7: 19, 16: REG_IP}
 _RBP, _RSP, _RA = 6, 7, 16
-_ARGS = struct.Struct("<4Q")  # store, size, skip, regs
+_ARGS = abi.KpfsStackTrace.STRUCT
 TRAMPOLINE = "kp_ret_trampoline"
 # entered from detour buffers, where a stack trace ends on Linux
 DETOUR = "kp_entry_opt", "kp_entry_opt_end"
-_NODE = struct.Struct("<4Q")  # struct kp_rethook_node: next, rethook, ret_addr, frame
+_NODE = abi.KpRethookNode.STRUCT
 _SKIP = 2  # kpfs_control() and its caller
 
 
@@ -126,7 +126,7 @@ class Backtrace:
         task = self._tasks.current(self._cpu.active).addr
         node = self._memory.read_u64(task + self._tasks.info.task_rethooks)
         while node:
-            following, _, ret_addr, frame = _NODE.unpack(
+            following, _, ret_addr, frame, *_ = _NODE.unpack(
                 self._memory.read(node, _NODE.size)
             )
             if frame == slot and ret_addr != addr:

@@ -13,6 +13,7 @@ import logging
 import struct
 from collections.abc import Callable
 
+from kpfs import abi
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.ktypes import MASK64
 from kpfs.guest.emu.memory import Memory
@@ -24,7 +25,6 @@ log = logging.getLogger(__name__)
 ControlHandler = Callable[[int, int, int], int]
 _WORDS = struct.Struct("<3Q")
 _U64 = struct.Struct("<Q")
-_PCPU_API = 0x30
 
 
 class Control:
@@ -33,7 +33,8 @@ class Control:
     def __init__(self, memory: Memory, info: GuestInfo, nr_cpus: int) -> None:
         self._ram = memory.ram
         self._words = [
-            memory.translate(info.percpu_base + n * info.percpu_size, 0x80) + _PCPU_API
+            memory.translate(info.percpu_base + n * info.percpu_size, abi.KpfsPcpu.SIZE)
+            + abi.KpfsPcpu.api
             for n in range(nr_cpus)
         ]
         self._handlers: list[tuple[range, ControlHandler]] = []

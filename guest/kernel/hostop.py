@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 from kpfs import abi
 from kpfs.guest.emu.memory import Memory
 
-# kind, cookie, flags, mode, count, pos, data, path, ret
-_HOST_OP = struct.Struct("<5Qq2Qq")
+_HOST_OP = abi.KpfsHostOp.STRUCT
 _PATH_MAX = 4096
 
 HostOpHandler = Callable[["HostOp"], int | bytes]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from kpfs import abi
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader.elf import ElfFile
 
-CTL_JUMP_LABEL = 0x210
-_ENTRY = struct.Struct("<2iq")  # code, target, key: relative to their own place
+_ENTRY = abi.JumpEntry.STRUCT  # all fields are relative to their own place
 _COUNT = struct.Struct("<i")
 _NOP5 = b"\x0f\x1f\x44\x00\x00"
 
@@ -40,7 +40,11 @@ class JumpLabels:
     @staticmethod
     def _absolute(at: int, entry: tuple[int, ...]) -> tuple[int, int, int]:
         code, target, key = entry
-        return at + code, at + 4 + target, at + 8 + key
+        return (
+            at + abi.JumpEntry.code + code,
+            at + abi.JumpEntry.target + target,
+            at + abi.JumpEntry.key + key,
+        )
 
     def serve(self, _number: int, entry: int, on: int) -> int:
         """CTL_JUMP_LABEL: the guest switches a site."""

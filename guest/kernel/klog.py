@@ -8,14 +8,13 @@ Context: either.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kpfs import abi
 from kpfs.guest.emu.memory import Memory
 
-_LOG = struct.Struct("<6Q")  # buf, size, first_seq, first_idx, next_seq, next_idx
-_RECORD = struct.Struct("<2Q2H2BH")  # ts, seq, len, text_len, facility, level, pad
+_LOG, _RECORD = abi.KpfsLog.STRUCT, abi.KpfsLogRecord.STRUCT
 _TEXT_MAX = 1000
 # what the guest's oops prints with %pS, having no symbols itself
 _TEXT_ADDRESS = (b"RIP: 0010:0xffffffff", b" ? 0xffffffff", b"  ? 0xffffffff")
@@ -53,10 +52,10 @@ class KernelLog:
         first_seq, index, next_seq, _ = _LOG.unpack_from(self._ram, self._at)[2:]
         result = []
         for seq in range(first_seq, next_seq):
-            ts, _seq, length, text_len, facility, level, _pad = self._header(index)
+            ts, _seq, length, text_len, facility, level = self._header(index)
             if not length:
                 index = 0
-                ts, _seq, length, text_len, facility, level, _pad = self._header(0)
+                ts, _seq, length, text_len, facility, level = self._header(0)
             if seq >= since:
                 start = self._buf + index + _RECORD.size
                 text = self._named(self._ram[start : start + text_len])
@@ -118,5 +117,5 @@ class KernelLog:
         priority: tuple[int, int] = (0, 0),
     ) -> None:
         """priority: facility and level."""
-        fields = (now, seq, length, text_len, *priority, 0)
+        fields = (now, seq, length, text_len, *priority)
         _RECORD.pack_into(self._ram, self._buf + index, *fields)

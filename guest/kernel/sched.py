@@ -24,9 +24,6 @@ CREDIT_AFTER_DONE = 4  # enough for the task to sleep
 LOCKUP_TURNS = 100_000  # in one go, for one thing that is waited for
 LOOK_TURNS = 8  # between looks at how long that takes
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
-_PCPU_RESCHED = 0x18
-_PCPU_CREDIT = 0x1C
-_PCPU_DEADLINE = 0x20
 _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
 _X86_EFLAGS_FIXED = 2
@@ -117,7 +114,7 @@ class Sched:
         cpu.write_reg(REG_IP, entry)
         cpu.write_reg(REG_DI, argument)
         cpu.write_reg(REG_FLAGS, _X86_EFLAGS_FIXED)
-        self._pcpu.append(self._translate(pcpu, 0x40))
+        self._pcpu.append(self._translate(pcpu, abi.KpfsPcpu.SIZE))
         self._idle.append(False)
         self._pending.append([])
         self.nr_cpus = len(self._pcpu)
@@ -143,7 +140,7 @@ class Sched:
     def _hc_done(self, pid: int) -> None:
         """The task goes on to sleep; the turn ends there, or soon if others run."""
         self.finished.add(pid)
-        at = self._pcpu[self._cpu.active] + _PCPU_CREDIT
+        at = self._pcpu[self._cpu.active] + abi.KpfsPcpu.credit
         _I32.pack_into(self._ram, at, CREDIT_AFTER_DONE)
 
     def _hc_host_op(self, pid: int) -> None:
@@ -173,7 +170,7 @@ class Sched:
         """Whether the CPU has anything to do."""
         if not self._idle[number] or self._pending[number]:
             return True
-        at = self._pcpu[number] + _PCPU_RESCHED
+        at = self._pcpu[number] + abi.KpfsPcpu.need_resched
         return bool(_I32.unpack_from(self._ram, at)[0])
 
     def is_idle(self, number: int) -> bool:
@@ -195,7 +192,7 @@ class Sched:
         elif pending and self._idle[number]:
             raise EmulatorError("an idle CPU does not take interrupts")
         self._idle[number] = False
-        _I32.pack_into(ram, self._pcpu[number] + _PCPU_CREDIT, CREDIT)
+        _I32.pack_into(ram, self._pcpu[number] + abi.KpfsPcpu.credit, CREDIT)
         self._clock.now()
         self.turns += 1
         self._reason = 0
@@ -283,14 +280,15 @@ class Sched:
         """When a CPU wants its timer interrupt, None: never."""
         ram = self._ram
         first: int = min(
-            _U64.unpack_from(ram, at + _PCPU_DEADLINE)[0] for at in self._pcpu
+            _U64.unpack_from(ram, at + abi.KpfsPcpu.next_deadline)[0]
+            for at in self._pcpu
         )
         return None if first == NO_DEADLINE else first
 
     def expire(self, now: KTime, entry: int) -> None:
         """Make the timer interrupt pending on the CPUs whose deadline has come."""
         for number, at in enumerate(self._pcpu):
-            if _U64.unpack_from(self._ram, at + _PCPU_DEADLINE)[0] <= now:
+            if _U64.unpack_from(self._ram, at + abi.KpfsPcpu.next_deadline)[0] <= now:
                 self.interrupt(number, entry)
 
     # ---- quiescent states

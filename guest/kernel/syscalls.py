@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 
 from kpfs import abi
+from kpfs.abi import TASK_COMM_LEN
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import MASK64
 from kpfs.guest.emu.memory import Memory
@@ -30,7 +31,7 @@ from kpfs.guest.kernel.hosttask import (
     process_lives,
 )
 from kpfs.guest.kernel.sched import Sched
-from kpfs.guest.kernel.tasks import TASK_COMM_LEN, TaskTable
+from kpfs.guest.kernel.tasks import TaskTable
 
 __all__ = ["BLOCKED", "HostTask", "Syscalls"]
 
@@ -43,10 +44,9 @@ MAX_ARGS = 6
 NR_CLONE3 = 435
 NR_EXIT_GROUP = 231
 _REAP_INTERVAL_NS = 1_000_000_000
-_REQUEST = struct.Struct("<9Qq")  # kind, nr, 7 arguments, ret
-_RET_AT = 72
-_WAKEUPS = struct.Struct("<2Q")
-_CLONE_ARGS = struct.Struct("<12Q2I")
+_REQUEST = abi.KpfsRequest.STRUCT
+_RET_AT = abi.KpfsRequest.ret
+_CLONE_ARGS = abi.KpfsCloneArgs.STRUCT
 _I64 = struct.Struct("<q")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
@@ -182,7 +182,9 @@ class Syscalls:
 
     def _wake(self, task: HostTask) -> None:
         sched = self._sched
-        _WAKEUPS.pack_into(self._ram, self._wakeups, 1, task.addr)
+        at = self._wakeups
+        _U64.pack_into(self._ram, at + abi.KpfsWakeups.nr, 1)
+        _U64.pack_into(self._ram, at + abi.KpfsWakeups.task, task.addr)
         number = _U32.unpack_from(self._ram, task.cpu_at)[0]
         sched.interrupt(number, self._resched_entry)
         sched.prefer(number)

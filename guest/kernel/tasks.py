@@ -15,13 +15,10 @@ from kpfs.engine.ktypes import KAddr, Task
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
 
-_INFO = struct.Struct("<Q22I4Q")
 _MAGIC = int.from_bytes(b"kpfsinfo", "little")
 _I32 = struct.Struct("<i")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
-TASK_COMM_LEN = 16
-_PCPU_CURRENT = 0x08
 
 
 class GuestInfo(NamedTuple):
@@ -58,8 +55,8 @@ class GuestInfo(NamedTuple):
 
 def read_info(memory: Memory, addr: int) -> GuestInfo:
     """The object kpfs_guest_info."""
-    raw = memory.read(addr, _INFO.size)
-    info = GuestInfo(*_INFO.unpack(raw))
+    code = abi.KpfsGuestInfo.STRUCT
+    info = GuestInfo(*code.unpack(memory.read(addr, code.size)))
     if info.magic != _MAGIC:
         raise EmulatorError("kpfs_guest_info has another magic word: rebuild the guest")
     return info
@@ -73,13 +70,15 @@ class TaskTable:
         self._ram = memory.ram
         self.info = info
         self._pcpu = [
-            memory.translate(info.percpu_base + n * info.percpu_size, 0x40)
+            memory.translate(info.percpu_base + n * info.percpu_size, abi.KpfsPcpu.SIZE)
             for n in range(abi.NR_CPUS)
         ]
 
     def current(self, cpu: int) -> Task:
         """The task that a CPU is running."""
-        addr = _U64.unpack_from(self._ram, self._pcpu[cpu] + _PCPU_CURRENT)[0]
+        addr = _U64.unpack_from(self._ram, self._pcpu[cpu] + abi.KpfsPcpu.current_task)[
+            0
+        ]
         return self.read(addr)
 
     def read(self, addr: int) -> Task:
@@ -89,7 +88,7 @@ class TaskTable:
         return Task(
             KAddr(addr),
             _I32.unpack_from(ram, at + info.task_pid)[0],
-            ram[start : start + TASK_COMM_LEN].split(b"\0", 1)[0].decode("latin-1"),
+            ram[start : start + abi.TASK_COMM_LEN].split(b"\0", 1)[0].decode("latin-1"),
             _U32.unpack_from(ram, at + info.task_uid)[0],
         )
 

@@ -11,14 +11,13 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kpfs import abi
 from kpfs.engine.ktypes import EventField, KAddr, StaticEvent
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.kernel.jump_labels import JumpLabels
 from kpfs.guest.loader.elf import ElfFile
 
-_CALL = struct.Struct("<8Q")  # struct trace_event_call
-_FIELD = struct.Struct("<2Q4H")  # struct trace_event_field
-_SLOT = struct.Struct("<2Q")  # struct syscall_event
+_CALL, _FIELD = abi.TraceEventCall.STRUCT, abi.TraceEventField.STRUCT
 _U64 = struct.Struct("<Q")
 _TEXT_MAX = 4096
 
@@ -59,7 +58,7 @@ class TraceEvents:
         memory.write_u64(self._addresses["trace_event_commit"], commit)
         memory.write_u64(switch.slot, event)
         if switch.nr_args is not None:
-            memory.write_u64(switch.slot + 8, switch.nr_args)
+            memory.write_u64(switch.slot + abi.SyscallEvent.nr_args, switch.nr_args)
         self._keys.use(switch.key, bool(event))
 
     # ---- what there is
@@ -73,7 +72,7 @@ class TraceEvents:
         if section is None:
             return found
         for call in _CALL.iter_unpack(self._image.contents(section)):
-            system, name, key, slot, fields, count, fmt, _ = call
+            system, name, key, slot, fields, count, fmt = call
             group, name = self._text(system), self._text(name)
             raw = self._memory.read(fields, count * _FIELD.size)
             event = StaticEvent(
@@ -87,7 +86,7 @@ class TraceEvents:
         return found
 
     def _field(self, raw: tuple[int, ...]) -> EventField:
-        kind, name, offset, size, signed, _ = raw
+        kind, name, offset, size, signed = raw
         return EventField(
             self._text(kind), self._text(name), offset, size, bool(signed)
         )
@@ -115,7 +114,7 @@ class TraceEvents:
                 ("enter", _enter_event(name, arguments)),
             ):
                 key, table = tables[way]
-                slot = table + number * _SLOT.size
+                slot = table + number * abi.SyscallEvent.SIZE
                 self._switches[event.group, event.name] = _Switch(
                     key, slot, len(arguments)
                 )

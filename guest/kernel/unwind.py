@@ -12,12 +12,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from kpfs import abi
 from kpfs.engine.errors import MemoryFault
 from kpfs.engine.ktypes import MASK64
 from kpfs.guest.emu.memory import Memory
 
 MAX_DEPTH = 128
-PT_REGS_SIZE = 168
 RBX, RBP, RSP, RA = 3, 6, 7, 16
 # DWARF's numbers of the registers by their word in struct pt_regs
 _PT_REGS_WORDS = {15: 0, 14: 1, 13: 2, 12: 3, RBP: 4, RBX: 5, RSP: 19, RA: 16}
@@ -266,5 +266,5 @@ class Unwinder:
 
     def from_pt_regs(self, addr: int) -> dict[int, int]:
         """The registers in a struct pt_regs in memory."""
-        words = struct.unpack("<21Q", self._memory.read(addr, PT_REGS_SIZE))
+        words = abi.PtRegs.STRUCT.unpack(self._memory.read(addr, abi.PtRegs.SIZE))
         return {reg: words[n] for reg, n in _PT_REGS_WORDS.items()}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
 from kpfs.guest.emu.cpu import Cpu
@@ -33,27 +34,19 @@ from kpfs.guest.loader.modelf import (
 from kpfs.guest.loader.percpu import ModulePerCpu
 from kpfs.guest.loader.sections import Tables
 
-CTL_MODULE = range(0x100, 0x110)
-CTL_MODULE_LOAD, CTL_MODULE_STATE, CTL_MODULE_FREE_INIT, CTL_MODULE_FREE = range(
-    0x100, 0x104
-)
-# enum module_state
-STATES = ("LIVE", "COMING", "GOING", "UNFORMED")
+CTL_MODULE = range(abi.CTL_MODULE_LOAD, abi.CTL_MODULE_FREE + 1)
+STATES = {
+    abi.MODULE_STATE_LIVE: "LIVE",
+    abi.MODULE_STATE_COMING: "COMING",
+    abi.MODULE_STATE_GOING: "GOING",
+}
 INIT_FREED = "INIT_FREED"
 _STATE_SHOWN = {"LIVE": "Live", "COMING": "Loading", "GOING": "Unloading"}
 MODULE_MAX = 64 << 20
 
-# offsets in struct module: see src/kernel/module.c
-_STATE_AT, _NAME_AT = 0, 24
-_KP_AT, _CORE_AT, _INIT_AT = 96, 112, 136
-_EXTABLE_AT, _BUGS_AT, _SYMTAB_AT, _REFCNT_AT, _NR_USERS_AT = 160, 176, 192, 208, 216
-_TAINTS_AT = 232
-_MODULE_SIZE = 240
-_NAME_LEN = 56
-_PARAM_SIZE, _EX_SIZE, _BUG_SIZE = 40, 8, 12
 _TWO, _THREE = struct.Struct("<2Q"), struct.Struct("<3Q")
-_U64 = struct.Struct("<Q")
-_TAINT_PROPRIETARY, _TAINT_OOT = 1 << 0, 1 << 12
+_TAINT_PROPRIETARY = 1 << abi.TAINT_PROPRIETARY_MODULE
+_TAINT_OOT = 1 << abi.TAINT_OOT_MODULE
 _TAINT_LETTERS = ((_TAINT_PROPRIETARY, "P"), (_TAINT_OOT, "O"))
 
 # called with the new state (a name of STATES, or INIT_FREED) and the module's name
@@ -205,8 +198,8 @@ class Modules:
 
     def _line(self, mod: Module) -> str:
         read = self._memory.read_u64
-        state = STATES[self._memory.read_u32(mod.addr + _STATE_AT)]
-        refs = read(mod.addr + _REFCNT_AT) - 1
+        state = STATES[self._memory.read_u32(mod.addr + abi.Module.state)]
+        refs = read(mod.addr + abi.Module.refcnt) - 1
         users = "".join(f"{user.name}," for user in mod.users) or "-"
         size = mod.layout.core.size + mod.layout.init.size
         flags = "".join(c for bit, c in _TAINT_LETTERS if mod.taints & bit)
@@ -220,7 +213,7 @@ class Modules:
     # ---- control calls
     def serve(self, number: int, first: int, second: int) -> int:
         """See guest/include/kpfs/control.h."""
-        if number == CTL_MODULE_LOAD:
+        if number == abi.CTL_MODULE_LOAD:
             data = self.pending.pop(self._current_pid(), None)
             if data is None:
                 if second > MODULE_MAX:
@@ -228,12 +221,12 @@ class Modules:
                 data = self._memory.read(first, second)
             return self.load(data).addr
         mod = self._by_addr[first]
-        if number == CTL_MODULE_STATE:
+        if number == abi.CTL_MODULE_STATE:
             self._notify(STATES[second], mod.name)
-        elif number == CTL_MODULE_FREE_INIT:
+        elif number == abi.CTL_MODULE_FREE_INIT:
             self._free_init(mod)
             self._notify(INIT_FREED, mod.name)
-        elif number == CTL_MODULE_FREE:
+        elif number == abi.CTL_MODULE_FREE:
             self._free(mod)
         return 0
 
@@ -288,9 +281,13 @@ class Modules:
     def _name_of(image: ModuleFile) -> str:
         section = image.section(THIS_MODULE)
         raw = b"" if section is None else image.contents(section)
-        if len(raw) != _MODULE_SIZE:
+        if len(raw) != abi.Module.SIZE:
             raise KernelError(errno.ENOEXEC, "struct module of another size")
-        return raw[_NAME_AT : _NAME_AT + _NAME_LEN].split(b"\0")[0].decode("latin-1")
+        return (
+            raw[abi.Module.name : abi.Module.name + abi.MODULE_NAME_LEN]
+            .split(b"\0")[0]
+            .decode("latin-1")
+        )
 
     def _check_modinfo(self, mod: Module, info: dict[str, str]) -> None:
         """Kernel: the second half of check_modinfo()"""
@@ -340,14 +337,17 @@ class Modules:
 
     def _use(self, mod: Module, owner: Module) -> None:
         """Kernel: ref_module()"""
-        if self._memory.read_u32(owner.addr + _STATE_AT) != STATES.index("LIVE"):
+        if (
+            self._memory.read_u32(owner.addr + abi.Module.state)
+            != abi.MODULE_STATE_LIVE
+        ):
             raise KernelError(errno.EBUSY, f"{owner.name} is not live")
         mod.uses.append(owner)
         owner.users.insert(0, mod)
         self._count_use(owner, 1)
 
     def _count_use(self, owner: Module, by: int) -> None:
-        for at in (_REFCNT_AT, _NR_USERS_AT):
+        for at in (abi.Module.refcnt, abi.Module.nr_users):
             value = self._memory.read_u64(owner.addr + at)
             self._memory.write_u64(owner.addr + at, value + by)
 
@@ -428,33 +428,43 @@ class Modules:
                 memory.write(place, bytes(contents))
         params, raw = self._section(mod, "__param")
         this = mod.addr
-        memory.write(this + _KP_AT, _TWO.pack(params, len(raw) // _PARAM_SIZE))
+        memory.write(
+            this + abi.Module.kp, _TWO.pack(params, len(raw) // abi.KernelParam.SIZE)
+        )
         self._write_layouts(mod)
         for at, name, size in (
-            (_EXTABLE_AT, "__ex_table", _EX_SIZE),
-            (_BUGS_AT, "__bug_table", _BUG_SIZE),
+            (abi.Module.extable, "__ex_table", abi.ExceptionTableEntry.SIZE),
+            (abi.Module.bug_table, "__bug_table", abi.BugEntry.SIZE),
         ):
             place, raw = self._section(mod, name)
             memory.write(this + at, _TWO.pack(place, len(raw) // size))
-        memory.write(this + _STATE_AT, bytes((STATES.index("UNFORMED"), 0, 0, 0)))
-        memory.write_u64(this + _TAINTS_AT, mod.taints)
+        memory.write(
+            this + abi.Module.state, abi.MODULE_STATE_UNFORMED.to_bytes(4, "little")
+        )
+        memory.write_u64(this + abi.Module.taints, mod.taints)
         self._write_symbols(mod)
 
     def _write_layouts(self, mod: Module) -> None:
-        for at, part in ((_CORE_AT, mod.layout.core), (_INIT_AT, mod.layout.init)):
-            row = _THREE.pack(part.base, part.size, part.text_size)
+        for at, part in (
+            (abi.Module.core_layout, mod.layout.core),
+            (abi.Module.init_layout, mod.layout.init),
+        ):
+            row = abi.ModuleLayout.STRUCT.pack(part.base, part.size, part.text_size)
             self._memory.write(mod.addr + at, row)
 
     def _write_symbols(self, mod: Module) -> None:
         """The table for the guest's own kallsyms."""
         names, rows = b"", b""
         start = mod.layout.symtab
-        strings = start + _THREE.size * len(mod.symbols)
+        strings = start + abi.ModuleSymbol.SIZE * len(mod.symbols)
         for sym in mod.symbols:
-            rows += _THREE.pack(sym.addr, sym.size, strings + len(names))
+            name_at = strings + len(names)
+            rows += abi.ModuleSymbol.STRUCT.pack(sym.addr, sym.size, name_at)
             names += sym.name.encode("latin-1") + b"\0"
         self._memory.write(start, rows + names)
-        self._memory.write(mod.addr + _SYMTAB_AT, _TWO.pack(start, len(mod.symbols)))
+        self._memory.write(
+            mod.addr + abi.Module.symtab, _TWO.pack(start, len(mod.symbols))
+        )
 
     # ---- going
     def _free_init(self, mod: Module) -> None:

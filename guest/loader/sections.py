@@ -10,14 +10,11 @@ import struct
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 
+from kpfs import abi
 from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
 from kpfs.guest.loader.elf import ElfFile
 
 _ADDRESS = struct.Struct("<Q")
-_EX_ENTRY = struct.Struct("<2i")  # instruction, fix-up: relative to their own place
-_BUG_ENTRY = struct.Struct("<2i2H")  # ud2, file (both relative), line, flags
-_JUMP_ENTRY = struct.Struct("<2iq")  # code, target, key: all relative
-_STATIC_CALL_SITE = struct.Struct("<2i")  # address, key: both relative
 _SITE_SIZE = 5
 # the ranges that no probe may be in, in the order the kernel adds them
 _BLACKLIST_RANGES = (
@@ -42,10 +39,12 @@ class Tables:
         for value in self._addresses(image, "__mcount_loc"):
             insort(self.ftrace_sites, value)
         self.nokprobe += self._addresses(image, "_kprobe_blacklist")
-        self.exceptions += _relative(image, "__ex_table", _EX_ENTRY, base)
-        self.bugs.update(_relative(image, "__bug_table", _BUG_ENTRY, base))
-        self.reserved += _relative(image, "__jump_table", _JUMP_ENTRY, base)
-        self.reserved += _relative(image, ".static_call_sites", _STATIC_CALL_SITE, base)
+        exceptions, bugs = abi.ExceptionTableEntry.STRUCT, abi.BugEntry.STRUCT
+        jumps, calls = abi.JumpEntry.STRUCT, abi.StaticCallSite.STRUCT
+        self.exceptions += _relative(image, "__ex_table", exceptions, base)
+        self.bugs.update(_relative(image, "__bug_table", bugs, base))
+        self.reserved += _relative(image, "__jump_table", jumps, base)
+        self.reserved += _relative(image, ".static_call_sites", calls, base)
         self.exceptions.sort()
         self.reserved.sort()
 

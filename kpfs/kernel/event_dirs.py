@@ -6,21 +6,21 @@ Their files are the mount's; a probe on tracefs_create_dir() sees each new one.
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kpfs import abi
 from kpfs.engine.ktypes import MASK64
 
 if TYPE_CHECKING:
     from kpfs.engine.ktypes import KAddr
     from kpfs.guest.machine import Guest
 
-NAME_SIZE = 64  # of a group or an event, with its NUL
 MAX_ERRNO = 4095
-_DIR = struct.Struct(f"<3Q{NAME_SIZE}s")  # struct kpfs_trace_dir
+_DIR = abi.KpfsTraceDir.STRUCT
+NAME_SIZE = _DIR.size - abi.KpfsTraceDir.name  # of a group or an event, with its NUL
 _Key = tuple[str, str]  # group, event ("": the group's own)
 
 
@@ -29,8 +29,6 @@ class EventDirs:
 
     Kernel: event_create_dir(), remove_event_file_dir()
     """
-
-    CALL = 0x48  # CTL_TRACE_DIR, by which it asks
 
     def __init__(self, guest: Guest) -> None:
         self._deferred = False

@@ -10,6 +10,7 @@ import errno
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kpfs import abi
 from kpfs.guest.loader.modules import INIT_FREED
 
 if TYPE_CHECKING:
@@ -75,16 +76,12 @@ class ModuleSupport:
 
     def _serve(self, number: int, first: int, second: int) -> int:
         """The calls that are the engine's.  See kpfs.guest.kernel.control."""
-        from kpfs.engine import guest_api
-
-        if number in guest_api.CALLS:
+        if number <= abi.CTL_KPROBES_HANDLED:
             return self.api.serve(number, first, second)
         dirs = self._parts.event_dirs
-        if number == dirs.CALL:
+        if number == abi.CTL_TRACE_DIR:
             return dirs.update(first)
-        from kpfs.engine.trace.synth import synth_api
-
-        if number not in synth_api.CALLS:
+        if not abi.CTL_TRACE_GET_FILE <= number <= abi.CTL_SYNTH_SIZE:
             return -errno.ENOSYS
         with dirs.deferred():
             return self.trace_api.serve(number, first, second)

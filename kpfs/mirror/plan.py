@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from kpfs.guest.kernel.syscalls import HostTask
     from kpfs.guest.machine import Guest
 
-# nr, args[6], count, cwd, paths, link, fd[2], fd_mode[2], spare_fd, new_fd[2], name[2]
-_MIRROR_CALL = struct.Struct("<11Q2i2Ii2i4I")
+_MIRROR_CALL = abi.MirrorCall.STRUCT
+_NAME = struct.Struct("<2I")
 _CWD_AT = 256  # where the working directory's path stands, behind the structure
 PATH_MAX = 4096
 _LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
 _BLOCK_SIZE = _LINK_AT + PATH_MAX + 1
 DATA_MAX = 4096  # bytes of a write that the guest sees
-MAX_FD = 4096
+MAX_FD = abi.MIRROR_MAX_FD
 
 
 class Plan:
@@ -101,12 +101,11 @@ class MirrorGuest:
         cwd = block + _CWD_AT if plan.cwd else 0
         link = block + _LINK_AT if plan.link else 0
         (fd0, mode0), (fd1, mode1) = fds[:2]
-        call = plan.nr, *args[:6], plan.count
-        paths = cwd, plan.paths, link
-        used = fd0, fd1, mode0, mode1
-        made = plan.spare_fd, *new[:2], *names[0], *names[1]
-        packed = _MIRROR_CALL.pack(*call, *paths, *used, *made)
-        view[: _MIRROR_CALL.size] = packed
+        view[: _MIRROR_CALL.size] = _MIRROR_CALL.pack(
+            *(plan.nr, *args[:6], plan.count, cwd, plan.paths, link),
+            *(fd0, fd1, mode0, mode1, plan.spare_fd, *new[:2]),
+            b"".join(_NAME.pack(*name) for name in names[:2]),
+        )
         return self._guest.syscalls.call_function(task, self._func, block)
 
     def _fill(self, user: int, plan: Plan) -> None:

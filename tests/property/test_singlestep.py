@@ -25,7 +25,7 @@ from kpfs.engine.arch.x86.regs import CX, FLAGS, IP, NAMES, ORIG_AX, SP
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe, unregister_kprobes
-from kpfs.engine.runtime.runtime import KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.state import State
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from kpfs.guest.machine import Guest

@@ -8,12 +8,13 @@ import os
 
 import pytest
 
+from kpfs.abi import EVENT_RECORD
 from kpfs.engine.arch.x86.core import X86
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobes
 from kpfs.engine.register import register_kprobe, unregister_kprobes
-from kpfs.engine.runtime.runtime import EVENT_RECORD, KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.state import State
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from kpfs.guest.machine import Guest

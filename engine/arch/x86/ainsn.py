@@ -8,7 +8,7 @@ from kpfs.engine.arch.x86.hit import Hit
 from kpfs.engine.arch.x86.insn import Insn
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.runtime.runtime import KpHandler, KpSite
+from kpfs.engine.runtime.records import KpHandler, KpSite
 
 
 class Ainsn:

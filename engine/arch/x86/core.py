@@ -8,6 +8,18 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from kpfs.abi import (
+    HANDLER_DISABLED,
+    HC_ORPHAN,
+    HC_PY_BREAK,
+    HC_PY_ENTRY,
+    HC_PY_HANDLER,
+    HC_PY_POST,
+    HC_PY_RETURN,
+    SITE_AGGR,
+    SITE_POST,
+    SITE_SINGLESTEP,
+)
 from kpfs.engine.arch.base import Core
 from kpfs.engine.arch.x86.ainsn import Ainsn, is_guest
 from kpfs.engine.arch.x86.checks import probe as checks
@@ -36,21 +48,8 @@ from kpfs.engine.kprobe import Kprobe, KprobeFlag, OptimizedKprobe
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.rethook import Rethook
-from kpfs.engine.runtime.runtime import (
-    HANDLER_DISABLED,
-    HC_ORPHAN,
-    HC_PY_BREAK,
-    HC_PY_ENTRY,
-    HC_PY_HANDLER,
-    HC_PY_POST,
-    HC_PY_RETURN,
-    SITE_AGGR,
-    SITE_POST,
-    SITE_SINGLESTEP,
-    KpHandler,
-    KpSite,
-    Runtime,
-)
+from kpfs.engine.runtime.records import KpHandler, KpSite
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.slots import KprobeInsnCache
 
 _OFF = int(KprobeFlag.DISABLED | KprobeFlag.GONE)

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kpfs.abi import KP_HIT_SS, KP_HIT_SSDONE, KP_IDLE, KP_REENTER, KpRethookNode
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.emulate import emulate
 from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
@@ -28,26 +29,21 @@ from kpfs.engine.kprobe import Kprobe, PostHandler, PreHandler
 from kpfs.engine.ktypes import MASK64, KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.rethook import Rethook, RethookNode
-from kpfs.engine.runtime.runtime import (
+from kpfs.engine.runtime.records import (
     CPU_WORDS,
     CURRENT,
-    HIT_SS,
-    HIT_SSDONE,
-    IDLE,
     INSTANCE,
     MAIL0,
     MAIL1,
     MAIL2,
     MAIL_RET,
-    NODE,
     PREV_CURRENT,
     PREV_STATUS,
-    REENTER,
     STATUS,
     KpHandler,
     KpSite,
-    Runtime,
 )
+from kpfs.engine.runtime.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +96,10 @@ class LazyNode(RethookNode):
         if name not in _NODE_FIELDS:
             raise AttributeError(name)
         m, size = self.machine, self.rethook.data_size
-        _, _, *head = NODE.unpack(m.read(self.addr, NODE.size))
+        raw = m.read(self.addr, KpRethookNode.SIZE)
+        _, _, *head = KpRethookNode.STRUCT.unpack(raw)
         self.ret_addr, self.frame, self.task, self.func = head[:4]
-        self.data = m.view(self.addr + NODE.size, size) if size else _NO_DATA
+        self.data = m.view(self.addr + KpRethookNode.data, size) if size else _NO_DATA
         return self.__dict__[name]
 
 
@@ -175,7 +172,7 @@ class HitPath:
             if hit.emulated is not none:
                 return start_step(hit, base)
             cpus[base] = hit.site
-            cpus[base + STATUS] = HIT_SS
+            cpus[base + STATUS] = KP_HIT_SS
             return hit.cont
 
         return kprobe_int3_handler
@@ -204,7 +201,7 @@ class HitPath:
         """Of an emulated instruction.  Kernel: setup_singlestep()"""
         cpus = self.cpus
         cpus[base] = hit.site
-        cpus[base + STATUS] = HIT_SS
+        cpus[base + STATUS] = KP_HIT_SS
         return self._post_process(hit, base)
 
     def _failed(self, p: Kprobe | None, regs: Any, what: str, addr: int = 0) -> None:
@@ -248,14 +245,14 @@ class HitPath:
             record.nmissed += 1
         if hit.step:
             cpus = self.cpus
-            if cpus[base + STATUS] == REENTER:
+            if cpus[base + STATUS] == KP_REENTER:
                 self.machine.printk(
                     KERN_ERR, f"kprobes: Unrecoverable kprobe detected at {hit.addr:#x}"
                 )
             cpus[base + PREV_CURRENT] = cpus[base + CURRENT]
             cpus[base + PREV_STATUS] = cpus[base + STATUS]
             cpus[base + CURRENT] = hit.site
-            cpus[base + STATUS] = REENTER
+            cpus[base + STATUS] = KP_REENTER
             if hit.emulated is not Emulation.NONE:
                 return self._post_process(hit, base)
         return hit.cont
@@ -272,10 +269,10 @@ class HitPath:
                 gone = self.machine.read(ip - 1, 1)[0] != INT3_INSN_OPCODE
                 return ip - 1 if gone else self.guest.breakpoint(ip)
             base = cpu() * CPU_WORDS
-            if not hit.plain or cpus[base + STATUS] == REENTER:
+            if not hit.plain or cpus[base + STATUS] == KP_REENTER:
                 return self._post_process(hit, base)
             cpus[base] = 0  # CURRENT
-            cpus[base + STATUS] = IDLE
+            cpus[base + STATUS] = KP_IDLE
             return hit.after
 
         return stepped
@@ -287,14 +284,14 @@ class HitPath:
             regs.trap_ip = after
             emulate(self.machine, hit.insn, hit.emulated, regs)
             after = regs.write_back()
-        if cpus[base + STATUS] == REENTER:
+        if cpus[base + STATUS] == KP_REENTER:
             cpus[base + CURRENT] = cpus[base + PREV_CURRENT]
             cpus[base + STATUS] = cpus[base + PREV_STATUS]
             return after
         if hit.guest_posts:
             cpus[base + MAIL2] = after
             return self._post_entry
-        cpus[base + STATUS] = HIT_SSDONE
+        cpus[base + STATUS] = KP_HIT_SSDONE
         regs.trap_ip = after
         for handler, p in hit.posts:
             try:
@@ -304,7 +301,7 @@ class HitPath:
         if regs.changed:
             after = regs.write_back()
         cpus[base + CURRENT] = 0
-        cpus[base + STATUS] = IDLE
+        cpus[base + STATUS] = KP_IDLE
         return after
 
     # ---- faults
@@ -330,12 +327,12 @@ class HitPath:
             site = hit.site
             ip = hit.addr
             self.machine.write_reg(IP, ip)
-            if cpus[base + STATUS] == REENTER:
+            if cpus[base + STATUS] == KP_REENTER:
                 cpus[base + CURRENT] = cpus[base + PREV_CURRENT]
                 cpus[base + STATUS] = cpus[base + PREV_STATUS]
             elif cpus[base] == hit.site:
                 cpus[base + CURRENT] = 0
-                cpus[base + STATUS] = IDLE
+                cpus[base + STATUS] = KP_IDLE
             probes = [self.handlers[r.addr] for r in hit.records]
         else:
             probes = [] if instance is None else [instance]

@@ -11,12 +11,11 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
+from kpfs import abi
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 
-SITE, DATA, ADDR, CONT, REL, HANDLER = range(1, 7)  # what an operand is to be
 FIELD = Struct("<iI")  # an entry of kp_lite_fixups
-MARK = 0x6B71_0000  # of such an entry
 OPERAND = Struct("<I")
 _MASK32 = 0xFFFF_FFFF
 
@@ -65,8 +64,8 @@ class LiteCode:
         at = KAddr(at + OPERAND.size)
         while True:
             distance, mark = FIELD.unpack(read(at, FIELD.size))
-            what = mark - MARK
-            if not SITE <= what <= HANDLER:
+            what = mark - abi.LITE_MARK
+            if not abi.LITE_SITE <= what <= abi.LITE_HANDLER:
                 break
             fields.append((at + distance, what))
             at = KAddr(at + FIELD.size)
@@ -93,11 +92,16 @@ class LiteCode:
         site, addr, cont, data, handler = operands
         template = self._found[name]
         code = bytearray(self._machine.read(template.addr, template.size))
-        values = {SITE: site, DATA: data, ADDR: addr, HANDLER: handler}
+        values = {
+            abi.LITE_SITE: site,
+            abi.LITE_DATA: data,
+            abi.LITE_ADDR: addr,
+            abi.LITE_HANDLER: handler,
+        }
         for offset, what, operand in template.fields:
-            if what == REL:
+            if what == abi.LITE_REL:
                 operand += template.addr - at
-            elif what == CONT:
+            elif what == abi.LITE_CONT:
                 operand = cont - (at + offset + OPERAND.size)
             else:
                 operand += values[what] - self._base

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kpfs import abi
 from kpfs.engine.ktypes import MASK64
 from kpfs.engine.machine import Machine
 
@@ -16,7 +17,7 @@ NAMES = (
 )  # fmt: skip
 INDEX = {name: i for i, name in enumerate(NAMES)}
 NR_REGS = len(NAMES)
-PT_REGS_SIZE = 8 * NR_REGS
+PT_REGS_SIZE = abi.PtRegs.SIZE
 AX, CX, SP, IP, FLAGS = (INDEX[n] for n in ("ax", "cx", "sp", "ip", "flags"))
 ORIG_AX, CS, SS = INDEX["orig_ax"], INDEX["cs"], INDEX["ss"]
 ARGUMENTS = tuple(INDEX[n] for n in ("di", "si", "dx", "cx", "r8", "r9"))
@@ -36,8 +37,7 @@ X86_EFLAGS_SF = 0x080
 X86_EFLAGS_IF = 0x200
 X86_EFLAGS_OF = 0x800
 
-KERNEL_CS = 0x10
-KERNEL_DS = 0x18
+KERNEL_CS, KERNEL_DS = abi.KP_CS, abi.KP_SS
 
 
 def _register(i: int) -> Any:

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kpfs.abi import KpRethookNode
 from kpfs.engine.arch.x86.hit import HitPath
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.rethook import Rethook
-from kpfs.engine.runtime.runtime import KpHandler, KpRethook, KpSite, Runtime, node_size
+from kpfs.engine.runtime.records import KpHandler, KpRethook, KpSite
+from kpfs.engine.runtime.runtime import Runtime, node_size
 
-FRAME, FUNC, RP = 3, 5, 6  # words of struct kp_rethook_node
+# words of a node
+FRAME, FUNC, RP = (
+    n // 8 for n in (KpRethookNode.frame, KpRethookNode.func, KpRethookNode.rp)
+)
 
 
 class Rethooks:

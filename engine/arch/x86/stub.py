@@ -17,7 +17,8 @@ from kpfs.engine.arch.x86.regs import KERNEL_DS
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
-from kpfs.engine.runtime.runtime import KpHandler, Runtime
+from kpfs.engine.runtime.records import KpHandler
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.slots import KprobeInsnCache
 
 if TYPE_CHECKING:

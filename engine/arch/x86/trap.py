@@ -11,27 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kpfs.abi import KP_IDLE, KpJprobe
 from kpfs.engine.arch.x86.regs import CS, KERNEL_CS, KERNEL_DS, ORIG_AX, SS
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.ktypes import MASK64, KAddr
 from kpfs.engine.machine import Machine
-from kpfs.engine.runtime.runtime import (
+from kpfs.engine.runtime.records import (
     CPU_WORDS,
     CURRENT,
     DECLINED,
     IN_FAULT,
     INSTANCE,
-    JPROBE_LENGTH,
     MAIL0,
     MAIL1,
     MAIL2,
     MAIL3,
     MAIL_RET,
     STATUS,
-    Runtime,
 )
-
-KPROBE_IDLE = 0
+from kpfs.engine.runtime.runtime import Runtime
 
 
 class GuestHandlers:
@@ -58,7 +56,7 @@ class GuestHandlers:
         """
         for cpu in self.runtime.cpus:
             if not cpu.jprobe:
-                cpu.jprobe = self.runtime.heap.alloc(JPROBE_LENGTH)
+                cpu.jprobe = self.runtime.heap.alloc(KpJprobe.SIZE)
                 for at, value in ((ORIG_AX, MASK64), (CS, KERNEL_CS), (SS, KERNEL_DS)):
                     self.machine.write_u64(KAddr(cpu.jprobe + 8 * at), value)
         found = self.machine.lookup_name("jprobe_return_end")
@@ -113,6 +111,6 @@ class GuestHandlers:
     def running(self) -> Kprobe | None:
         """The probe whose handler runs on this CPU.  Kernel: kprobe_running()"""
         base = self.machine.cpu() * CPU_WORDS
-        if not self.cpus[base + CURRENT] or self.cpus[base + STATUS] == KPROBE_IDLE:
+        if not self.cpus[base + CURRENT] or self.cpus[base + STATUS] == KP_IDLE:
             return None
         return self.handlers.get(self.cpus[base + INSTANCE])

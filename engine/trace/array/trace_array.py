@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import errno
 
+from kpfs.abi import ARRAY_FUNC_STACKTRACE, ARRAY_STACKTRACE
 from kpfs.engine.errors import KernelError
-from kpfs.engine.runtime.runtime import (
-    ARRAY_FUNC_STACKTRACE,
-    ARRAY_STACKTRACE,
-    KpArray,
-    Runtime,
-)
+from kpfs.engine.runtime.records import KpArray
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
 from kpfs.engine.trace.array.array_events import ArrayEvents
 from kpfs.engine.trace.errlog import ErrorLog

@@ -14,17 +14,12 @@ import errno
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from kpfs.abi import EVENT_RECORD, FILE_RECORD, FILE_TRIGGER_COND
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.runtime.runtime import (
-    EVENT_RECORD,
-    FILE_RECORD,
-    FILE_TRIGGER_COND,
-    KpArray,
-    KpFile,
-    Runtime,
-)
+from kpfs.engine.runtime.records import KpArray, KpFile
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.errlog import ErrorLog
 from kpfs.engine.trace.event.filter import EventFilter
 from kpfs.engine.trace.event.trace_event import TraceEvent

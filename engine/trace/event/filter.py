@@ -10,11 +10,11 @@ from __future__ import annotations
 import enum
 import errno
 import re
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
+from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import is_digit, is_space, kstrtol, kstrtoul
 from kpfs.engine.ktypes import MASK64
@@ -22,10 +22,9 @@ from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
 
 MAX_FILTER_STR_VAL = 256
 MAX_NUMBER = 24
-ACCEPT, REJECT = 0xFFFF, 0xFFFE
+ACCEPT, REJECT = abi.FILTER_ACCEPT, abi.FILTER_REJECT
 
-_PRED = struct.Struct("<4B2HI2HQ")
-_SIGNED, _NOT = 1, 2  # flags
+_PRED = abi.KpPred.STRUCT
 _NAME = re.compile(r"[A-Za-z0-9_\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
 _NUMBER = re.compile(r"-?[A-Za-z0-9\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
 
@@ -61,19 +60,19 @@ class FilterError(KernelError):
 
 
 class PredOp(enum.IntEnum):
-    EQ = 0
-    NE = 1
-    LT = 2
-    LE = 3
-    GT = 4
-    GE = 5
-    BAND = 6
+    EQ = abi.PRED_EQ
+    NE = abi.PRED_NE
+    LT = abi.PRED_LT
+    LE = abi.PRED_LE
+    GT = abi.PRED_GT
+    GE = abi.PRED_GE
+    BAND = abi.PRED_BAND
     # of strings, by what is compared; kernel: enum regex_type
-    FULL = 7
-    FRONT = 8
-    MIDDLE = 9
-    END = 10
-    GLOB = 11
+    FULL = abi.PRED_FULL
+    FRONT = abi.PRED_FRONT
+    MIDDLE = abi.PRED_MIDDLE
+    END = abi.PRED_END
+    GLOB = abi.PRED_GLOB
 
 
 # in this order, for "<=" must be tried before "<"
@@ -92,12 +91,12 @@ _OPS = {
 class Source(enum.IntEnum):
     """Where a predicate's left side is found."""
 
-    RECORD = 0
-    DYNAMIC = 1
-    CPU = 2
-    COMM = 3
-    KERNEL = 4  # a string that the field points to
-    USER = 5
+    RECORD = abi.FROM_RECORD
+    DYNAMIC = abi.FROM_DYNAMIC
+    CPU = abi.FROM_CPU
+    COMM = abi.FROM_COMM
+    KERNEL = abi.FROM_KERNEL  # a string that the field points to
+    USER = abi.FROM_USER
 
 
 @dataclass
@@ -425,8 +424,7 @@ class EventFilter:
             out += _PRED.pack(
                 p.op,
                 p.source,
-                p.negate * _NOT | p.field.signed * _SIGNED,
-                0,
+                p.negate * abi.PRED_NOT | p.field.signed * abi.PRED_SIGNED,
                 p.yes,
                 p.no,
                 p.field.offset,

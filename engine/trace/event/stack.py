@@ -6,7 +6,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from kpfs.engine.runtime.runtime import HC_STACK, KP_STACK_MAX, MAIL0, MAIL_RET, Runtime
+from kpfs.abi import HC_STACK, KP_STACK_MAX
+from kpfs.engine.runtime.records import MAIL0, MAIL_RET
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.fields import Field
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
+from kpfs.abi import EVENT_SYSCALL
 from kpfs.engine.ktypes import StaticEvent
 from kpfs.engine.machine import Machine
-from kpfs.engine.runtime.runtime import EVENT_SYSCALL, KpEvent, Runtime
+from kpfs.engine.runtime.records import KpEvent
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.fields import Field
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.runtime.runtime import KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
 
 LAST_TYPE = 20  # kernel: __TRACE_LAST_TYPE, the first id that an event can get

@@ -11,10 +11,12 @@ import errno
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kpfs.abi import HC_TRIGGER, TRIGGER_POST
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import BLANKS, as_long, is_digit, kstrtoul
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.runtime.runtime import HC_TRIGGER, TRIGGER_POST, KpTrigger, Runtime
+from kpfs.engine.runtime.records import KpTrigger
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.event_file import (
     EventFile,
     enable_disable,

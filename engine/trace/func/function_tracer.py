@@ -9,9 +9,11 @@ from __future__ import annotations
 import errno
 from typing import NamedTuple
 
+from kpfs.abi import HC_FN_PROBE
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.runtime.runtime import HC_FN_PROBE, MAIL0, MAIL_RET, Runtime
+from kpfs.engine.runtime.records import MAIL0, MAIL_RET
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
 from kpfs.engine.trace.event.event_file import EventArray
 from kpfs.engine.trace.func.func_probe import COMMANDS, FunctionProbes

@@ -10,6 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
+from kpfs import abi
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.pids import place
@@ -27,7 +28,7 @@ class HitTable:
     def __init__(self, runtime: Runtime, hits: Mapping[KAddr, int]) -> None:
         self._runtime = runtime
         places = max(8, 1 << (2 * len(hits)).bit_length())
-        self._size = 8 + _ENTRY.size * places
+        self._size = abi.KpFnTable.fn + _ENTRY.size * places
         self.addr: KAddr = runtime.heap.alloc(self._size)
         self._view = runtime.heap.view(self.addr, self._size)
         table: list[tuple[int, int]] = [(0, 0)] * places
@@ -36,12 +37,14 @@ class HitTable:
             while table[i][0]:
                 i = (i + 1) & (places - 1)
             table[i] = addr, count
-        struct.pack_into("<Q", self._view, 0, places - 1)
-        self._view[8:] = b"".join(_ENTRY.pack(*entry) for entry in table)
+        abi.KpFnTable.STRUCT.pack_into(self._view, 0, places - 1)
+        self._view[abi.KpFnTable.fn :] = b"".join(
+            _ENTRY.pack(*entry) for entry in table
+        )
 
     def hits(self) -> Counter[KAddr]:
         """The functions and their counts."""
-        entries = _ENTRY.iter_unpack(self._view[8:])
+        entries = _ENTRY.iter_unpack(self._view[abi.KpFnTable.fn :])
         return Counter({KAddr(addr): count for addr, count in entries if addr})
 
     def free(self) -> None:

@@ -44,6 +44,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kpfs import abi
 from kpfs.engine.ktypes import MASK64
 
 FETCH_INSN_MAX = 16
@@ -57,25 +58,27 @@ SymbolFunc = Callable[[int], str]
 class Op(enum.IntEnum):
     """Kernel: enum fetch_op."""
 
-    END = 0
-    REG = 1
-    STACK = 2
-    IMM = 3
-    COMM = 4
-    DEREF = 5
-    UDEREF = 6
-    ST_RAW = 7
-    ST_MEM = 8
-    ST_UMEM = 9
-    ST_STRING = 10
-    ST_USTRING = 11
-    ST_SYMSTR = 12
-    MOD_BF = 13
-    LP_ARRAY = 14
+    END = abi.OP_END
+    REG = abi.OP_REG
+    STACK = abi.OP_STACK
+    IMM = abi.OP_IMM
+    COMM = abi.OP_COMM
+    DEREF = abi.OP_DEREF
+    UDEREF = abi.OP_UDEREF
+    ST_RAW = abi.OP_ST_RAW
+    ST_MEM = abi.OP_ST_MEM
+    ST_UMEM = abi.OP_ST_UMEM
+    ST_STRING = abi.OP_ST_STRING
+    ST_USTRING = abi.OP_ST_USTRING
+    ST_SYMSTR = abi.OP_ST_SYMSTR
+    MOD_BF = abi.OP_MOD_BF
+    LP_ARRAY = abi.OP_LP_ARRAY
     # encoded as others are
-    DATA = 15  # IMM, the address of data
-    STACKP = 16  # REG, the stack pointer
-    SYMBOL = 17  # not at all: data is the symbol whose address the next one (IMM) gets
+    DATA = enum.auto()  # IMM, the address of data
+    STACKP = enum.auto()  # REG, the stack pointer
+    SYMBOL = (
+        enum.auto()
+    )  # not at all: data is the symbol whose address the next one (IMM) gets
 
 
 @dataclass(slots=True)
@@ -166,10 +169,8 @@ def print_fmt(head: str, head_args: str, args: Sequence[ProbeArg]) -> str:
 
 # ---- encoding
 
-_PROG = struct.Struct("<IIII")
-_ARG = struct.Struct("<IHH")
-_INSN = struct.Struct("<BBHBBHQ")
-INSN_SIZE = _INSN.size
+_PROG, _ARG, _INSN = abi.KpProg.STRUCT, abi.KpArg.STRUCT, abi.KpInsn.STRUCT
+INSN_SIZE = abi.KpInsn.SIZE
 
 
 def prog_size(args: Sequence[ProbeArg]) -> int:
@@ -209,7 +210,6 @@ def encode(args: Sequence[ProbeArg], start: int, addr: int) -> bytes:
                     insn.count,
                     insn.lshift,
                     insn.rshift,
-                    0,
                     value & MASK64,
                 )
             )

@@ -9,12 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from kpfs.abi import EVENT_RETURN
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import kprobe_gone
 from kpfs.engine.kretprobe import Kretprobe, disable_kretprobe, enable_kretprobe
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import disable_kprobe, enable_kprobe
-from kpfs.engine.runtime.runtime import EVENT_RETURN, KpEvent, Runtime
+from kpfs.engine.runtime.records import KpEvent
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
 from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
 from kpfs.engine.trace.event.event_file import EventFiles

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
+from kpfs.abi import HC_SYMBOL
 from kpfs.engine.aggr import kprobe_nmissed
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, KprobeFlag
@@ -42,8 +43,6 @@ from kpfs.engine.trace.probe.parse import (
 )
 from kpfs.engine.trace.symbols import pointer_id, sprint_symbol
 from kpfs.engine.trace.words import argv_split
-
-HC_SYMBOL = 0x30  # engine/runtime/fetch.h
 
 
 class TraceKprobeOps(DynEventOps):

@@ -8,14 +8,22 @@ functions are for control context, so nothing is written while they run.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kpfs.abi import (
+    DELTA_BITS,
+    MAX_SMALL_DATA,
+    RING_SLOW_CLOCK,
+    TYPE_TIME_EXTEND,
+    KpPage,
+    KpRing,
+)
 from kpfs.engine.ktypes import MASK64, KAddr
 from kpfs.engine.machine import Machine
 
-PAGE_SIZE = 4096
-BUF_PAGE_HDR_SIZE = 16
+PAGE_SIZE = KpPage.SIZE
+BUF_PAGE_HDR_SIZE = KpPage.STRUCT.size
 BUF_PAGE_SIZE = PAGE_SIZE - BUF_PAGE_HDR_SIZE
 TRACE_BUF_SIZE_DEFAULT = 1441792
 MIN_PAGES = 2
@@ -25,19 +33,10 @@ HEADER_WORDS = BUF_PAGE_HDR_SIZE // 4
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
-_PAGE_HDR = struct.Struct("<QQ")  # time stamp, commit
-TIME_EXTEND = 30
-DELTA_BITS = 27
+_COMMIT_WORD = KpPage.commit // 4
 _MISSED_EVENTS, _MISSED_STORED = 1 << 31, 1 << 30
-MAX_SMALL_DATA = 112
 
-# struct kp_ring: offsets of its 64-bit words
-_PAGES, _NR_PAGES, _HEAD, _READ, _TAIL, _LAST_TS = 0, 8, 16, 24, 32, 40
-_ENTRIES, _OVERRUN, _CONSUMED, _BYTES, _ON, _OVERWRITE, _DROPPED = range(48, 104, 8)
-_SCRATCH, _COUNTER, _QUANTUM, _PLACE, _OFFSET, _FULL = range(104, 152, 8)
-RING_ON, RING_SLOW_CLOCK = 1, 2
-_PAGE_ENTRIES = 152
-
+RING_ON = 1
 
 # An entry: its time, the CPU, where its data begin and where they end in the pages
 Record = tuple[int, int, int, int]
@@ -50,6 +49,31 @@ class Span(NamedTuple):
     end: int
     ts: int  # the time that the first one's delta is added to
     unread: int  # entries whose data begin at or before this word have been read
+
+
+def entries(
+    words: Sequence[int], i: int, end: int, ts: int
+) -> Iterator[tuple[int, int, int]]:
+    """Entries from word i up to end: (time, first word of the data, the word behind).
+
+    ts: what the first one's time is added to.
+    """
+    while i < end:
+        word = words[i]
+        kind = word & 31
+        i += 1
+        if kind == TYPE_TIME_EXTEND:
+            ts += (words[i] << DELTA_BITS) + (word >> 5)
+            i += 1
+            continue
+        ts += word >> 5
+        start = i
+        if kind:
+            i += kind
+        else:
+            i += words[i] // 4
+            start += 1
+        yield ts, start, i
 
 
 class RingStats(NamedTuple):
@@ -80,22 +104,22 @@ class CpuRing:
         self.addr = KAddr(0)
         self._scratch = machine.alloc_data(PAGE_SIZE)
         self._alloc(nr_pages)
-        self._set(_ON, 1)
-        self._set(_OVERWRITE, 1)
+        self._set(KpRing.on, 1)
+        self._set(KpRing.overwrite, 1)
 
     def _alloc(self, nr_pages: int) -> None:
-        header = -(-(_PAGE_ENTRIES + 4 * nr_pages + 8) // PAGE_SIZE) * PAGE_SIZE
+        header = -(-(KpRing.page_entries + 4 * nr_pages + 8) // PAGE_SIZE) * PAGE_SIZE
         size = header + nr_pages * PAGE_SIZE
         self.addr = self._machine.alloc_data(size)
         self._ring = self._machine.view(self.addr, header)
         self.pages = self._machine.view(self.addr + header, nr_pages * PAGE_SIZE)
         self._words = self.pages.cast("B").cast("I")
         self._room = nr_pages
-        self._set(_PAGES, self.addr + header)
-        self._set(_NR_PAGES, nr_pages)
-        self._set(_SCRATCH, self._scratch)
+        self._set(KpRing.pages, self.addr + header)
+        self._set(KpRing.nr_pages, nr_pages)
+        self._set(KpRing.scratch, self._scratch)
         # struct kp_ring begins with a page whose end is a word that counts records
-        self._set(_COUNTER, self.addr + header - 8)
+        self._set(KpRing.counter, self.addr + header - 8)
 
     def free(self) -> None:
         """Give back its memory; guest code must not know of it any more."""
@@ -110,15 +134,15 @@ class CpuRing:
         _U64.pack_into(self._ring, offset, value)
 
     def _page_entries(self, page: int) -> int:
-        value: int = _U32.unpack_from(self._ring, _PAGE_ENTRIES + 4 * page)[0]
+        value: int = _U32.unpack_from(self._ring, KpRing.page_entries + 4 * page)[0]
         return value
 
     def _set_page_entries(self, page: int, value: int) -> None:
-        _U32.pack_into(self._ring, _PAGE_ENTRIES + 4 * page, value)
+        _U32.pack_into(self._ring, KpRing.page_entries + 4 * page, value)
 
     def _page_bytes(self, page: int) -> int:
         """Of a page that gets no more entries: page_bytes() of record.c."""
-        commit = self._words[page * PAGE_WORDS + 2]
+        commit = self._words[page * PAGE_WORDS + _COMMIT_WORD]
         return commit if commit + 8 > BUF_PAGE_SIZE else BUF_PAGE_SIZE
 
     def _settle(self) -> None:
@@ -126,65 +150,69 @@ class CpuRing:
 
         Before anything else is read or changed.  Context: either.
         """
-        place = self._get(_PLACE)
+        place = self._get(KpRing.place)
         if not place:
             return
-        self._set(_PLACE, 0)
+        self._set(KpRing.place, 0)
         count = place >> 32
         if count:
-            page = self._get(_TAIL)
-            data = self._get(_PAGES) + page * PAGE_SIZE + BUF_PAGE_HDR_SIZE
+            page = self._get(KpRing.tail)
+            data = self._get(KpRing.pages) + page * PAGE_SIZE + BUF_PAGE_HDR_SIZE
             commit = place - data & 0xFFFF_FFFF
-            size = commit - self._words[page * PAGE_WORDS + 2]
-            _U64.pack_into(self.pages, page * PAGE_SIZE + 8, commit)
+            size = commit - self._words[page * PAGE_WORDS + _COMMIT_WORD]
+            _U64.pack_into(self.pages, page * PAGE_SIZE + KpPage.commit, commit)
             self._set_page_entries(page, self._page_entries(page) + count)
-            self._set(_BYTES, self._get(_BYTES) + size)
-            self._set(_ENTRIES, self._get(_ENTRIES) + count)
+            self._set(KpRing.bytes, self._get(KpRing.bytes) + size)
+            self._set(KpRing.entries, self._get(KpRing.entries) + count)
 
     @property
     def nr_pages(self) -> int:
-        return self._get(_NR_PAGES)
+        return self._get(KpRing.nr_pages)
 
     @property
     def entries(self) -> int:
         """Unread entries.  Kernel: ring_buffer_entries_cpu()."""
         self._settle()
-        return self._get(_ENTRIES) - self._get(_OVERRUN) - self._get(_CONSUMED)
+        return (
+            self._get(KpRing.entries)
+            - self._get(KpRing.overrun)
+            - self._get(KpRing.consumed)
+        )
 
     @property
     def overrun(self) -> int:
         """Entries lost to newer ones.  Kernel: ring_buffer_overrun_cpu()."""
-        return self._get(_OVERRUN)
+        return self._get(KpRing.overrun)
 
     def set_on(self, on: bool, slow_clock: bool = False) -> None:
         self._settle()
-        self._set(_ON, on and (RING_ON | (RING_SLOW_CLOCK if slow_clock else 0)))
+        self._set(KpRing.on, on and (RING_ON | (RING_SLOW_CLOCK if slow_clock else 0)))
 
     def set_quantum(self, quantum: int, offset: int = 0) -> None:
         """Of a slow clock: unit in ns (0: records are counted), and its start."""
-        self._set(_QUANTUM, quantum)
-        self._set(_OFFSET, offset)
-        _U64.pack_into(self._machine.view(KAddr(self._get(_COUNTER)), 8), 0, 0)
+        self._set(KpRing.quantum, quantum)
+        self._set(KpRing.offset, offset)
+        _U64.pack_into(self._machine.view(KAddr(self._get(KpRing.counter)), 8), 0, 0)
 
     @property
     def overwrite(self) -> bool:
-        return bool(self._get(_OVERWRITE))
+        return bool(self._get(KpRing.overwrite))
 
     def set_overwrite(self, overwrite: bool) -> None:
-        self._set(_OVERWRITE, int(overwrite))
+        self._set(KpRing.overwrite, int(overwrite))
 
     def now(self) -> int:
         """Time by the ring's clock.  Kernel: ring_buffer_time_stamp()."""
-        if not self._get(_ON) & RING_SLOW_CLOCK:
+        if not self._get(KpRing.on) & RING_SLOW_CLOCK:
             return self._machine.now()
-        quantum = self._get(_QUANTUM)
+        quantum = self._get(KpRing.quantum)
         if quantum:
-            return self._machine.now() // quantum + self._get(_OFFSET)
+            return self._machine.now() // quantum + self._get(KpRing.offset)
         return self._count()
 
     def _count(self) -> int:
         """The next number of the counter that is a clock."""
-        counter = self._machine.view(KAddr(self._get(_COUNTER)), 8)
+        counter = self._machine.view(KAddr(self._get(KpRing.counter)), 8)
         value: int = _U64.unpack(counter)[0] + 1
         _U64.pack_into(counter, 0, value)
         return value
@@ -194,9 +222,9 @@ class CpuRing:
         return RingStats(
             self.entries,
             self.overrun,
-            self._get(_BYTES),
-            self._get(_DROPPED),
-            self._get(_CONSUMED),
+            self._get(KpRing.bytes),
+            self._get(KpRing.dropped),
+            self._get(KpRing.consumed),
             first[0] if first else 0,
         )
 
@@ -204,11 +232,19 @@ class CpuRing:
         """Forget all entries.  Kernel: ring_buffer_reset_cpu()."""
         self._settle()
         for page in range(self.nr_pages):
-            _PAGE_HDR.pack_into(self.pages, page * PAGE_SIZE, 0, 0)
+            KpPage.STRUCT.pack_into(self.pages, page * PAGE_SIZE, 0, 0)
             self._set_page_entries(page, 0)
-        for word in (_HEAD, _READ, _TAIL, _LAST_TS, _ENTRIES, _OVERRUN, _CONSUMED):
+        for word in (
+            KpRing.head,
+            KpRing.read,
+            KpRing.tail,
+            KpRing.last_ts,
+            KpRing.entries,
+            KpRing.overrun,
+            KpRing.consumed,
+        ):
             self._set(word, 0)
-        for word in (_BYTES, _DROPPED, _FULL):
+        for word in (KpRing.bytes, KpRing.dropped, KpRing.full):
             self._set(word, 0)
         self.overrun_seen = 0
         self._cursor = (-1, -1, 0)
@@ -222,7 +258,7 @@ class CpuRing:
         old = self.nr_pages
         if nr_pages == old:
             return
-        head, tail = self._get(_HEAD), self._get(_TAIL)
+        head, tail = self._get(KpRing.head), self._get(KpRing.tail)
         order = [(head + i) % old for i in range((tail - head) % old + 1)]
         lost, kept = order[: -nr_pages or None], order[-nr_pages:]
         if len(order) <= nr_pages:
@@ -230,22 +266,25 @@ class CpuRing:
         data = [bytes(self.pages[p * PAGE_SIZE : (p + 1) * PAGE_SIZE]) for p in kept]
         counts = [self._page_entries(p) for p in kept]
         gone = sum(self._page_entries(p) for p in lost)
-        words, full = bytes(self._ring[_LAST_TS:_COUNTER]), self._get(_FULL)
-        clock = self._get(_QUANTUM), self._get(_OFFSET)
+        words, full = (
+            bytes(self._ring[KpRing.last_ts : KpRing.counter]),
+            self._get(KpRing.full),
+        )
+        clock = self._get(KpRing.quantum), self._get(KpRing.offset)
         old_room = self.addr
         if lost:
-            bytes_lost = sum(map(self._page_bytes, lost)) - self._get(_READ)
-            self._set(_BYTES, self._get(_BYTES) - bytes_lost)
-            self._set(_READ, 0)
-        read = self._get(_READ)
+            bytes_lost = sum(map(self._page_bytes, lost)) - self._get(KpRing.read)
+            self._set(KpRing.bytes, self._get(KpRing.bytes) - bytes_lost)
+            self._set(KpRing.read, 0)
+        read = self._get(KpRing.read)
         if nr_pages > self._room:
             self._alloc(nr_pages)
             self._machine.free_data(old_room)
-        self._ring[_LAST_TS:_COUNTER] = words
-        self._set(_QUANTUM, clock[0])
-        self._set(_OFFSET, clock[1])
-        self._set(_FULL, full)
-        self._set(_NR_PAGES, nr_pages)
+        self._ring[KpRing.last_ts : KpRing.counter] = words
+        self._set(KpRing.quantum, clock[0])
+        self._set(KpRing.offset, clock[1])
+        self._set(KpRing.full, full)
+        self._set(KpRing.nr_pages, nr_pages)
         for page in range(nr_pages):
             fits = page < len(data)
             start = page * PAGE_SIZE
@@ -253,10 +292,10 @@ class CpuRing:
             if fits:
                 self.pages[start : start + PAGE_SIZE] = data[page]
             self._set_page_entries(page, counts[page] if fits else 0)
-        self._set(_HEAD, 0)
-        self._set(_READ, read)
-        self._set(_TAIL, len(data) - 1)
-        self._set(_OVERRUN, self._get(_OVERRUN) + gone)
+        self._set(KpRing.head, 0)
+        self._set(KpRing.read, read)
+        self._set(KpRing.tail, len(data) - 1)
+        self._set(KpRing.overrun, self._get(KpRing.overrun) + gone)
         self._cursor = (-1, -1, 0)
 
     # ---- writing
@@ -266,26 +305,26 @@ class CpuRing:
 
         Kernel: ring_buffer_write()
         """
-        if not self._get(_ON):
+        if not self._get(KpRing.on):
             return False
         self._settle()
         data += bytes(-len(data) % 4)
-        ts, head = max(self.now(), self._get(_LAST_TS)), b""
+        ts, head = max(self.now(), self._get(KpRing.last_ts)), b""
         need = len(data) + (4 if len(data) <= MAX_SMALL_DATA else 8)
-        delta = ts - self._get(_LAST_TS)
-        page = self._get(_TAIL)
-        commit = self._words[page * PAGE_WORDS + 2]
+        delta = ts - self._get(KpRing.last_ts)
+        page = self._get(KpRing.tail)
+        commit = self._words[page * PAGE_WORDS + _COMMIT_WORD]
         need += 8 if delta >> DELTA_BITS else 0
-        if self._get(_FULL) or commit + need > BUF_PAGE_SIZE:
+        if self._get(KpRing.full) or commit + need > BUF_PAGE_SIZE:
             if not self._next_page():
-                self._set(_DROPPED, self._get(_DROPPED) + 1)
+                self._set(KpRing.dropped, self._get(KpRing.dropped) + 1)
                 return False
-            page, commit = self._get(_TAIL), 0
+            page, commit = self._get(KpRing.tail), 0
         if not commit:
-            _PAGE_HDR.pack_into(self.pages, page * PAGE_SIZE, ts, 0)
+            KpPage.STRUCT.pack_into(self.pages, page * PAGE_SIZE, ts, 0)
             delta = 0
         if delta >> DELTA_BITS:
-            low = (delta << 5 | TIME_EXTEND) & 0xFFFF_FFFF
+            low = (delta << 5 | TYPE_TIME_EXTEND) & 0xFFFF_FFFF
             head = struct.pack("<II", low, delta >> DELTA_BITS)
             delta = 0
         if len(data) <= MAX_SMALL_DATA:
@@ -295,33 +334,37 @@ class CpuRing:
         entry = head + data
         start = page * PAGE_SIZE + BUF_PAGE_HDR_SIZE + commit
         self.pages[start : start + len(entry)] = entry
-        _U64.pack_into(self.pages, page * PAGE_SIZE + 8, commit + len(entry))
+        _U64.pack_into(
+            self.pages, page * PAGE_SIZE + KpPage.commit, commit + len(entry)
+        )
         self._set_page_entries(page, self._page_entries(page) + 1)
-        self._set(_BYTES, self._get(_BYTES) + len(entry))
-        self._set(_ENTRIES, self._get(_ENTRIES) + 1)
-        self._set(_LAST_TS, ts)
+        self._set(KpRing.bytes, self._get(KpRing.bytes) + len(entry))
+        self._set(KpRing.entries, self._get(KpRing.entries) + 1)
+        self._set(KpRing.last_ts, ts)
         return True
 
     def _next_page(self) -> bool:
         """Make the page behind the tail the new tail; False: the ring is full."""
-        tail = self._get(_TAIL)
+        tail = self._get(KpRing.tail)
         following = (tail + 1) % self.nr_pages
-        if not self._get(_FULL):
-            filling = self._page_bytes(tail) - self._words[tail * PAGE_WORDS + 2]
-            self._set(_BYTES, self._get(_BYTES) + filling)
-        self._set(_FULL, 1)
-        if following == self._get(_HEAD):
+        if not self._get(KpRing.full):
+            filling = (
+                self._page_bytes(tail) - self._words[tail * PAGE_WORDS + _COMMIT_WORD]
+            )
+            self._set(KpRing.bytes, self._get(KpRing.bytes) + filling)
+        self._set(KpRing.full, 1)
+        if following == self._get(KpRing.head):
             if not self.overwrite:
                 return False
-            gone = self._page_bytes(following) - self._get(_READ)
-            self._set(_OVERRUN, self.overrun + self._page_entries(following))
-            self._set(_BYTES, self._get(_BYTES) - gone)
-            self._set(_READ, 0)
-            self._set(_HEAD, (following + 1) % self.nr_pages)
-        self._set(_FULL, 0)
-        self._set(_TAIL, following)
+            gone = self._page_bytes(following) - self._get(KpRing.read)
+            self._set(KpRing.overrun, self.overrun + self._page_entries(following))
+            self._set(KpRing.bytes, self._get(KpRing.bytes) - gone)
+            self._set(KpRing.read, 0)
+            self._set(KpRing.head, (following + 1) % self.nr_pages)
+        self._set(KpRing.full, 0)
+        self._set(KpRing.tail, following)
         self._set_page_entries(following, 0)
-        _PAGE_HDR.pack_into(self.pages, following * PAGE_SIZE, 0, 0)
+        KpPage.STRUCT.pack_into(self.pages, following * PAGE_SIZE, 0, 0)
         return True
 
     # ---- reading
@@ -331,12 +374,16 @@ class CpuRing:
         if not self.entries:
             return
         words, nr_pages = self._words, self.nr_pages
-        page, read, tail = self._get(_HEAD), self._get(_READ), self._get(_TAIL)
+        page, read, tail = (
+            self._get(KpRing.head),
+            self._get(KpRing.read),
+            self._get(KpRing.tail),
+        )
         unread = page * PAGE_WORDS + HEADER_WORDS + read // 4
         while True:
             base = page * PAGE_WORDS
             ts = words[base] | words[base + 1] << 32
-            end = base + HEADER_WORDS + words[base + 2] // 4
+            end = base + HEADER_WORDS + words[base + _COMMIT_WORD] // 4
             first = base + HEADER_WORDS
             if unread and self._cursor[:2] == (page, read):
                 first, ts = unread, self._cursor[2]
@@ -348,30 +395,16 @@ class CpuRing:
 
     def records(self) -> Iterator[Record]:
         """The unread entries, oldest first; they stay where they are."""
-        words, cpu = self._words, self.cpu
-        for i, end, ts, unread in self.spans():
-            while i < end:
-                word = words[i]
-                kind = word & 31
-                i += 1
-                if kind == TIME_EXTEND:
-                    ts += (words[i] << 27) + (word >> 5)
-                    i += 1
-                    continue
-                ts += word >> 5
-                start = i
-                if kind:
-                    i += kind
-                else:
-                    i += words[i] // 4
-                    start += 1
+        cpu = self.cpu
+        for first, end, time, unread in self.spans():
+            for ts, start, stop in entries(self._words, first, end, time):
                 if start > unread:
-                    yield ts, cpu, start * 4, i * 4
+                    yield ts, cpu, start * 4, stop * 4
 
     @property
     def dirty_pages(self) -> int:
         """Full ones that are unread.  Kernel: ring_buffer_nr_dirty_pages()"""
-        return (self._get(_TAIL) - self._get(_HEAD)) % self.nr_pages
+        return (self._get(KpRing.tail) - self._get(KpRing.head)) % self.nr_pages
 
     def read_page(self, room: int = BUF_PAGE_SIZE) -> bytes:
         """The oldest page's unread entries, as far as there is room, taken out.
@@ -380,7 +413,7 @@ class CpuRing:
         Kernel: ring_buffer_read_page()
         """
         head = next(self.records(), (0, 0, 0, 0))[2] // PAGE_SIZE
-        read = self._get(_READ) if head == self._get(_HEAD) else 0
+        read = self._get(KpRing.read) if head == self._get(KpRing.head) else 0
         start = head * PAGE_SIZE + BUF_PAGE_HDR_SIZE + read
         end = min((head + 1) * PAGE_SIZE, start + room)
         count, last = 0, None
@@ -402,7 +435,7 @@ class CpuRing:
                 commit |= _MISSED_STORED
                 data += _U64.pack(lost)
         self.consume(count, last)
-        return (_PAGE_HDR.pack(ts, commit) + data).ljust(PAGE_SIZE, b"\0")
+        return (KpPage.STRUCT.pack(ts, commit) + data).ljust(PAGE_SIZE, b"\0")
 
     def consume(self, count: int, last: Record) -> None:
         """Take the oldest entries out, of which last is the newest.
@@ -411,8 +444,8 @@ class CpuRing:
         """
         self._settle()
         ts, _, start, end = last
-        page, head, nr_pages = start // PAGE_SIZE, self._get(_HEAD), self.nr_pages
-        gone, left = -self._get(_READ), count
+        page, head, nr_pages = start // PAGE_SIZE, self._get(KpRing.head), self.nr_pages
+        gone, left = -self._get(KpRing.read), count
         while head != page:
             left -= self._page_entries(head)
             self._set_page_entries(head, 0)
@@ -420,8 +453,8 @@ class CpuRing:
             head = (head + 1) % nr_pages
         self._set_page_entries(page, self._page_entries(page) - left)
         read = end - page * PAGE_SIZE - BUF_PAGE_HDR_SIZE
-        self._set(_HEAD, page)
-        self._set(_READ, read)
-        self._set(_BYTES, self._get(_BYTES) - gone - read)
-        self._set(_CONSUMED, self._get(_CONSUMED) + count)
+        self._set(KpRing.head, page)
+        self._set(KpRing.read, read)
+        self._set(KpRing.bytes, self._get(KpRing.bytes) - gone - read)
+        self._set(KpRing.consumed, self._get(KpRing.consumed) + count)
         self._cursor = (page, read, ts)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import TypeVar
 
-from kpfs.engine.runtime.runtime import KpArray, Runtime
+from kpfs.engine.runtime.records import KpArray
+from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.ring.cpu_ring import (
     MIN_PAGES,
     TRACE_BUF_SIZE_DEFAULT,

@@ -11,6 +11,7 @@ import errno
 import struct
 from collections.abc import Callable
 
+from kpfs import abi
 from kpfs.engine.cstring import read_cstring
 from kpfs.engine.errors import KernelError
 from kpfs.engine.trace.array.trace_array import TraceArray
@@ -19,11 +20,7 @@ from kpfs.engine.trace.event.event_file import EventFile
 from kpfs.engine.trace.synth.synth_field import field_size
 from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
 
-# numbers of the calls: guest/include/kpfs/control.h
-CALLS = range(0x40, 0x46)
-_GET_FILE, _PUT_FILE, _SET_CLR, _COMMAND, _DELETE, _SIZE = CALLS
 _WORDS = struct.Struct("<3Q")
-_SET_CLR_ARGS = struct.Struct("<4Q")
 _NAME_MAX = 4096
 
 
@@ -36,12 +33,12 @@ class SynthApi:
         # those that guest code holds, by their address
         self._files: dict[int, EventFile] = {}
         self._calls: dict[int, Callable[[int, int], int]] = {
-            _GET_FILE: self._get_event_file,
-            _PUT_FILE: self._put_event_file,
-            _SET_CLR: self._set_clr_event,
-            _COMMAND: self._command,
-            _DELETE: self._delete,
-            _SIZE: self._field_size,
+            abi.CTL_TRACE_GET_FILE: self._get_event_file,
+            abi.CTL_TRACE_PUT_FILE: self._put_event_file,
+            abi.CTL_TRACE_SET_CLR: self._set_clr_event,
+            abi.CTL_SYNTH_COMMAND: self._command,
+            abi.CTL_SYNTH_DELETE: self._delete,
+            abi.CTL_SYNTH_SIZE: self._field_size,
         }
 
     def serve(self, number: int, first: int, second: int) -> int:
@@ -96,8 +93,8 @@ class SynthApi:
     def _set_clr_event(self, at: int, _: int) -> int:
         """EINVAL: no such event.  Kernel: trace_array_set_clr_event()"""
         ts = self._ts
-        raw = ts.st.machine.read(at, _SET_CLR_ARGS.size)
-        address, system, name, enable = _SET_CLR_ARGS.unpack(raw)
+        raw = ts.st.machine.read(at, abi.KpfsSetClr.SIZE)
+        address, system, name, enable = abi.KpfsSetClr.STRUCT.unpack(raw)
         for array in ts.arrays():
             if array.guest.addr == address:
                 break

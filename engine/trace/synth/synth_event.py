@@ -12,6 +12,7 @@ import struct
 from collections.abc import Sequence
 from functools import partial
 
+from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
@@ -25,10 +26,6 @@ SYNTH_SYSTEM = "synthetic"
 FIELDS_AT = 8  # of a record
 _SLOTS = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I")}
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
-# struct synth_event and struct synth_field of guest/include/linux/trace_events.h
-_HEAD = struct.Struct("<4I")  # id, n_fields, n_dynamic_fields, n_u64
-_FIELD = struct.Struct("<Q4I")  # name, size, word, flags
-_STRING, _DYNAMIC = 1, 2
 
 
 class SynthTraceEvent(TraceEvent):
@@ -133,16 +130,18 @@ class SynthTraceEvent(TraceEvent):
         """The address of its struct synth_event.  Context: control."""
         if self._description is None:
             heap, fields = self._runtime.heap, self.synth_fields
-            table = _HEAD.size + _FIELD.size * len(fields)
+            table = abi.SynthEvent.SIZE + abi.SynthField.SIZE * len(fields)
             names = b"".join(f.name.encode("latin-1") + b"\0" for f in fields)
             self._size = table + len(names)
             self._description = at = heap.alloc(self._size)
             dynamic = sum(f.is_dynamic for f in fields)
-            data = _HEAD.pack(self.id, len(fields), dynamic, self.n_u64)
+            data = abi.SynthEvent.STRUCT.pack(self.id, len(fields), dynamic, self.n_u64)
             name_at = at + table
             for f in fields:
-                flags = _STRING * f.is_string | _DYNAMIC * f.is_dynamic
-                data += _FIELD.pack(name_at, f.size, f.at, flags, 0)
+                flags = (
+                    abi.FIELD_STRING * f.is_string | abi.FIELD_DYNAMIC * f.is_dynamic
+                )
+                data += abi.SynthField.STRUCT.pack(name_at, f.size, f.at, flags)
                 name_at += len(f.name) + 1
             heap.view(at, self._size)[:] = data + names
         return self._description

@@ -7,9 +7,10 @@ import struct
 from collections.abc import Callable, Iterator
 from itertools import accumulate, count, repeat
 
+from kpfs import abi
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, TIME_EXTEND, CpuRing
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, CpuRing, entries
 from kpfs.engine.trace.symbols import ip_sym
 
 # A record's time, CPU, line, and where its data begin and end in the CPU's pages
@@ -25,8 +26,10 @@ TOO_BIG = "[LINE TOO BIG]\n"
 _WHOLE = ("{", "}", ",", "\n", "(fault)")  # may fill a line to its last byte
 
 # struct trace_entry.flags.  Kernel: enum trace_flag_type
-_IRQS_OFF, _NEED_RESCHED, _HARDIRQ, _SOFTIRQ = 0x01, 0x04, 0x08, 0x10
-_PREEMPT_RESCHED, _NMI, _BH_OFF = 0x20, 0x40, 0x80
+_IRQS_OFF, _NEED_RESCHED = abi.TRACE_FLAG_IRQS_OFF, abi.TRACE_FLAG_NEED_RESCHED
+_HARDIRQ, _SOFTIRQ = abi.TRACE_FLAG_HARDIRQ, abi.TRACE_FLAG_SOFTIRQ
+_PREEMPT_RESCHED = abi.TRACE_FLAG_PREEMPT_RESCHED
+_NMI, _BH_OFF = abi.TRACE_FLAG_NMI, abi.TRACE_FLAG_BH_OFF
 
 _U64 = struct.Struct("<Q")
 _U16 = struct.Struct("<H")
@@ -141,15 +144,12 @@ class _CpuLines:
             self._base, self._raw = at, bytes(ring.pages[at : at + PAGE_SIZE])
             self._words = memoryview(self._raw).cast("I").tolist()
             i, end = first - base, last - base
-            uniform = unread <= first
-            while i < end:
-                if uniform:
-                    batch, i, ts = self._alike(i, end, ts)
-                    uniform = bool(batch)
-                else:
-                    batch, i, ts = self._any(i, end, ts, unread - base)
-                if batch:
-                    yield batch
+            while i < end and unread <= first:
+                batch, i, ts = self._alike(i, end, ts)
+                if not batch:
+                    break
+                yield batch
+            yield from self._any(i, end, ts, unread - base)
 
     def _alike(self, i: int, end: int, ts: int) -> tuple[list[Entry], int, int]:
         """Records from word i on, where they are of one size: (they, i, time).
@@ -184,32 +184,20 @@ class _CpuLines:
         batch = zip(times, repeat(self._ring.cpu), lines, starts, ends, strict=False)
         return list(batch), i + step * len(heads), times[-1]
 
-    def _any(
-        self, i: int, end: int, ts: int, unread: int
-    ) -> tuple[list[Entry], int, int]:
-        """Records of any size from word i on: (they, i, time)."""
-        words, base, cpu = self._words, self._base, self._ring.cpu
+    def _any(self, i: int, end: int, ts: int, unread: int) -> Iterator[list[Entry]]:
+        """Records of any size from word i on."""
+        base, cpu, line = self._base, self._ring.cpu, self._line
         found: list[Entry] = []
-        while i < end and len(found) < BATCH:
-            word = words[i]
-            kind = word & 31
-            i += 1
-            if kind == TIME_EXTEND:
-                ts += (words[i] << 27) + (word >> 5)
-                i += 1
-                continue
-            ts += word >> 5
-            start = i
-            if kind:
-                i += kind
-            else:
-                i += words[i] // 4
-                start += 1
+        for time, start, stop in entries(self._words, i, end, ts):
             if start > unread:
-                place, last = 4 * start, 4 * i
-                text = self._line(ts, place, last)
-                found.append((ts, cpu, text, base + place, base + last))
-        return found, i, ts
+                place, last = 4 * start, 4 * stop
+                text = line(time, place, last)
+                found.append((time, cpu, text, base + place, base + last))
+                if len(found) == BATCH:
+                    yield found
+                    found = []
+        if found:
+            yield found
 
     def _line(self, ts: int, start: int, end: int) -> str:
         """The line of a record that is at these bytes of the page."""

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the guest kernel and the Python side agree on. kpfs/abi.py says the same in Python;
- * a test compiles this header and compares.
+ * What the guest kernel and the Python side agree on. scripts/asm-offsets makes kpfs/abi.py
+ * of it and of other headers, which says the same in Python.
  */
 #ifndef _KPFS_ABI_H
 #define _KPFS_ABI_H

@@ -28,7 +28,7 @@
 #define CTL_SYNTH_COMMAND 0x43  /* (const char *[]: command, event, struct module *) */
 #define CTL_SYNTH_DELETE 0x44   /* (name) */
 #define CTL_SYNTH_SIZE 0x45     /* (type): bytes of a field, 0: not known or of any length, -errno */
-/* kpfs/event_dirs.py */
+/* kpfs/kernel/event_dirs.py */
 #define CTL_TRACE_DIR 0x48      /* (struct kpfs_trace_dir *): 1: something is to be done */
 
 /* guest/loader/modules.py */

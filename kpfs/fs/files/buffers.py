@@ -7,6 +7,7 @@ import errno
 import re
 from typing import TYPE_CHECKING
 
+from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array import ArrayFile
@@ -286,19 +287,13 @@ class HeaderEvent(ValueFile):
     """events/header_event: an entry.  Kernel: ring_buffer_print_entry_header()."""
 
     def show(self) -> str:
-        from kpfs.engine.trace.ring.cpu_ring import (
-            DELTA_BITS,
-            MAX_SMALL_DATA,
-            TIME_EXTEND,
-        )
-
         return (
             "# compressed entry header\n"
-            f"\ttype_len    :    {32 - DELTA_BITS} bits\n"
-            f"\ttime_delta  :   {DELTA_BITS} bits\n"
+            f"\ttype_len    :    {32 - abi.DELTA_BITS} bits\n"
+            f"\ttime_delta  :   {abi.DELTA_BITS} bits\n"
             "\tarray       :   32 bits\n\n"
-            f"\tpadding     : type == {TIME_EXTEND - 1}\n"
-            f"\ttime_extend : type == {TIME_EXTEND}\n"
-            f"\ttime_stamp : type == {TIME_EXTEND + 1}\n"
-            f"\tdata max type_len  == {MAX_SMALL_DATA // 4}\n"
+            f"\tpadding     : type == {abi.TYPE_TIME_EXTEND - 1}\n"
+            f"\ttime_extend : type == {abi.TYPE_TIME_EXTEND}\n"
+            f"\ttime_stamp : type == {abi.TYPE_TIME_EXTEND + 1}\n"
+            f"\tdata max type_len  == {abi.MAX_SMALL_DATA // 4}\n"
         )

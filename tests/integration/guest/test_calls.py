@@ -6,10 +6,10 @@ The answers are those of Linux 6.1.
 
 import errno
 import os
-import struct
 
 import pytest
 
+from kpfs import abi
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 
@@ -152,7 +152,7 @@ def test_a_child_that_shares_its_directories(guest, call):
 def test_a_named_child_serves_the_host(guest, call):
     buffer = call.task.buffer
     guest.write(buffer, b"name\0")
-    args = struct.pack("<12Q2I", *[0] * 4, 17, *[0] * 6, buffer, 0, 0)
+    args = abi.KpfsCloneArgs.STRUCT.pack(*[0] * 4, 17, *[0] * 6, buffer, 0, 0)
     pid = call.clone3(args, len(args))
     assert guest.task_table.find(pid)
     task = guest.syscalls.find(pid)

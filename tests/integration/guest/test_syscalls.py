@@ -19,7 +19,7 @@ from kpfs.guest.kernel.syscalls import BLOCKED
 
 pytestmark = pytest.mark.guest
 
-HOST_OP = struct.Struct("<5Qq2Qq")
+HOST_OP = abi.KpfsHostOp.STRUCT
 ADD_ARGS = "488d0437" + "c3"  # lea (%rdi,%rsi),%rax; ret
 
 

@@ -1,85 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.abi and the struct layouts in Python say what kpfs/abi.h says."""
+"""kpfs/abi.py is what scripts/asm-offsets makes of the headers.
 
-import os
+That it is not changed by hand its digest sees: tests/integration/image/test_image.py.
+"""
+
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from kpfs import abi
-from kpfs.guest import machine
-from kpfs.guest.kernel import hostop, klog, syscalls, tasks
+from kpfs.engine.arch.x86.regs import NAMES
+from kpfs.guest.kernel.tasks import GuestInfo
 
-INCLUDE = os.path.join(os.path.dirname(machine.__file__), "include")
-SIZES = {
-    "kpfs_request": syscalls._REQUEST,
-    "kpfs_host_op": hostop._HOST_OP,
-    "kpfs_log_record": klog._RECORD,
-    "kpfs_log": klog._LOG,
-    "kpfs_clone_args": syscalls._CLONE_ARGS,
-    "kpfs_boot_params": machine._BOOT_PARAMS,
-    "kpfs_guest_info": tasks._INFO,
-}
+ROOT = Path(__file__).resolve().parents[3]
+STRUCTURES = [value for value in vars(abi).values() if hasattr(value, "STRUCT")]
 
 
-@pytest.fixture(scope="module")
-def header():
+def fields(structure):
+    return [n for n in vars(structure) if n.islower() and not n.startswith("__")]
+
+
+def test_it_is_made_of_these_headers():
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
-
-    def run(source, *options):
-        return subprocess.run(
-            ["gcc", "-I", INCLUDE, "-x", "c", *options, "-"],
-            input="#include <kpfs/abi.h>\n#include <stddef.h>\n" + source,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-
-    return run
-
-
-def test_constants(header):
-    defined = dict(
-        line.split()[1:3]
-        for line in header("", "-E", "-dM").splitlines()
-        if len(line.split()) == 3
+    made = subprocess.run(
+        [ROOT / "scripts" / "asm-offsets"], capture_output=True, check=True
     )
-    for name, value in vars(abi).items():
-        if not name.isupper():
-            continue
-        text = defined.get(name) or defined[f"KPFS_{name}"]
-        assert int(text.removesuffix("UL"), 0) == value, name
+    assert made.stdout == (ROOT / "kpfs" / "abi.py").read_bytes()
 
 
-def test_struct_sizes(header):
-    checks = "".join(
-        f'_Static_assert(sizeof(struct {name}) == {code.size}, "{name}");\n'
-        for name, code in SIZES.items()
-    )
-    header(checks, "-fsyntax-only")
+@pytest.mark.parametrize("structure", STRUCTURES, ids=lambda one: one.__name__)
+def test_offsets_and_format_of_a_structure_agree(structure):
+    """Bytes that are numbered: what is unpacked begins where the fields are."""
+    code = structure.STRUCT
+    offsets = [getattr(structure, name) for name in fields(structure)]
+    numbered = bytes(n & 0xFF for n in range(offsets[0], offsets[0] + code.size))
+    values = code.unpack(numbered)
+    begins = {v[0] if isinstance(v, bytes) else v & 0xFF for v in values}
+    assert offsets[0] + code.size <= structure.SIZE
+    assert {at for at in offsets if at < offsets[0] + code.size} <= begins
 
 
-def test_offsets(header):
-    offsets = {
-        "kpfs_pcpu": {
-            "current_task": machine._PCPU_CURRENT,
-            "cpu_number": machine._PCPU_CPU,
-            "preempt_count": machine._PCPU_PREEMPT,
-            "need_resched": machine._PCPU_RESCHED,
-            "credit": 0x1C,
-            "next_deadline": 0x20,
-        },
-        "kpfs_request": {"ret": syscalls._RET_AT},
-        "kpfs_guest_info": {
-            field: 8 + 4 * index
-            for index, field in enumerate(tasks.GuestInfo._fields[1:23])
-        },
-    }
-    checks = "".join(
-        f'_Static_assert(offsetof(struct {name}, {field}) == {at}, "{field}");\n'
-        for name, fields in offsets.items()
-        for field, at in fields.items()
-    )
-    header(checks, "-fsyntax-only")
+def test_names_that_python_has_in_an_order_of_its_own():
+    assert list(GuestInfo._fields) == fields(abi.KpfsGuestInfo)
+    assert list(NAMES) == fields(abi.PtRegs)

@@ -9,8 +9,8 @@ import re
 
 import pytest
 
+from kpfs import abi
 from kpfs.engine.errors import KernelError
-from kpfs.engine.guest_api import FLAGS
 from tests.modbox import HEAD, LICENSE, NOIPA, Box, build, module
 
 DUMMY = (
@@ -260,7 +260,7 @@ def test_a_modules_probe_is_told_that_its_text_has_gone(box):
         "module_exit(end);\n"
     )
     box.insmod(module("watcher", body))
-    flags = box.address("kp") + FLAGS
+    flags = box.address("kp") + abi.Kprobe.flags
     assert box.kernel.guest.read(flags, 1)[0] & 1 == 0
     box.rmmod("dummy")
     assert box.kernel.guest.read(flags, 1)[0] & 1 == 1

@@ -5,13 +5,15 @@ import struct
 
 import pytest
 
+from kpfs import abi
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
-from kpfs.engine.runtime.runtime import KpRethook
+from kpfs.engine.runtime.records import KpRethook
 
 pytestmark = pytest.mark.guest
 
-FREE, SITE = 0, 9  # words of struct kp_rethook: the free list, the site of the last hit
+# words of struct kp_rethook: the free list, the site of the last hit
+FREE, SITE = abi.KpRethook.free // 8, abi.KpRethook.site // 8
 
 
 def test_a_dead_task_gives_its_instances_back_and_changes_nothing_else(kernel):

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The guest is told of the directories of events, at once or when it asks."""
 
-import struct
-
 import pytest
 
+from kpfs import abi
 from kpfs.kernel.event_dirs import EventDirs
 
 CREATE, REMOVE, ASKING = 0x1000, 0x2000, 0x3000
-DIR = struct.Struct("<3Q64s")
+DIR = abi.KpfsTraceDir.STRUCT
 
 
 class Guest:

@@ -19,7 +19,7 @@ from kpfs.guest.loader import elf
 RUNTIME = Path(__file__).parents[4] / "guest/image/runtime.o"
 FUNC_SIZE = 256  # distance of the functions
 NOP5 = bytes.fromhex("0f1f440000")
-HC_END = 0x12
+HC_END = abi.HC_DONE
 END_STUB = bytes((0xE7, HC_END, 0xEB, 0x00))  # out %eax, $HC_END; jmp to what follows
 IF = 0x200
 ANYWHERE = -1
@@ -54,7 +54,7 @@ class BareMachine:
         self.data = self.alloc_data(0x1000)  # per-CPU words, tasks, clock
         self.task = KAddr(self.data + 0x400)
         self.clock = self.data + 0x800
-        self.memory.write_u64(self.data + 8, self.task)
+        self.memory.write_u64(self.data + abi.KpfsPcpu.current_task, self.task)
         self.memory.write(self.task, struct.pack("<I4x16s", 42, b"testing"))
         self.later: list[Callable[[], None]] = []
         self.log: list[str] = []
@@ -143,7 +143,18 @@ class BareMachine:
         return {name: KAddr(addr) for name, addr in own.items()}
 
     def runtime_config(self) -> RuntimeConfig:
-        return RuntimeConfig(8, 16, 20, 24, 0, 8, 32, 100, self.clock)
+        pcpu = abi.KpfsPcpu
+        return RuntimeConfig(
+            gs_current=pcpu.current_task,
+            gs_cpu=pcpu.cpu_number,
+            gs_preempt=pcpu.preempt_count,
+            gs_resched=pcpu.need_resched,
+            task_pid=0,
+            task_comm=8,
+            task_rethooks=32,
+            clock_step=100,
+            clock=self.clock,
+        )
 
     def poke_text(self, addr: int, data: bytes) -> None:
         self.memory.write(addr, data)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.kernel.klog: the printk ring, wrapping and dropping the oldest."""
 
-import struct
-
 import pytest
 
+from kpfs import abi
 from kpfs.guest.emu.memory import KERNEL_DATA, Memory
 from kpfs.guest.kernel.klog import KernelLog
 
@@ -13,7 +12,7 @@ from kpfs.guest.kernel.klog import KernelLog
 def log():
     memory = Memory()
     addr = memory.area.alloc(4096, KERNEL_DATA)
-    memory.write(addr, struct.pack("<6Q", addr + 1024, 256, 0, 0, 0, 0))
+    memory.write(addr, abi.KpfsLog.STRUCT.pack(addr + 1024, 256, 0, 0, 0, 0))
     return KernelLog(memory, addr)
 
 

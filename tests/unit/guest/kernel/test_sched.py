@@ -15,8 +15,11 @@ from kpfs.guest.kernel.sched import CREDIT, LOOK_TURNS, Sched
 from tests.unit.guest.bare import BareCpu
 
 BX = 5
-IDLE, YIELD, DONE, PANIC = "e710eb00", "e711eb00", "e712", "e714eb00"
-API = f"e7{abi.HC_API:02x}eb00"
+IDLE, YIELD, PANIC, API = (
+    f"e7{reason:02x}eb00"
+    for reason in (abi.HC_IDLE, abi.HC_YIELD, abi.HC_PANIC, abi.HC_API)
+)
+DONE = f"e7{abi.HC_DONE:02x}"
 AGAIN = "ebfa"  # back to the four bytes before: hypercall and its jump
 NONE = 2**64 - 1
 
@@ -38,7 +41,7 @@ class Machine:
     def start(self, *codes):
         for number, code in enumerate(codes):
             pcpu = self.memory.area.alloc(4096, KERNEL_DATA)
-            self.memory.write_u64(pcpu + 0x20, NONE)
+            self.memory.write_u64(pcpu + abi.KpfsPcpu.next_deadline, NONE)
             entry = self.put(0x100 * number, code)
             self.sched.start_cpu(number, pcpu, entry, number)
             self.cpu.write_reg(REG_SP, self.bare.stack - 2048 * number)
@@ -46,7 +49,9 @@ class Machine:
         return self.sched
 
     def credit(self, number):
-        return struct.unpack("<i", self.memory.read(self.pcpus[number] + 0x1C, 4))[0]
+        return struct.unpack(
+            "<i", self.memory.read(self.pcpus[number] + abi.KpfsPcpu.credit, 4)
+        )[0]
 
 
 @pytest.fixture
@@ -72,10 +77,10 @@ def test_cpus_take_turns_until_all_idle(machine):
 
 def test_credit_is_filled_before_each_turn(machine):
     sched = machine.start("65c7042500000000ffffffff" + IDLE)
-    machine.cpu.set_gs_base(machine.pcpus[0] + 0x1C)
+    machine.cpu.set_gs_base(machine.pcpus[0] + abi.KpfsPcpu.credit)
     sched.run_until_idle()
     assert machine.credit(0) == -1
-    machine.memory.write(machine.pcpus[0] + 0x18, b"\x01")  # need_resched
+    machine.memory.write(machine.pcpus[0] + abi.KpfsPcpu.need_resched, b"\x01")
     machine.put(0x10, IDLE)
     sched.turn(0)
     assert machine.credit(0) == CREDIT
@@ -84,7 +89,9 @@ def test_credit_is_filled_before_each_turn(machine):
 def test_need_resched_wakes_an_idle_cpu(machine):
     sched = machine.start(IDLE + IDLE)
     sched.run_until_idle()
-    machine.memory.write(machine.pcpus[0] + 0x18, struct.pack("<i", 1))
+    machine.memory.write(
+        machine.pcpus[0] + abi.KpfsPcpu.need_resched, struct.pack("<i", 1)
+    )
     assert sched.runnable(0)
     sched.turn(0)
     assert sched.turns == 2
@@ -121,7 +128,7 @@ def test_deadlines(machine):
     sched = machine.start("fb" + IDLE + AGAIN, "fb" + IDLE + AGAIN)
     sched.run_until_idle()
     assert sched.next_deadline() is None
-    machine.memory.write_u64(machine.pcpus[1] + 0x20, 500)
+    machine.memory.write_u64(machine.pcpus[1] + abi.KpfsPcpu.next_deadline, 500)
     assert sched.next_deadline() == 500
     sched.expire(499, handler)
     assert sched.all_idle()

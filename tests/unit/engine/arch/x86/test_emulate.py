@@ -6,7 +6,7 @@ import random
 import pytest
 
 from kpfs.engine.arch.x86.regs import CX, FLAGS, INDEX, IP, ORIG_AX, SP, X86_EFLAGS_IF
-from kpfs.engine.runtime.runtime import KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from tests.unit.engine.arch.bare import NOP5
 
 pytestmark = pytest.mark.guest

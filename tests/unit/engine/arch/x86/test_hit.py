@@ -16,7 +16,7 @@ from kpfs.engine.arch.x86.regs import (
 from kpfs.engine.kprobe import Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
 from kpfs.engine.register import disable_kprobe, enable_kprobe, unregister_kprobe
-from kpfs.engine.runtime.runtime import KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from tests.unit.engine.arch.bare import NOP5
 
 pytestmark = pytest.mark.guest

@@ -9,8 +9,9 @@ import struct
 import pytest
 
 from kpfs import abi
+from kpfs.abi import EVENT_RECORD
 from kpfs.engine.arch.x86.regs import FLAGS, IP, SP
-from kpfs.engine.runtime.runtime import EVENT_RECORD, KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.unit.engine.arch.bare import IF, NOP5
 
@@ -22,7 +23,10 @@ FTRACE, INT3, STEP, JUMP = 0, 5, 8, 12
 WAYS = [FTRACE, INT3, STEP, JUMP]
 HEAD = struct.Struct("<HBBiQ")
 NMI_CONTEXT = 0x110000
-IRQS_OFF, RESCHED, HARDIRQ, SOFTIRQ, NMI, BH_OFF = 0x01, 0x24, 0x08, 0x10, 0x40, 0x80
+IRQS_OFF, HARDIRQ = abi.TRACE_FLAG_IRQS_OFF, abi.TRACE_FLAG_HARDIRQ
+RESCHED = abi.TRACE_FLAG_NEED_RESCHED | abi.TRACE_FLAG_PREEMPT_RESCHED
+SOFTIRQ, NMI = abi.TRACE_FLAG_SOFTIRQ, abi.TRACE_FLAG_NMI
+BH_OFF = abi.TRACE_FLAG_BH_OFF
 
 
 class Events:
@@ -45,13 +49,15 @@ class Events:
     def hit(self, flags=IF, count=0, resched=0):
         """Call f with this preempt count."""
         m = self.b.machine
-        m.write(m.data + 20, struct.pack("<II", count, resched))
+        m.write(m.data + abi.KpfsPcpu.preempt_count, struct.pack("<II", count, resched))
         values = [0] * 21
         values[FLAGS], values[IP], values[SP] = flags | 2, m.addr("f"), m.stack
         m.write_u64(m.stack, abi.TEXT_BASE)
         m.cpu_.write_regs(values)
         m.cpu_.run()
-        assert m.read(m.data + 20, 4) == struct.pack("<I", count)
+        assert m.read(m.data + abi.KpfsPcpu.preempt_count, 4) == struct.pack(
+            "<I", count
+        )
 
     def records(self):
         return [
@@ -222,3 +228,47 @@ def test_an_event_whose_wants_change_between_hits(box, offset):
         e.event.prog = prog if number % 2 else 0
         e.hit()
     assert e.event.nhit == e.ring.entries == 6
+
+
+WORDS = (
+    *("head", "read", "tail", "last_ts", "entries", "overrun", "bytes", "dropped"),
+    "full",
+)
+
+
+def contents(ring):
+    """All that a writer leaves in a ring: its words, and each page up to its commit."""
+    ring._settle()
+    words = {name: ring._get(getattr(abi.KpRing, name)) for name in WORDS}
+    pages = []
+    for page in range(ring.nr_pages):
+        data = bytes(ring.pages[page * abi.KpPage.SIZE :][: abi.KpPage.SIZE])
+        _, commit = abi.KpPage.STRUCT.unpack_from(data)
+        end = abi.KpPage.STRUCT.size + commit
+        pages.append((ring._page_entries(page), data[:end]))
+    return words, pages
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("long_way", [False, True], ids=["lite.S", "record.c"])
+def test_python_writes_what_guest_code_writes(box, long_way, overwrite):
+    """The ring of CPU 1, which Python fills, gets the records of CPU 0's."""
+    e = Events(box({"f": F}), FTRACE, long_way)
+    guest, python = e.rings.cpus[:2]
+    m, times = e.b.machine, []
+    for ring in (guest, python):
+        ring.set_overwrite(overwrite)
+    for hit in range(1, 700):
+        if hit % 100 == 50:  # a time that needs an entry of its own
+            m.write_u64(m.clock, m.now() + (1 << 27) * hit)
+        if hit == 300:
+            guest._settle()
+        e.hit()
+        times.append(m.now())
+    newest = list(guest.records())[-1]
+    data = bytes(guest.pages[newest[2] : newest[3]])
+    for time in times:
+        m.write_u64(m.clock, time)
+        python.write(data)
+    assert contents(python) == contents(guest)
+    assert contents(guest)[0]["overrun" if overwrite else "dropped"] > 200

@@ -6,11 +6,12 @@ This also tests kpfs.engine.arch.x86.core.
 
 import pytest
 
+from kpfs.abi import EVENT_RECORD
 from kpfs.engine.arch.x86.regs import FLAGS, IP, ORIG_AX, SP
 from kpfs.engine.kprobe import kprobe_optimized
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
 from kpfs.engine.register import disable_kprobe, unregister_kprobe
-from kpfs.engine.runtime.runtime import EVENT_RECORD, KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.unit.engine.arch.bare import NOP5
 

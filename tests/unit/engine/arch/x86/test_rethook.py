@@ -10,6 +10,7 @@ import struct
 import pytest
 
 from kpfs import abi
+from kpfs.abi import EVENT_RECORD, EVENT_RETURN
 from kpfs.engine.arch.x86.regs import FLAGS, SP
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import (
@@ -20,7 +21,7 @@ from kpfs.engine.kretprobe import (
     register_kretprobe,
     unregister_kretprobe,
 )
-from kpfs.engine.runtime.runtime import EVENT_RECORD, EVENT_RETURN, KpEvent
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.unit.engine.arch.bare import NOP5
 

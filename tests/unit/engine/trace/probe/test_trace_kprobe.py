@@ -10,11 +10,11 @@ import re
 
 import pytest
 
+from kpfs.abi import EVENT_RECORD, EVENT_RETURN
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import KprobeFlag, kprobe_disabled
 from kpfs.engine.register import kprobes_module_callback
-from kpfs.engine.runtime.runtime import EVENT_RECORD, EVENT_RETURN
 from kpfs.engine.state import ModuleState
 from tests.unit.engine.trace.fakes import Trace
 
