@@ -78,9 +78,9 @@ def _all(st: State, arm: bool) -> None:
     able, kept = ("enable", "disabled") if arm else ("disable", "enabled")
     text = f"kprobes: Kprobes globally {able}d"
     if failure is None:
-        st.machine.printk(KERN_INFO, text)
+        st.machine.log.printk(KERN_INFO, text)
         return
-    st.machine.printk(
+    st.machine.log.printk(
         KERN_WARNING,
         f"{text}, but failed to {able} {errors} out of {total} probes. "
         f"Please check which kprobes are kept {kept} via debugfs.",

@@ -13,7 +13,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kpfs.engine.cstring import read_cstring
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.jprobe import Jprobe, register_jprobes, unregister_jprobes
 from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
@@ -51,7 +50,7 @@ def _handler(addr: int) -> KAddr | None:
 
 
 def _name(st: State, addr: int) -> str:
-    return read_cstring(st.machine, addr, KSYM_NAME_LEN)
+    return st.machine.read_cstring(addr, KSYM_NAME_LEN).decode("latin-1")
 
 
 Probe = Kprobe | Kretprobe | Jprobe

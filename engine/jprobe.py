@@ -56,7 +56,7 @@ def register_jprobe(st: State, jp: Jprobe) -> None:
     if callable(entry):
         kp.pre_handler = _caller(st, entry)
     else:
-        symbol = st.machine.symbol_at(entry) if entry else None
+        symbol = st.machine.kallsyms.symbol_at(entry) if entry else None
         if symbol is None or symbol.addr != entry:
             raise KernelError(errno.EINVAL, "the entry is not a function's")
         kp.pre_handler = st.arch.setjmp_pre_handler

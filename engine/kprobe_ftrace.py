@@ -15,7 +15,7 @@ def check_ftrace_location(st: State, p: Kprobe) -> None:
     Kernel: check_ftrace_location()
     """
     addr = addr_of(p)
-    if st.kprobes_on_ftrace and st.machine.ftrace_location(addr, addr) == addr:
+    if st.kprobes_on_ftrace and st.machine.text.ftrace_location(addr, addr) == addr:
         p.flags |= KprobeFlag.FTRACE
 
 

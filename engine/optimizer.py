@@ -89,7 +89,7 @@ def kick_kprobe_optimizer(st: State) -> None:
         if st.opt_work_pending and st.opt_work == number:
             kprobe_optimizer(st)
 
-    st.machine.call_later(OPTIMIZE_DELAY, work)
+    st.machine.clock.call_later(OPTIMIZE_DELAY, work)
 
 
 def kprobe_optimizer(st: State) -> None:
@@ -112,7 +112,7 @@ def kprobe_optimizer(st: State) -> None:
         if any(st.opt_queues.values()):
             kick_kprobe_optimizer(st)
 
-    st.machine.call_after_quiescence(after_quiescence)
+    st.machine.sched.call_after_quiescence(after_quiescence)
 
 
 def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
@@ -283,7 +283,7 @@ def optimize_all_kprobes(st: State) -> None:
     st.kprobes_allow_optimization = True
     for p in st.table_entries():
         optimize_kprobe(st, p)
-    st.machine.printk(
+    st.machine.log.printk(
         KERN_INFO,
         "kprobes: kprobe jump-optimization is enabled. "
         "All kprobes are optimized if possible.",
@@ -303,7 +303,7 @@ def unoptimize_all_kprobes(st: State) -> None:
         if not kprobe_disabled(p):
             unoptimize_kprobe(st, p, False)
     wait_for_kprobe_optimizer(st)
-    st.machine.printk(
+    st.machine.log.printk(
         KERN_INFO,
         "kprobes: kprobe jump-optimization is disabled. "
         "All kprobes are based on software breakpoint.",

@@ -59,7 +59,7 @@ def kprobe_addr(
     if (symbol_name is None) == (addr is None or addr == 0):
         raise KernelError(errno.EINVAL, "needs either a symbol or an address")
     if symbol_name is not None:
-        found = st.machine.lookup_name(symbol_name)
+        found = st.machine.kallsyms.lookup_name(symbol_name)
         if not found:
             raise KernelError(errno.ENOENT, f"no symbol {symbol_name}")
         base = found[0].addr
@@ -67,7 +67,7 @@ def kprobe_addr(
         assert addr is not None
         base = addr
     target = KAddr((base + offset) & MASK64)
-    symbol = st.machine.symbol_at(target)
+    symbol = st.machine.kallsyms.symbol_at(target)
     if symbol is None:
         raise KernelError(errno.ENOENT, f"{target:#x} is in no symbol")
     return st.arch.arch_adjust_kprobe_addr(symbol.addr, target - symbol.addr)
@@ -97,23 +97,23 @@ def check_kprobe_address_safe(st: State, addr: KAddr) -> None:
     machine = st.machine
     if is_kprobe_insn_slot(st, addr):
         raise KernelError(errno.EINVAL, "in an instruction slot of kprobes")
-    if not machine.is_text(addr):
+    if not machine.text.is_text(addr):
         raise KernelError(errno.EINVAL, "not kernel text")
     if within_kprobe_blacklist(st, addr):
         raise KernelError(errno.EINVAL, "within the kprobe blacklist")
-    if machine.text_reserved(addr, addr):
+    if machine.text.text_reserved(addr, addr):
         raise KernelError(errno.EINVAL, "text of a jump label or static call")
-    if machine.is_bug_site(addr):
+    if machine.text.is_bug_site(addr):
         raise KernelError(errno.EINVAL, "the ud2 of a BUG or WARN")
-    symbol = machine.symbol_at(addr)
+    symbol = machine.kallsyms.symbol_at(addr)
     if symbol is not None and symbol.name.startswith(("__cfi_", "__pfx_")):
         raise KernelError(errno.EINVAL, "padding before a function's entry")
-    module = machine.module_of(addr)
+    module = machine.text.module_of(addr)
     if module:
         state = st.module_states.get(module)
         if state is ModuleState.GOING:
             raise KernelError(errno.ENOENT, f"module {module} is going away")
-        if state is ModuleState.LIVE and machine.in_init_text(addr):
+        if state is ModuleState.LIVE and machine.text.in_init_text(addr):
             raise KernelError(errno.ENOENT, f"init text of {module} is being freed")
 
 
@@ -438,8 +438,8 @@ def kprobes_module_callback(st: State, state: ModuleState, module: str) -> None:
     if state is not ModuleState.COMING:
         for p in list(st.table_entries()):
             addr = addr_of(p)
-            if machine.module_of(addr) == module and (
-                state is ModuleState.GOING or machine.in_init_text(addr)
+            if machine.text.module_of(addr) == module and (
+                state is ModuleState.GOING or machine.text.in_init_text(addr)
             ):
                 _kill_kprobe(st, p)
     st.load_blacklist(without=module if state is ModuleState.GOING else None)
@@ -473,7 +473,7 @@ def show_entries(st: State) -> Iterator[ListEntry]:
     Context: control.
     Kernel: show_kprobe_addr()
     """
-    symbol_at = st.machine.symbol_at
+    symbol_at = st.machine.kallsyms.symbol_at
     for entry in st.table_entries():
         symbol = symbol_at(addr_of(entry))
         if entry.is_aggr:

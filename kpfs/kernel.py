@@ -178,7 +178,7 @@ class Kernel:
         Context: control, lock held.
         """
         self._check()
-        return self.guest.host_task(caller.pid, caller.uid)
+        return self.guest.syscalls.host_task(caller.pid, caller.uid)
 
     def _check(self) -> None:
         if self._closed:  # a thread of the mount that came too late
@@ -306,7 +306,7 @@ class Kernel:
         guest = self.guest
         try:
             deadline = guest.next_deadline()
-            if deadline is not None and deadline <= guest.now():
+            if deadline is not None and deadline <= guest.clock.now():
                 guest.tick()
                 self.guest_ran()
                 deadline = guest.next_deadline()
@@ -315,7 +315,7 @@ class Kernel:
             self._stopped = True
             return None
         self._tick_at = deadline
-        return None if deadline is None else (deadline - guest.now()) / NSEC
+        return None if deadline is None else (deadline - guest.clock.now()) / NSEC
 
     def stop(self) -> None:
         """End the guest; nothing of this kernel may be used afterwards."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +23,8 @@ from kpfs.engine.machine import (
     EntryHandler,
     FaultHandler,
     HypercallHandler,
+    Kallsyms,
+    Memory,
     RuntimeConfig,
 )
 from kpfs.engine.rethook import Rethook
@@ -42,113 +44,29 @@ TRAP = b"\xcc"
 ENTRY_NOP = b"\x0f\x1f\x44\x00\x00"
 
 
-class FakeMachine:
-    """Implements Machine with bytearrays and a clock moved by hand."""
+class FakeKallsyms(Kallsyms):
+    """Symbols in the order in which they were added."""
 
-    arch = "fake"
-
-    def __init__(self, nr_cpus: int = 2) -> None:
-        self.nr_cpus = nr_cpus
-        self.regions: list[tuple[int, bytearray]] = []
-        self.pristine: dict[int, bytes] = {}  # function -> its code as added
-        self._symbols: list[Symbol] = []
+    def __init__(self) -> None:
+        self.all: list[Symbol] = []
+        self.at: dict[int, Symbol] = {}
         self._by_name: dict[str, list[Symbol]] = {}
-        self._at: dict[int, Symbol] = {}
-        self.blacklisted: list[BlacklistEntry] = []
-        self.ftrace_sites: set[int] = set()
-        self.reserved: list[tuple[int, int]] = []  # [start, end)
-        self.exceptions: set[int] = set()
-        self.bugs: set[int] = set()
-        self.init_text: list[tuple[int, int]] = []
-        self.log: list[tuple[int, str]] = []
-        self.clock = 0
-        self.pokes = 0
-        self.dropped = 0
-        self._timers: list[tuple[int, int, Callable[[], None]]] = []
-        self._quiescent: list[Callable[[], None]] = []
-        self._number = 0
-        self._next = {TEXT_BASE: TEXT_BASE, MODULE_BASE: MODULE_BASE}
-        self._engine_text = ENGINE_BASE
-        self._engine_data = DATA_BASE
-        self.breakpoint_handler: BreakpointHandler | None = None
-        self.fault_handler: FaultHandler | None = None
-        self.hypercalls: dict[int, HypercallHandler] = {}
-        self.running_cpu = 0
-        self.events: list[StaticEvent] = []
-        self.module_uses: Counter[int] = Counter()
-        self.going_modules: set[int] = set()
-        self.enabled_events: dict[tuple[str, str], int] = {}
-        self.task = Task(KAddr(DATA_BASE - PAGE), 1, "init", 0)
-        self.registers = [0] * 21
-        self.functions: dict[int, Callable[..., int]] = {}  # what call() runs
 
-    # ---- building
-    def add_function(
-        self,
-        name: str,
-        code: bytes = ENTRY_NOP + NOP * 27,
-        *,
-        module: str = "",
-        ftrace: bool = True,
-        init: bool = False,
-    ) -> KAddr:
-        """A text symbol after the last one; ftrace: its entry is an ftrace site."""
-        base = MODULE_BASE if module else TEXT_BASE
-        addr = self._next[base]
-        self._next[base] = addr + len(code)
-        self.map(addr, code)
-        self.pristine[addr] = code
-        self.add_symbol(name, addr, len(code), "T", module)
-        if ftrace and code.startswith(ENTRY_NOP):
-            self.ftrace_sites.add(addr)
-        if init:
-            self.init_text.append((addr, addr + len(code)))
-        return KAddr(addr)
+    def add(self, symbol: Symbol) -> None:
+        self.all.append(symbol)
+        self._by_name.setdefault(symbol.name, []).append(symbol)
+        for addr in range(symbol.addr, symbol.addr + symbol.size):
+            self.at.setdefault(addr, symbol)
 
-    def add_symbol(
-        self, name: str, addr: int, size: int, type_: str = "D", module: str = ""
-    ) -> Symbol:
-        symbol = Symbol(name, KAddr(addr), size, type_, module)
-        self._symbols.append(symbol)
-        self._by_name.setdefault(name, []).append(symbol)
+    def remove(self, addr: int, size: int) -> None:
+        self.all = [s for s in self.all if s.addr != addr]
+        for symbols in self._by_name.values():
+            symbols[:] = [s for s in symbols if s.addr != addr]
         for a in range(addr, addr + size):
-            self._at.setdefault(a, symbol)
-        return symbol
+            self.at.pop(a, None)
 
-    def remove_symbols(self, addrs: Iterable[int]) -> None:
-        """Unmap functions: what freeing a module's text does."""
-        for addr in addrs:
-            code = self.pristine.pop(addr)
-            self._symbols = [s for s in self._symbols if s.addr != addr]
-            for symbols in self._by_name.values():
-                symbols[:] = [s for s in symbols if s.addr != addr]
-            for a in range(addr, addr + len(code)):
-                self._at.pop(a, None)
-            self.regions = [r for r in self.regions if r[0] != addr]
-            self.ftrace_sites.discard(addr)
-            self.init_text = [r for r in self.init_text if r[0] != addr]
-
-    def add_blacklist(self, symbol: Symbol) -> None:
-        end = KAddr(symbol.addr + symbol.size)
-        self.blacklisted.append(BlacklistEntry(symbol.addr, end, symbol.name))
-
-    def map(self, addr: int, data: bytes) -> None:
-        self.regions.append((addr, bytearray(data)))
-
-    def patched(self) -> list[int]:
-        """Addresses whose text is not what it was."""
-        return [
-            addr + i
-            for addr, code in self.pristine.items()
-            for i, (a, b) in enumerate(
-                zip(code, self.read(addr, len(code)), strict=True)
-            )
-            if a != b
-        ]
-
-    # ---- symbols
-    def symbols(self) -> Iterable[Symbol]:
-        return iter(self._symbols)
+    def __iter__(self) -> Iterator[Symbol]:
+        return iter(self.all)
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
         module, colon, rest = name.partition(":")
@@ -157,9 +75,21 @@ class FakeMachine:
         return self._by_name.get(name, [])
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        return self._at.get(addr)
+        return self.at.get(addr)
 
-    # ---- text
+
+class FakeText:
+    """Text is what a symbol of type T covers; a test fills the tables."""
+
+    def __init__(self, kallsyms: FakeKallsyms) -> None:
+        self._at = kallsyms.at
+        self.blacklisted: list[BlacklistEntry] = []
+        self.ftrace_sites: set[int] = set()
+        self.reserved: list[tuple[int, int]] = []  # [start, end)
+        self.exceptions: set[int] = set()
+        self.bugs: set[int] = set()
+        self.init_text: list[tuple[int, int]] = []
+
     def is_text(self, addr: int) -> bool:
         symbol = self._at.get(addr)
         return symbol is not None and symbol.type in "tT"
@@ -192,6 +122,260 @@ class FakeMachine:
     def is_bug_site(self, addr: int) -> bool:
         return addr in self.bugs
 
+
+class FakeModules:
+    """Counts uses."""
+
+    def __init__(self) -> None:
+        self.uses: Counter[int] = Counter()
+        self.going: set[int] = set()
+
+    def try_module_get(self, module: int) -> bool:
+        if module in self.going:
+            return False
+        self.uses[module] += 1
+        return True
+
+    def module_put(self, module: int) -> None:
+        self.uses[module] -= 1
+
+
+class FakeTraceEvents:
+    """A test says which there are."""
+
+    def __init__(self) -> None:
+        self.there: list[StaticEvent] = []
+        self.enabled: dict[tuple[str, str], int] = {}
+
+    def all(self) -> Sequence[StaticEvent]:
+        return self.there
+
+    def enable(self, group: str, name: str, event: int, commit: int) -> None:
+        self.enabled[group, name] = event
+
+
+class FakeArea:
+    """Its addresses are never used again."""
+
+    def __init__(self, machine: FakeMachine) -> None:
+        self._map = machine.map
+        self._text = ENGINE_BASE
+        self._data = DATA_BASE
+
+    def alloc_text(self, size: int, *, has_regs: bool = False) -> KAddr:
+        addr = self._text
+        self._text += -(-size // PAGE) * PAGE
+        self._map(addr, bytes(self._text - addr))
+        return KAddr(addr)
+
+    def alloc_data(self, size: int) -> KAddr:
+        addr = self._data
+        self._data += -(-size // PAGE) * PAGE
+        self._map(addr, bytes(self._data - addr))
+        return KAddr(addr)
+
+    def free_data(self, addr: int) -> None:
+        pass
+
+
+class FakeRuntimeImage:
+    """One without anything in it."""
+
+    config = RuntimeConfig(*[0] * len(RuntimeConfig._fields))
+
+    def __init__(self) -> None:
+        self.there: dict[str, KAddr] = {}
+
+    def symbols(self) -> dict[str, KAddr]:
+        return self.there
+
+
+class FakeTextWriter:
+    """Counts."""
+
+    def __init__(self, machine: FakeMachine) -> None:
+        self._write = machine.write
+        self.pokes = 0
+        self.dropped = 0
+
+    def poke_text(self, addr: int, data: bytes) -> None:
+        self._write(addr, data)
+        self.pokes += 1
+
+    def drop(self, addr: int, size: int) -> None:
+        self.dropped += 1
+
+    def drop_all(self) -> None:
+        self.dropped += 1
+
+
+class FakeTraps:
+    """Keeps the handlers."""
+
+    def __init__(self) -> None:
+        self.breakpoint: BreakpointHandler | None = None
+        self.fault: FaultHandler | None = None
+        self.entered: EntryHandler | None = None
+        self.hypercalls: dict[int, HypercallHandler] = {}
+
+    def on_breakpoint(self, handler: BreakpointHandler) -> None:
+        self.breakpoint = handler
+
+    def on_fault(self, handler: FaultHandler) -> None:
+        self.fault = handler
+
+    def on_entry(self, handler: EntryHandler) -> None:
+        self.entered = handler
+
+    def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
+        self.hypercalls[reason] = handler
+
+
+class FakeBacktrace:
+    """Nobody has called anybody."""
+
+    def trace(self, ip: int, sp: int, bp: int, limit: int) -> Sequence[int]:
+        return [ip]
+
+
+class FakeClock:
+    """Moved by hand."""
+
+    def __init__(self) -> None:
+        self.time = 0
+        self._number = 0
+        self.timers: list[tuple[int, int, Callable[[], None]]] = []
+
+    def now(self) -> KTime:
+        return KTime(self.time)
+
+    def real_offset(self) -> KTime:
+        return KTime(1_000_000_000_000_000_000)
+
+    def call_later(self, delay: KTime, func: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self.timers, (self.time + delay, self._number, func))
+
+    def advance(self, ns: int) -> None:
+        """Move it and run what falls due."""
+        end = self.time + ns
+        while self.timers and self.timers[0][0] <= end:
+            self.time, _, func = heapq.heappop(self.timers)
+            func()
+        self.time = end
+
+
+class FakeSched:
+    """Where tasks are is for the test to say."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def call_after_quiescence(self, func: Callable[[], None]) -> None:
+        self.waiting.append(func)
+
+    def quiesce(self) -> None:
+        """Let a quiescent state pass for all that has been waiting for one."""
+        waiting, self.waiting = self.waiting, []
+        for func in waiting:
+            func()
+
+
+class FakeLog:
+    """The lines with their levels."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, str]] = []
+
+    def printk(self, level: int, text: str) -> None:
+        self.lines.append((level, text))
+
+
+class FakeMachine(Memory):
+    """Implements Machine with bytearrays and a clock moved by hand."""
+
+    arch = "fake"
+
+    def __init__(self, nr_cpus: int = 2) -> None:
+        self.nr_cpus = nr_cpus
+        self.regions: list[tuple[int, bytearray]] = []
+        self.pristine: dict[int, bytes] = {}  # function -> its code as added
+        self._next = {TEXT_BASE: TEXT_BASE, MODULE_BASE: MODULE_BASE}
+        self.kallsyms = FakeKallsyms()
+        self.text = FakeText(self.kallsyms)
+        self.text_writer = FakeTextWriter(self)
+        self.modules = FakeModules()
+        self.trace_events = FakeTraceEvents()
+        self.area = FakeArea(self)
+        self.runtime_image = FakeRuntimeImage()
+        self.traps = FakeTraps()
+        self.backtrace = FakeBacktrace()
+        self.clock = FakeClock()
+        self.sched = FakeSched()
+        self.log = FakeLog()
+        self.running_cpu = 0
+        self.task = Task(KAddr(DATA_BASE - PAGE), 1, "init", 0)
+        self.registers = [0] * 21
+        self.functions: dict[int, Callable[..., int]] = {}  # what call() runs
+
+    # ---- building
+    def add_function(
+        self,
+        name: str,
+        code: bytes = ENTRY_NOP + NOP * 27,
+        *,
+        module: str = "",
+        ftrace: bool = True,
+        init: bool = False,
+    ) -> KAddr:
+        """A text symbol after the last one; ftrace: its entry is an ftrace site."""
+        base = MODULE_BASE if module else TEXT_BASE
+        addr = self._next[base]
+        self._next[base] = addr + len(code)
+        self.map(addr, code)
+        self.pristine[addr] = code
+        self.add_symbol(name, addr, len(code), "T", module)
+        if ftrace and code.startswith(ENTRY_NOP):
+            self.text.ftrace_sites.add(addr)
+        if init:
+            self.text.init_text.append((addr, addr + len(code)))
+        return KAddr(addr)
+
+    def add_symbol(
+        self, name: str, addr: int, size: int, type_: str = "D", module: str = ""
+    ) -> Symbol:
+        symbol = Symbol(name, KAddr(addr), size, type_, module)
+        self.kallsyms.add(symbol)
+        return symbol
+
+    def remove_symbols(self, addrs: Iterable[int]) -> None:
+        """Unmap functions: what freeing a module's text does."""
+        text = self.text
+        for addr in addrs:
+            code = self.pristine.pop(addr)
+            self.kallsyms.remove(addr, len(code))
+            self.regions = [r for r in self.regions if r[0] != addr]
+            text.ftrace_sites.discard(addr)
+            text.init_text = [r for r in text.init_text if r[0] != addr]
+
+    def add_blacklist(self, symbol: Symbol) -> None:
+        end = KAddr(symbol.addr + symbol.size)
+        self.text.blacklisted.append(BlacklistEntry(symbol.addr, end, symbol.name))
+
+    def map(self, addr: int, data: bytes) -> None:
+        self.regions.append((addr, bytearray(data)))
+
+    def patched(self) -> list[int]:
+        """Addresses whose text is not what it was."""
+        return [
+            addr + i
+            for addr, code in self.pristine.items()
+            for i, (a, b) in enumerate(
+                zip(code, self.read(addr, len(code)), strict=True)
+            )
+            if a != b
+        ]
+
     # ---- memory
     def _find(self, addr: int, size: int) -> tuple[bytearray, int]:
         for base, mem in self.regions:
@@ -217,57 +401,6 @@ class FakeMachine:
         mem, i = self._find(addr, size)
         return memoryview(mem)[i : i + size]
 
-    def alloc_text(self, size: int, *, has_regs: bool = False) -> KAddr:
-        addr = self._engine_text
-        self._engine_text += -(-size // PAGE) * PAGE
-        self.map(addr, bytes(self._engine_text - addr))
-        return KAddr(addr)
-
-    def alloc_data(self, size: int) -> KAddr:
-        addr = self._engine_data
-        self._engine_data += -(-size // PAGE) * PAGE
-        self.map(addr, bytes(self._engine_data - addr))
-        return KAddr(addr)
-
-    def stack_trace(self, ip: int, sp: int, bp: int, limit: int) -> Sequence[int]:
-        return [ip]
-
-    def static_events(self) -> Sequence[StaticEvent]:
-        return self.events
-
-    def enable_static_event(
-        self, group: str, name: str, event: int, commit: int
-    ) -> None:
-        self.enabled_events[group, name] = event
-
-    def try_module_get(self, module: int) -> bool:
-        if module in self.going_modules:
-            return False
-        self.module_uses[module] += 1
-        return True
-
-    def module_put(self, module: int) -> None:
-        self.module_uses[module] -= 1
-
-    def free_data(self, addr: int) -> None:
-        """Its addresses are not used again."""
-
-    def runtime_symbols(self) -> dict[str, KAddr]:
-        return {}
-
-    def runtime_config(self) -> RuntimeConfig:
-        return RuntimeConfig(*[0] * len(RuntimeConfig._fields))
-
-    def poke_text(self, addr: int, data: bytes) -> None:
-        self.write(addr, data)
-        self.pokes += 1
-
-    def drop_translations(self, addr: int, size: int) -> None:
-        self.dropped += 1
-
-    def drop_all_translations(self) -> None:
-        self.dropped += 1
-
     # ---- CPUs
     def cpu(self) -> int:
         return self.running_cpu
@@ -287,61 +420,19 @@ class FakeMachine:
     def write_reg(self, index: int, value: int) -> None:
         self.registers[index] = value
 
-    # ---- traps and hypercalls
-    def on_breakpoint(self, handler: BreakpointHandler) -> None:
-        self.breakpoint_handler = handler
-
-    def on_fault(self, handler: FaultHandler) -> None:
-        self.fault_handler = handler
-
-    def on_entry(self, handler: EntryHandler) -> None:
-        self.entered = handler
-
-    def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
-        self.hypercalls[reason] = handler
-
     # ---- running and time
     def call(self, func: int, *args: int, task: Task | None = None) -> int:
         return self.functions[func](*args)
 
-    def now(self) -> KTime:
-        return KTime(self.clock)
-
-    def real_offset(self) -> KTime:
-        return KTime(1_000_000_000_000_000_000)
-
-    def printk(self, level: int, text: str) -> None:
-        self.log.append((level, text))
-
-    def call_later(self, delay: KTime, func: Callable[[], None]) -> None:
-        self._number += 1
-        heapq.heappush(self._timers, (self.clock + delay, self._number, func))
-
-    def call_after_quiescence(self, func: Callable[[], None]) -> None:
-        self._quiescent.append(func)
-
-    def advance(self, ns: int) -> None:
-        """Move the clock and run what falls due; no quiescent state passes."""
-        end = self.clock + ns
-        while self._timers and self._timers[0][0] <= end:
-            self.clock, _, func = heapq.heappop(self._timers)
-            func()
-        self.clock = end
-
-    def quiesce(self) -> None:
-        """Let a quiescent state pass for all that has been waiting for one."""
-        waiting, self._quiescent = self._quiescent, []
-        for func in waiting:
-            func()
-
     def settle(self) -> None:
-        """Advance and quiesce until nothing is left to do."""
+        """Let time and quiescent states pass until nothing is left to do."""
+        clock, sched = self.clock, self.sched
         for _ in range(100):
-            if not self._timers and not self._quiescent:
+            if not clock.timers and not sched.waiting:
                 return
-            if self._timers:
-                self.advance(self._timers[0][0] - self.clock)
-            self.quiesce()
+            if clock.timers:
+                clock.advance(clock.timers[0][0] - clock.time)
+            sched.quiesce()
         raise AssertionError("delayed work never ends")
 
 
@@ -389,7 +480,7 @@ class FakeArch:
 
     def _original(self, addr: int, size: int) -> bytes:
         """Text as it was: what recover_probed_instruction() is for."""
-        symbol = self.machine.symbol_at(addr)
+        symbol = self.machine.kallsyms.symbol_at(addr)
         assert symbol is not None
         i = addr - symbol.addr
         return self.machine.pristine[symbol.addr][i : i + size]
@@ -403,7 +494,7 @@ class FakeArch:
         return 1
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        symbol = self.machine.symbol_at(addr)
+        symbol = self.machine.kallsyms.symbol_at(addr)
         return symbol is not None and symbol.name.startswith("entry_")
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
@@ -414,7 +505,7 @@ class FakeArch:
         self._may_fail("arch_prepare_kprobe")
         addr = self._addr(p)
         opcode = self._original(addr, 1)
-        nop = self.machine.ftrace_location(addr - 4, addr - 1)
+        nop = self.machine.text.ftrace_location(addr - 4, addr - 1)
         if opcode == BAD or nop is not None:
             raise KernelError(errno.EILSEQ, "not an instruction boundary")
         if opcode == TRAP:
@@ -435,23 +526,23 @@ class FakeArch:
     def arch_arm_kprobe(self, p: Kprobe) -> None:
         self._may_fail("arch_arm_kprobe")
         assert self._addr(p) in self.sites
-        self.machine.poke_text(self._addr(p), TRAP)
+        self.machine.text_writer.poke_text(self._addr(p), TRAP)
         self.calls.append(("arm", self._addr(p)))
 
     def arch_disarm_kprobe(self, p: Kprobe) -> None:
         self._may_fail("arch_disarm_kprobe")
         assert self.machine.read(self._addr(p), 1) in (TRAP, p.opcode)
-        self.machine.poke_text(self._addr(p), p.opcode)
+        self.machine.text_writer.poke_text(self._addr(p), p.opcode)
         self.calls.append(("disarm", self._addr(p)))
 
     def arm_kprobe_ftrace(self, p: Kprobe) -> None:
         self._may_fail("arm_kprobe_ftrace")
         assert self._addr(p) in self.sites
-        self.machine.poke_text(self._addr(p), self.CALL)
+        self.machine.text_writer.poke_text(self._addr(p), self.CALL)
         self.calls.append(("arm", self._addr(p)))
 
     def disarm_kprobe_ftrace(self, p: Kprobe) -> None:
-        self.machine.poke_text(self._addr(p), ENTRY_NOP)
+        self.machine.text_writer.poke_text(self._addr(p), ENTRY_NOP)
         self.calls.append(("disarm", self._addr(p)))
 
     def arch_prepare_kprobe_ftrace(self, p: Kprobe) -> None:
@@ -496,7 +587,7 @@ class FakeArch:
 
     # ---- jump optimisation
     def arch_prepare_optimized_kprobe(self, op: OptimizedKprobe) -> None:
-        symbol = self.machine.symbol_at(self._addr(op))
+        symbol = self.machine.kallsyms.symbol_at(self._addr(op))
         if symbol is None or self._original(self._addr(op), 5) != PUSH * 5:
             return
         op.optinsn = {"slot": self.optslots.get_insn_slot(), "size": 5}
@@ -513,13 +604,13 @@ class FakeArch:
         for op in oplist:
             assert not kprobe_disabled(op)
             assert self.machine.read(self._addr(op), 5) == TRAP + PUSH * 4
-            self.machine.poke_text(self._addr(op), self.JUMP)
+            self.machine.text_writer.poke_text(self._addr(op), self.JUMP)
             self.calls.append(("optimize", self._addr(op)))
 
     def arch_unoptimize_kprobe(self, op: OptimizedKprobe) -> None:
         # one enabled again while it was to be undone has a breakpoint over its jump
         assert self.machine.read(self._addr(op), 5)[1:] == self.JUMP[1:]
-        self.machine.poke_text(self._addr(op), TRAP + PUSH * 4)
+        self.machine.text_writer.poke_text(self._addr(op), TRAP + PUSH * 4)
         self.calls.append(("unoptimize", self._addr(op)))
 
     def arch_unoptimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:

@@ -219,7 +219,7 @@ class TraceState(TraceArray):
 
     def _line_too_long(self) -> None:
         text = f"Line length is too long: Should be less than {WRITE_BUFSIZE - 2}"
-        self.st.machine.printk(4, text)
+        self.st.machine.log.printk(4, text)
         raise KernelError(errno.EINVAL, text)
 
     def run_command(self, command: str, ops: DynEventOps | None = None) -> None:

@@ -126,6 +126,7 @@ class Cpu:
         self._prepare_arguments()
         self._window = find_window(handle.value or 0, self._write_window)
         self.read_regs = self._make_read_regs()
+        self.poke_text = memory.write
         err = self._py.uc_mem_map_ptr(
             *(self._uc, _U64(0), ctypes.c_size_t(memory.size)),
             *(_PROT_ALL, ctypes.c_void_p(memory.host_address())),

@@ -90,8 +90,6 @@ class Syscalls:
         self._waiting: set[int] = set()  # tasks that sleep in a host operation
         self._bug: BaseException | None = None
         self._next_reap = 0
-        # set at the composition: makes due timer interrupts pending
-        self.expire: Callable[[], None] = lambda: None
         self.default_host_op: HostOpHandler = self._no_file
         self.refusal: KernelError | None = None  # the last one of a host operation
         sched.on_host_op = self._serve
@@ -239,7 +237,7 @@ class Syscalls:
         now = self._clock.now()
         if now < deadline:
             time.sleep((deadline - now) / 1e9)
-        self.expire()
+        self._sched.expire()
         return True
 
     # ---- host operations

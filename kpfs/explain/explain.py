@@ -143,7 +143,7 @@ class Explainer:
 
     def name(self, addr: int) -> str:
         """symbol+offset of an address."""
-        sym = self.st.machine.symbol_at(addr)
+        sym = self.st.machine.kallsyms.symbol_at(addr)
         if sym is None:
             return f"{addr:#x}"
         return f"{sym.name}+{addr - sym.addr:#x}" if addr > sym.addr else sym.name

@@ -59,6 +59,8 @@ class DumpedImage:
         self._jump_labels = _read_addresses(folder / "jump_labels.tsv")
         self._static_calls = _read_addresses(folder / "static_calls.tsv")
         self.add(self.functions)
+        # all in one: there is so little of each
+        self.kallsyms = self.text = self.log = self
         self.judge = JUDGES[ARCH](self)
 
     def _read_symbols(self) -> None:

@@ -197,7 +197,7 @@ class Replayer:
         if known is not None and not known.gone:
             return self.kernel.task(Caller(pid, known.uid, 0))
         self.forget_dead()
-        self.kernel.guest.host_task(
+        self.kernel.guest.syscalls.host_task(
             pid, self.host.uid(pid), parent=self.host.creator(pid)
         )
         task = self.tasks[pid] = self.kernel.task(Caller(pid, self.host.uid(pid), 0))

@@ -248,11 +248,11 @@ class Model(RuleBasedStateMachine):
 
     @rule(ns=st.sampled_from([1, OPTIMIZE_DELAY // 2, OPTIMIZE_DELAY]))
     def advance(self, ns):
-        self.machine.advance(ns)
+        self.machine.clock.advance(ns)
 
     @rule()
     def quiesce(self):
-        self.machine.quiesce()
+        self.machine.sched.quiesce()
 
     @rule()
     def reload_module(self):
@@ -270,7 +270,7 @@ class Model(RuleBasedStateMachine):
             self.machine.map(base, FUNCTIONS["module"])
             self.machine.pristine[base] = FUNCTIONS["module"]
             self.machine.add_symbol("module", base, len(FUNCTIONS["module"]), "T", "m")
-            self.machine.ftrace_sites.add(base)
+            self.machine.text.ftrace_sites.add(base)
             kprobes_module_callback(self.st, ModuleState.COMING, "m")
         self.loaded = not self.loaded
 

@@ -81,7 +81,7 @@ class X86:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.patcher = TextPatcher(machine)
+        self.patcher = TextPatcher(machine, machine.text_writer)
         self.text = checks.MachineText(machine, self.patcher.original)
         self.insn_slots = KprobeInsnCache(machine, KPROBE_SLOT_SIZE, "kprobe_insn_page")
         self.handlers: dict[KAddr, KpHandler] = {}
@@ -112,9 +112,9 @@ class X86:
             "post": symbols["kp_py_post"],
             "break": symbols["kp_py_break"],
         }
-        self.machine.on_breakpoint(path.kprobe_int3_handler)
-        self.machine.on_entry(path.entered)
-        self.machine.on_fault(path.kprobe_fault_handler)
+        self.machine.traps.on_breakpoint(path.kprobe_int3_handler)
+        self.machine.traps.on_entry(path.entered)
+        self.machine.traps.on_fault(path.kprobe_fault_handler)
         for reason, handler in (
             (HC_PY_HANDLER, path.py_handler),
             (HC_PY_POST, path.py_post),
@@ -123,7 +123,7 @@ class X86:
             (HC_PY_RETURN, path.py_return),
             (HC_ORPHAN, path.orphan),
         ):
-            self.machine.on_hypercall(reason, handler)
+            self.machine.traps.on_hypercall(reason, handler)
 
     # ---- the address
     def kprobe_breakpoint_size(self) -> int:

@@ -249,7 +249,7 @@ class HitPath:
         if hit.step:
             cpus = self.cpus
             if cpus[base + STATUS] == REENTER:
-                self.machine.printk(
+                self.machine.log.printk(
                     KERN_ERR, f"kprobes: Unrecoverable kprobe detected at {hit.addr:#x}"
                 )
             cpus[base + PREV_CURRENT] = cpus[base + CURRENT]
@@ -310,7 +310,7 @@ class HitPath:
     # ---- faults
     def _is_bug(self, trapnr: int, ip: int) -> bool:
         """A BUG or WARN in a handler is no fault."""
-        return trapnr == X86_TRAP_UD and self.machine.is_bug_site(ip)
+        return trapnr == X86_TRAP_UD and self.machine.text.is_bug_site(ip)
 
     def kprobe_fault_handler(self, trapnr: int, ip: int, addr: int) -> int | None:
         """Attribute a fault in a slot to the probed instruction; ask fault_handlers.
@@ -428,8 +428,8 @@ class HitPath:
         base = eax * CPU_WORDS
         blamed = self.blame(self.cpus[base + MAIL0] + PT_REGS_SIZE)
         if blamed:
-            self.machine.printk(KERN_ERR, blamed)
-        self.machine.printk(
+            self.machine.log.printk(KERN_ERR, blamed)
+        self.machine.log.printk(
             KERN_ERR,
             "rethook: Return address not found! Maybe there is a bug in the kernel",
         )

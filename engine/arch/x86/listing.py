@@ -47,7 +47,7 @@ class Listing:
 
     def name(self, addr: int) -> str:
         """Kernel: sprint_symbol() without size."""
-        sym = self.machine.symbol_at(addr)
+        sym = self.machine.kallsyms.symbol_at(addr)
         if sym is None:
             return self.names.get(KAddr(addr), f"{addr:#x}")
         offset = addr - sym.addr

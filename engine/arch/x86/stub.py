@@ -57,7 +57,7 @@ class Stubs:
         self._kret, self._jprobe = symbols["kp_kret_entry"], symbols["kp_setjmp_pre"]
         # an event's shows in stack traces how it was called
         self._others = {0, self._jprobe, symbols["kp_event_handler"]}
-        if machine.runtime_config().gs_resched == NO_RESCHED_WORD:
+        if machine.runtime_image.config.gs_resched == NO_RESCHED_WORD:
             self._short_ways = {}
 
     def make(self, ainsn: Ainsn) -> None:

@@ -46,7 +46,7 @@ class KernelEvent(TraceEvent):
             self._guest.type = self.id
         event = self._guest.addr if enable else 0
         commit = self._runtime.symbols[COMMIT]
-        self._machine.enable_static_event(self.group, self.name, event, commit)
+        self._machine.trace_events.enable(self.group, self.name, event, commit)
 
     def fields(self) -> Sequence[Field]:
         return self._what.fields
@@ -185,5 +185,5 @@ def add_static_events(events: Events, machine: Machine, runtime: Runtime) -> Non
 
     Kernel: event_trace_enable()
     """
-    for what in machine.static_events():
+    for what in machine.trace_events.all():
         events.add(KernelEvent(machine, runtime, what))

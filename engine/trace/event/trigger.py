@@ -177,7 +177,7 @@ class Triggers:
         self._runtime = runtime
         self._by_id: dict[int, Trigger] = {}
         self._next_id = 1
-        runtime.machine.on_hypercall(HC_TRIGGER, self._hit)
+        runtime.machine.traps.on_hypercall(HC_TRIGGER, self._hit)
 
     def _hit(self, cpu: int) -> None:
         """Context: hit."""

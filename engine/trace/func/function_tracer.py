@@ -92,7 +92,7 @@ class Functions:
         self.tracers: list[FunctionTracer] = []  # active ones
         self.all_tracers: list[FunctionTracer] = []
         self.profile: FunctionProfile | None = None
-        runtime.machine.on_hypercall(HC_FN_PROBE, self._hit)
+        runtime.machine.traps.on_hypercall(HC_FN_PROBE, self._hit)
 
     def _hit(self, cpu: int) -> None:
         """A function with commands is called.  Context: hit."""
@@ -111,8 +111,8 @@ class Functions:
         if self._all is None:
             machine = self._st.machine
             self._all = []
-            for addr in machine.ftrace_locations():
-                symbol = machine.symbol_at(addr)
+            for addr in machine.text.ftrace_locations():
+                symbol = machine.kallsyms.symbol_at(addr)
                 if symbol is not None:
                     self._all.append(Function(addr, symbol.name, symbol.module))
         return self._all

@@ -11,7 +11,6 @@ import errno
 import struct
 from collections.abc import Callable
 
-from kpfs.engine.cstring import read_cstring
 from kpfs.engine.errors import KernelError
 from kpfs.engine.trace.array import TraceArray
 from kpfs.engine.trace.dynevent import TraceState
@@ -57,7 +56,7 @@ class SynthApi:
         return first, second, third
 
     def _text(self, at: int) -> str:
-        return read_cstring(self._ts.st.machine, at, _NAME_MAX)
+        return self._ts.st.machine.read_cstring(at, _NAME_MAX).decode("latin-1")
 
     # ---- files
 

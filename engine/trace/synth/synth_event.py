@@ -20,7 +20,7 @@ from kpfs.engine.trace.event.event_file import EventFile
 from kpfs.engine.trace.event.fields import Field
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 from kpfs.engine.trace.synth.synth_field import SynthField, gfp_text, number_text
-from kpfs.engine.trace.text.symbols import sprint_symbol, string_at
+from kpfs.engine.trace.text.symbols import string_at
 
 SYNTH_SYSTEM = "synthetic"
 FIELDS_AT = 8  # of a record
@@ -58,8 +58,8 @@ class SynthTraceEvent(TraceEvent):
         if not self.module:
             return
         if not enable:
-            machine.module_put(self.module)
-        elif not machine.try_module_get(self.module):
+            machine.modules.module_put(self.module)
+        elif not machine.modules.try_module_get(self.module):
             raise KernelError(errno.EBUSY, "its module is going")
 
     def sync_files(self, files: Sequence[EventFile]) -> None:
@@ -132,7 +132,7 @@ class SynthTraceEvent(TraceEvent):
             (addr,) = _U64.unpack_from(pages, place)
             if not addr:
                 break
-            lines.append(f"=> {sprint_symbol(self._runtime.machine, addr)}\n")
+            lines.append(f"=> {self._runtime.machine.kallsyms.sprint_symbol(addr)}\n")
         return "".join(lines)
 
     # ---- for guest code

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kpfs.engine.ktypes import MASK64
-from kpfs.engine.machine import Machine
+from kpfs.engine.machine import Kallsyms
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array import TraceArray
@@ -33,24 +33,15 @@ def pointer_id(addr: int) -> str:
     return f"{(value ^ value >> 31) & 0xFFFF_FFFF:016x}"
 
 
-def sprint_symbol(machine: Machine, addr: int) -> str:
-    """name+0xoffset/0xsize [module].  Kernel: sprint_symbol()"""
-    symbol = machine.symbol_at(addr)
-    if symbol is None:
-        return f"{addr:#x}"
-    module = f" [{symbol.module}]" if symbol.module else ""
-    return f"{symbol.name}+{addr - symbol.addr:#x}/{symbol.size:#x}{module}"
-
-
-def ip_sym(machine: Machine, addr: int, offset: bool, trampoline: int = 0) -> str:
+def ip_sym(kallsyms: Kallsyms, addr: int, offset: bool, trampoline: int = 0) -> str:
     """An address in a record.  Kernel: seq_print_ip_sym()"""
     if not addr:
         return "0"
     if addr == trampoline:
         return "[unknown/kretprobe'd]"
     if offset:
-        return sprint_symbol(machine, addr)
-    symbol = machine.symbol_at(addr)
+        return kallsyms.sprint_symbol(addr)
+    symbol = kallsyms.symbol_at(addr)
     return symbol.name if symbol else f"0x{addr:08x}"
 
 
@@ -77,12 +68,12 @@ def lat_fmt(flags: int, preempt_count: int) -> str:
 
 def symbol_text(tr: TraceArray) -> SymbolText:
     """How the options say that addresses are printed.  Kernel: seq_print_ip_sym()."""
-    machine, options = tr.st.machine, tr.options
+    kallsyms, options = tr.st.machine.kallsyms, tr.options
     always, sym_addr = options["sym-offset"], options["sym-addr"]
     trampoline = tr.runtime.symbols["kp_ret_trampoline"]
 
     def symbol(addr: int, offset: bool) -> str:
-        text = ip_sym(machine, addr, offset or always, trampoline)
+        text = ip_sym(kallsyms, addr, offset or always, trampoline)
         return f"{text} <{addr:016x}>" if sym_addr and addr else text
 
     return symbol

@@ -34,7 +34,7 @@ def st(machine):
 
 
 def jump(st, name="f", offset=0, entry="entry"):
-    addr = st.machine.lookup_name(entry)[0].addr
+    addr = st.machine.kallsyms.lookup_name(entry)[0].addr
     return Jprobe(kp=Kprobe(symbol_name=name, offset=offset), entry=addr)
 
 
@@ -72,7 +72,7 @@ def test_the_entry_must_be_a_function(st, off):
 def test_what_register_kprobe_refuses(st):
     assert refusal(register_jprobe, st, jump(st, "nothing")) == "ENOENT"
     both = jump(st)
-    both.kp.addr = st.machine.lookup_name("f")[0].addr
+    both.kp.addr = st.machine.kallsyms.lookup_name("f")[0].addr
     assert refusal(register_jprobe, st, both) == "EINVAL"
 
 

@@ -27,7 +27,7 @@ def machine():
     for name in ("f", "g", "__switch_to", "nokprobe"):
         machine.add_function(name)
     machine.add_function("odd", TRAP + NOP * 9)
-    machine.add_blacklist(machine.lookup_name("nokprobe")[0])
+    machine.add_blacklist(machine.kallsyms.lookup_name("nokprobe")[0])
     return machine
 
 
@@ -112,7 +112,7 @@ def test_no_memory_for_instances(st):
 
 
 def test_by_address(st, machine):
-    addr = machine.lookup_name("f")[0].addr
+    addr = machine.kallsyms.lookup_name("f")[0].addr
     register_kretprobe(st, rp := Kretprobe(kp=Kprobe(addr=addr)))
     with pytest.raises(KernelError, match="EINVAL: is registered already"):
         register_kretprobe(st, rp)
@@ -174,6 +174,6 @@ def test_batches(st, machine):
 
 def test_unregistering_what_is_not_registered_clears_its_address(st, machine):
     rp = ret()
-    rp.kp.addr = machine.lookup_name("f")[0].addr
+    rp.kp.addr = machine.kallsyms.lookup_name("f")[0].addr
     unregister_kretprobe(st, rp)
     assert rp.kp.addr is None

@@ -37,7 +37,7 @@ def machine():
     machine.add_function("vfs_read")
     machine.add_function("odd", NOP * 8 + BAD + TRAP + NOP * 8)
     machine.add_function("nokprobe")
-    machine.add_blacklist(machine.lookup_name("nokprobe")[0])
+    machine.add_blacklist(machine.kallsyms.lookup_name("nokprobe")[0])
     machine.add_function("__pfx_vfs_write", NOP * 16)
     machine.add_function("vfs_write")
     machine.add_symbol("jiffies", 0xFFFFFFFF82000000, 8)
@@ -50,7 +50,7 @@ def st(machine):
 
 
 def addr(machine, name):
-    return machine.lookup_name(name)[0].addr
+    return machine.kallsyms.lookup_name(name)[0].addr
 
 
 def refusal(st, p):
@@ -88,7 +88,7 @@ def test_offset_may_land_in_another_function(st, machine):
 
 
 def test_entry_is_marked(st, machine):
-    assert addr(machine, "odd") not in machine.ftrace_sites
+    assert addr(machine, "odd") not in machine.text.ftrace_sites
     for p in (Kprobe(symbol_name="odd"), Kprobe(symbol_name="vfs_read", offset=32)):
         register_kprobe(st, p)
         assert p.flags == KprobeFlag.ON_FUNC_ENTRY
@@ -137,7 +137,7 @@ def test_refusals(st, fields, answer):
 
 def test_reserved_text(st, machine):
     start = addr(machine, "vfs_read") + 10
-    machine.reserved.append((start, start + 5))
+    machine.text.reserved.append((start, start + 5))
     for i in (10, 12, 14):
         code, why = refusal(st, Kprobe(symbol_name="vfs_read", offset=i))
         assert (code, why) == ("EINVAL", "text of a jump label or static call")
@@ -146,7 +146,7 @@ def test_reserved_text(st, machine):
 
 
 def test_bug_site(st, machine):
-    machine.bugs.add(addr(machine, "vfs_read") + 9)
+    machine.text.bugs.add(addr(machine, "vfs_read") + 9)
     assert refusal(st, Kprobe(symbol_name="vfs_read", offset=9)) == (
         "EINVAL",
         "the ud2 of a BUG or WARN",
@@ -161,8 +161,8 @@ def test_own_code_of_kprobes(st, machine):
 
 def test_every_reason_differs(st, machine):
     base = addr(machine, "vfs_read")
-    machine.reserved.append((base + 10, base + 15))
-    machine.bugs.add(base + 20)
+    machine.text.reserved.append((base + 10, base + 15))
+    machine.text.bugs.add(base + 20)
     whys = set()
     points = [base + 10, base + 20, 0xFFFFFFFF82000000, addr(machine, "nokprobe")]
     for point in [*points, addr(machine, "__pfx_vfs_write")]:
@@ -383,7 +383,7 @@ def test_new_probe_where_a_gone_one_stands(st, machine, mod):
 
 
 def test_module_blacklist_comes_and_goes(st, machine, mod):
-    machine.add_blacklist(machine.lookup_name("dummy_nokprobe")[0])
+    machine.add_blacklist(machine.kallsyms.lookup_name("dummy_nokprobe")[0])
     kprobes_module_callback(st, ModuleState.COMING, "dummy")
     with pytest.raises(KernelError, match="blacklist"):
         check_kprobe_address_safe(st, mod[2])

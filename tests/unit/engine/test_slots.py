@@ -31,7 +31,7 @@ def test_dirty_slot_waits_for_quiescence():
     assert cache.nr_used == 0
     assert cache.nr_garbage == 1
     assert cache.get_insn_slot() != slot
-    machine.quiesce()
+    machine.sched.quiesce()
     assert cache.nr_garbage == 0
     assert cache.get_insn_slot() == slot
 
@@ -42,10 +42,10 @@ def test_slot_freed_during_a_wait_waits_for_the_next():
     a, b = cache.get_insn_slot(), cache.get_insn_slot()
     cache.free_insn_slot(a)
     cache.free_insn_slot(b)
-    machine.quiesce()
+    machine.sched.quiesce()
     assert cache.get_insn_slot() == a
     assert cache.get_insn_slot() not in (a, b)
-    machine.quiesce()
+    machine.sched.quiesce()
     assert cache.get_insn_slot() == b
 
 

@@ -95,7 +95,7 @@ def test_boot_says_that_jumps_are_made():
     def said(**config):
         machine = FakeMachine()
         new_state(machine, **config)
-        return machine.log
+        return machine.log.lines
 
     assert said() == [
         (

@@ -42,9 +42,8 @@ class TraceMachine(FakeMachine):
         self.add_function("twice")
         self.add_function("twice")
         self.add_symbol("jiffies", 0xFFFFFFFF82000000, 8)
-
-    def runtime_symbols(self) -> dict[str, KAddr]:
-        return {n: KAddr(RUNTIME_BASE + 256 * i) for i, n in enumerate(RUNTIME_SYMBOLS)}
+        for i, name in enumerate(RUNTIME_SYMBOLS):
+            self.runtime_image.there[name] = KAddr(RUNTIME_BASE + 256 * i)
 
 
 class TraceArch(FakeArch):
