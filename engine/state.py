@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 
-from kpfs.engine.arch.base import Arch
+from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, OptQueue
 from kpfs.engine.ktypes import MASK64, BlacklistEntry, KAddr
 from kpfs.engine.machine import Machine

@@ -143,7 +143,7 @@ class Kernel:
         return self._trace
 
     def _make_state(self) -> State:
-        from kpfs.engine.arches import ARCHES
+        from kpfs.engine.arch.arches import ARCHES
         from kpfs.engine.state import State
 
         return State(

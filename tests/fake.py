@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from kpfs.engine.arch.base import Core
+from kpfs.engine.arch_hooks import Core
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_disabled, kprobe_disarmed
 from kpfs.engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task

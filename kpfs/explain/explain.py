@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from kpfs.engine.arch.base import Arch
-from kpfs.engine.arch.judge import Judge, Jump
-from kpfs.engine.arches import JUDGES
+from kpfs.engine.arch.arches import JUDGES
+from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.judge import Judge, Jump
 from kpfs.engine.kprobe import Kprobe, kprobe_ftrace
 from kpfs.engine.kprobe_ftrace import check_ftrace_location
 from kpfs.engine.ktypes import KAddr

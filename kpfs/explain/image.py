@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kpfs.engine.arches import JUDGES
+from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.errors import MemoryFault
 from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
 
@@ -40,7 +40,7 @@ class DumpedFunction(NamedTuple):
 
 
 class DumpedImage:
-    """The tables of a dump: kpfs.engine.arch.judge.Tables, and what the core reads.
+    """The tables of a dump: kpfs.engine.judge.Tables, and what the core reads.
 
     Context: none, it never runs.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The x86-64 side of kprobes: what kpfs.engine.arch.base.Arch asks for."""
+"""The x86-64 side of kprobes: what kpfs.engine.arch_hooks.Arch asks for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from kpfs.engine.arch.base import Core
 from kpfs.engine.arch.x86.ainsn import Ainsn, is_guest
 from kpfs.engine.arch.x86.checks import probe as checks
 from kpfs.engine.arch.x86.checks.probe import (
@@ -31,6 +30,7 @@ from kpfs.engine.arch.x86.regs import (
 from kpfs.engine.arch.x86.rethook import Rethooks
 from kpfs.engine.arch.x86.stub import KRET, KRETS, PARTS_MAX, Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp
+from kpfs.engine.arch_hooks import Core
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, OptimizedKprobe
 from kpfs.engine.ktypes import KAddr
@@ -57,7 +57,7 @@ _OFF = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
 
 
 class X86:
-    """Implements kpfs.engine.arch.base.Arch.
+    """Implements kpfs.engine.arch_hooks.Arch.
 
     Context: control.
     """

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kpfs.engine.arch.base import Core
 from kpfs.engine.arch.x86.checks.optimize import Obstacle, can_optimize
 from kpfs.engine.arch.x86.checks.probe import JMP32_INSN_SIZE, relocate
 from kpfs.engine.arch.x86.emulate import INT3
 from kpfs.engine.arch.x86.insn import MAX_INSN_SIZE
 from kpfs.engine.arch.x86.text_patching import jmp
+from kpfs.engine.arch_hooks import Core
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_disarmed
 from kpfs.engine.ktypes import KAddr

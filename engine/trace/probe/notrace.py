@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kpfs.engine.arch.judge import Tables
+from kpfs.engine.judge import Tables
 
 
 def within_notrace_func(tables: Tables, addr: int) -> bool:

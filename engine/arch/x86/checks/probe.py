@@ -26,7 +26,6 @@ import errno
 from bisect import bisect_left
 from collections.abc import Callable
 
-from kpfs.engine.arch.judge import Tables
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
     MAX_INSN_SIZE,
@@ -37,6 +36,7 @@ from kpfs.engine.arch.x86.insn import (
     is_direct_branch,
 )
 from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.judge import Tables
 
 JMP32_INSN_SIZE = 5
 ENDBR64 = b"\xf3\x0f\x1e\xfa"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kpfs.engine.arch.base import Arch
-from kpfs.engine.arch.judge import Judge, Tables
+from kpfs.engine.arch_hooks import Arch
+from kpfs.engine.judge import Judge, Tables
 from kpfs.engine.machine import Machine
 
 

@@ -2,7 +2,7 @@
 """What an architecture gives the core: the kernel's arch_* hooks.
 
 Checklist for one more architecture: a folder engine/arch/NAME with a class that has
-every member below and is made as Class(machine), a row in engine/arches.py, a guest
+every member below and is made as Class(machine), a row in engine/arch/arches.py, a guest
 image with its engine/runtime assembly, the register names of fetch arguments.
 """
 
