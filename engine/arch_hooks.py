@@ -2,16 +2,17 @@
 """What an architecture gives the core: the kernel's arch_* hooks.
 
 Checklist for one more architecture: a folder engine/arch/NAME with a class that has
-every member below and is made as Class(machine), a row in engine/arch/arches.py, a guest
-image with its engine/runtime assembly, the register names of fetch arguments.
+every member of Arch and is made as Class(machine), a row in engine/arch/arches.py, a
+guest image with its engine/runtime assembly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from contextlib import AbstractContextManager
+from typing import Protocol
 
-from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
+from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, PtRegs
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.rethook import Rethook
@@ -31,6 +32,123 @@ class Core(Protocol):
     kprobes_on_ftrace: bool  # False: entry nops are ordinary instructions
 
 
+class Optimizer(Protocol):
+    """Jumps for breakpoints.  Context: control."""
+
+    @property
+    def max_length(self) -> int:
+        """Bytes that a jump and its instructions can cover."""
+
+    def prepare(self, op: OptimizedKprobe) -> None:
+        """Set op.optinsn, if op.addr can become a jump; else leave it None.
+
+        op.ainsn is not there yet.  Kernel: arch_prepare_optimized_kprobe()
+        """
+
+    def check(self, op: OptimizedKprobe) -> bool:
+        """Whether no armed probe stands in the bytes after the first that op covers.
+
+        Ask kprobe_disarmed() of what kprobe_table has there.
+        Kernel: arch_check_optimized_kprobe()
+        """
+
+    def within(self, op: OptimizedKprobe, addr: KAddr) -> bool:
+        """Whether addr is one of the bytes that op's jump covers.
+
+        Kernel: arch_within_optimized_kprobe()
+        """
+
+    def optimize(self, op: OptimizedKprobe) -> None:
+        """Turn its breakpoint into a jump.  Kernel: arch_optimize_kprobes()"""
+
+    def unoptimize(self, op: OptimizedKprobe) -> None:
+        """Turn its jump into a breakpoint followed by the original bytes.
+
+        Kernel: arch_unoptimize_kprobe()
+        """
+
+    def remove(self, op: OptimizedKprobe) -> None:
+        """Give back the detour buffer and clear op.optinsn; the text is not touched.
+
+        Kernel: arch_remove_optimized_kprobe()
+        """
+
+
+class Rethooks(Protocol):
+    """Return hooks.  Context: control."""
+
+    @property
+    def pre_handler(self) -> KAddr:
+        """Guest code of the pre_handler of a return probe's entry.
+
+        What a Kretprobe's kp gets as pre_handler, with rethook.addr as its data.
+        Kernel: pre_handler_kretprobe()
+        """
+
+    def alloc(self, rh: Rethook) -> None:
+        """Make its struct kp_rethook with maxactive free nodes; sets rh.addr."""
+
+    def free(self, rh: Rethook) -> None:
+        """Mark it RETHOOK_DISABLED: no handler of it is called any more.
+
+        Functions that are still to return do so through their nodes; memory is used
+        again when all nodes are back.
+        """
+
+    def nmissed(self, rh: Rethook) -> int:
+        """Calls that found no free node."""
+
+
+class Ftrace(Protocol):
+    """The entry nops of functions.  Context: control."""
+
+    def prepare(self, p: Kprobe) -> None:
+        """As Arch.arch_prepare_kprobe(), for a probe on a nop.
+
+        Kernel: arch_prepare_kprobe_ftrace()
+        """
+
+    def arm(self, p: Kprobe) -> None:
+        """Patch the call over the entry nop.  Kernel: arm_kprobe_ftrace()"""
+
+    def disarm(self, p: Kprobe) -> None:
+        """Kernel: disarm_kprobe_ftrace()"""
+
+    def trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
+        """Have functions call the function tracer at their ftrace sites, or no more."""
+
+    def enable(self, on: bool) -> None:
+        """Whether ftrace sites call anything, be it a tracer or a probe.
+
+        Kernel: ftrace_startup_sysctl(), ftrace_shutdown_sysctl()
+        """
+
+    def gone(self, addrs: Collection[KAddr]) -> None:
+        """The text of traced functions is gone."""
+
+
+class Calls(Protocol):
+    """Where a function's arguments are: for the arguments of kprobe events."""
+
+    @property
+    def offsets(self) -> Mapping[str, int]:
+        """Offsets in struct pt_regs by register name."""
+
+    # names of registers: of a function's first arguments, and two more
+    @property
+    def arguments(self) -> Sequence[str]: ...
+    @property
+    def return_value(self) -> str: ...
+    @property
+    def stack_pointer(self) -> str: ...
+
+    def argument(self, regs: PtRegs, n: int) -> int:
+        """Argument n of a function, from 0, at its entry.
+
+        Context: hit.  Kernel: regs_get_kernel_argument()
+        """
+
+
 class Arch(Protocol):
     """Every method is for control context unless it says otherwise.
 
@@ -41,27 +159,32 @@ class Arch(Protocol):
     """
 
     name: str
-    max_optimized_length: int  # bytes that a jump and its instructions can cover
-    # guest code of the pre_handler of a return probe's entry: what a Kretprobe's kp
-    # gets as pre_handler, with rethook.addr as its data.  Kernel: pre_handler_kretprobe
-    pre_handler_kretprobe: KAddr
     # guest code of a jprobe with guest code as entry, whose address is its data, and
     # the break_handler of every jprobe.  Kernel: setjmp_pre_handler, longjmp_...
     setjmp_pre_handler: KAddr
     longjmp_break_handler: KAddr
     # names of functions that cannot have return probes.  Kernel: kretprobe_blacklist
     kretprobe_blacklist: Sequence[str]
-    # for the arguments of kprobe events: offsets in struct pt_regs by register name;
-    # the registers of a function's first arguments, its return value and the stack
-    register_offsets: Mapping[str, int]
-    argument_registers: Sequence[str]
-    return_register: str
-    stack_register: str
+
+    @property
+    def opt(self) -> Optimizer: ...
+    @property
+    def rethooks(self) -> Rethooks: ...
+    @property
+    def ftrace(self) -> Ftrace: ...
+    @property
+    def calls(self) -> Calls: ...
+    @property
+    def text_poke(self) -> AbstractContextManager[object]:
+        """Within it, put off what text writes can share; it nests.
+
+        That is the dropping of translated code, and writing the kernel's text: until
+        its end machine.read() may show text as it was.  Ask for what stood there
+        before any probe what the architecture knows of it, never the memory.
+        """
 
     def arch_init_kprobes(self, core: Core) -> None:
         """Called once, by State: keep the core, hook traps, load the runtime."""
-
-    def kprobe_breakpoint_size(self) -> int: ...
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
         """Also true for the engine's own guest code: runtime image, stubs."""
@@ -88,33 +211,7 @@ class Arch(Protocol):
 
     def arch_disarm_kprobe(self, p: Kprobe) -> None: ...
 
-    def arm_kprobe_ftrace(self, p: Kprobe) -> None:
-        """Patch the call over the entry nop."""
-
-    def disarm_kprobe_ftrace(self, p: Kprobe) -> None: ...
-
-    def arch_prepare_kprobe_ftrace(self, p: Kprobe) -> None: ...
-
-    def ftrace_trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
-        """Have functions call the function tracer at their ftrace sites, or no more."""
-
-    def ftrace_enable(self, on: bool) -> None:
-        """Whether ftrace sites call anything, be it a tracer or a probe.
-
-        Kernel: ftrace_startup_sysctl(), ftrace_shutdown_sysctl()
-        """
-
-    def ftrace_gone(self, addrs: Collection[KAddr]) -> None:
-        """The text of traced functions is gone."""
-
-    def text_poke_begin(self) -> None:
-        """Until text_poke_finish(), put off what text writes can share.
-
-        That is the dropping of translated code; what is written is seen by
-        machine.read() at once.  Calls nest.
-        """
-
-    def text_poke_finish(self) -> None: ...
+    def arch_trampoline_kprobe(self, p: Kprobe) -> bool: ...
 
     def sync_site(self, p: Kprobe, changed: Kprobe | None = None) -> None:
         """Make the guest's kp_site and kp_handlers say what p (and its list) say.
@@ -123,8 +220,8 @@ class Arch(Protocol):
         that what is said of all others can stay.
 
         Called by the core after every change of p.list, flags or handlers, and before
-        the text is armed.  The flag OPTIMIZED is excepted: arch_optimize_kprobes() and
-        arch_unoptimize_kprobe() see to what it means for the site.  A probe in p.list
+        the text is armed.  The flag OPTIMIZED is excepted: opt.optimize() and
+        opt.unoptimize() see to what it means for the site.  A probe in p.list
         (or p itself) that has no kp_handler yet gets one, zeroed: p.handler.
         """
 
@@ -140,52 +237,6 @@ class Arch(Protocol):
     def nmissed(self, p: Kprobe) -> int:
         """How often one registered probe (never an aggr_kprobe) was missed."""
 
-    # ---- jump optimisation
-    def arch_prepare_optimized_kprobe(self, op: OptimizedKprobe) -> None:
-        """Set op.optinsn, if op.addr can become a jump; else leave it None.
-
-        op.ainsn is not there yet.
-        """
-
-    def arch_check_optimized_kprobe(self, op: OptimizedKprobe) -> bool:
-        """Whether no armed probe stands in the bytes after the first that op covers.
-
-        Ask kprobe_disarmed() of what kprobe_table has there.
-        """
-
-    def arch_within_optimized_kprobe(self, op: OptimizedKprobe, addr: KAddr) -> bool:
-        """Whether addr is one of the bytes that op's jump covers."""
-
-    def arch_optimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
-        """Turn their breakpoints into jumps."""
-
-    def arch_unoptimize_kprobe(self, op: OptimizedKprobe) -> None:
-        """Turn its jump into a breakpoint followed by the original bytes."""
-
-    def arch_unoptimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None: ...
-
-    def arch_remove_optimized_kprobe(self, op: OptimizedKprobe) -> None:
-        """Give back the detour buffer and clear op.optinsn; the text is not touched."""
-
-    # ---- return probes
-    def rethook_alloc(self, rh: Rethook) -> None:
-        """Make its struct kp_rethook with maxactive free nodes; sets rh.addr."""
-
-    def rethook_free(self, rh: Rethook) -> None:
-        """Mark it RETHOOK_DISABLED: no handler of it is called any more.
-
-        Functions that are still to return do so through their nodes; memory is used
-        again when all nodes are back.
-        """
-
-    def rethook_nmissed(self, rh: Rethook) -> int:
-        """Calls that found no free node."""
-
-    def rethook_sync(self, rh: Rethook) -> None:
-        """Make the kp_rethook say what rh says of handlers and guest words."""
-
-    def arch_trampoline_kprobe(self, p: Kprobe) -> bool: ...
-
     # ---- jprobes, and what is being handled
     def prepare_jprobes(self) -> None:
         """Called before the first jprobe is registered that calls guest code."""
@@ -199,11 +250,5 @@ class Arch(Protocol):
     def kprobe_reset(self, cpu: int) -> bool:
         """The running task of this CPU dies: whether it was handling a probe."""
 
-    def regs_get_kernel_argument(self, regs: Any, n: int) -> int:
-        """Argument n of a function, from 0, at its entry.  Context: hit."""
-
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         """Live disassembly with breakpoints, jumps, slots and detour buffers."""
-
-    def regs(self) -> Any:
-        """The registers of the running CPU as PtRegs.  Context: hit."""

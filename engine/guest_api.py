@@ -121,16 +121,13 @@ class GuestApi:
         return int(st.arch.kprobe_reset(cpu))
 
     def _register(self, st: State, kind: _Kind, pointers: Sequence[int]) -> None:
-        st.arch.text_poke_begin()
-        try:
+        with st.arch.text_poke:
             for i, at in enumerate(pointers):
                 try:
                     self._register_one(st, kind, at)
                 except KernelError:
                     self._unregister(st, kind, pointers[:i])
                     raise
-        finally:
-            st.arch.text_poke_finish()
 
     def _register_one(self, st: State, kind: _Kind, at: int) -> None:
         if at in self._probes:
@@ -180,7 +177,7 @@ class GuestApi:
         return Kprobe(
             symbol_name=_name(st, symbol) if symbol else None,
             offset=offset,
-            addr=_handler(addr),
+            addr=KAddr(addr),
             pre_handler=_handler(pre),
             post_handler=_handler(post),
             fault_handler=_handler(fault),
@@ -213,7 +210,7 @@ class GuestApi:
     def _write_back(st: State, at: int, probe: Probe) -> None:
         """What the kernel leaves in a struct kprobe."""
         m, p = st.machine, _kprobe_of(probe)
-        m.write_u64(at + ADDR, p.addr or 0)
+        m.write_u64(at + ADDR, p.addr)
         m.write(
             at + OPCODE, struct.pack("<B3xI", p.opcode[0] if p.opcode else 0, p.flags)
         )

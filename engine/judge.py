@@ -2,7 +2,8 @@
 """What an architecture says of a probe point without a probe or a running machine.
 
 It judges from bytes and tables, so that a dump of a kernel will do.  Arch's own checks
-are the same functions.  Made as Class(tables); engine/arch/arches.py has the table JUDGES.
+are the same functions.  Made as Class(tables), by the table JUDGES of
+engine/arch/arches.py.
 """
 
 from __future__ import annotations

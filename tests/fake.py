@@ -10,13 +10,20 @@ from __future__ import annotations
 import errno
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from kpfs.engine.arch_hooks import Core
 from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_disabled, kprobe_disarmed
+from kpfs.engine.kprobe import (
+    ArchInsn,
+    ArchOptInsn,
+    Kprobe,
+    OptimizedKprobe,
+    PtRegs,
+    kprobe_disabled,
+    kprobe_disarmed,
+)
 from kpfs.engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
 from kpfs.engine.machine import (
     BreakpointHandler,
@@ -436,62 +443,185 @@ class FakeMachine(Memory):
         raise AssertionError("delayed work never ends")
 
 
+class FakeInsn(ArchInsn):
+    def __init__(self, slot: KAddr | None) -> None:
+        self.slot = slot
+
+
+class FakeOptInsn(ArchOptInsn):
+    size = 5
+
+    def __init__(self, slot: KAddr) -> None:
+        self.slot = slot
+
+
+class FakeOptimizer:
+    """A jump may cover five PUSH."""
+
+    max_length = 20
+    JUMP = b"\xe9\x11\x22\x33\x44"
+
+    def __init__(self, arch: FakeArch) -> None:
+        self._arch = arch
+        self._machine = arch.machine
+        self.slots = KprobeInsnCache(arch.machine, 128, "kprobe_optinsn_page")
+
+    def prepare(self, op: OptimizedKprobe) -> None:
+        symbol = self._machine.kallsyms.symbol_at(op.addr)
+        if symbol is None or self._arch.original(op.addr, 5) != PUSH * 5:
+            return
+        op.optinsn = FakeOptInsn(self.slots.get_insn_slot())
+
+    def check(self, op: OptimizedKprobe) -> bool:
+        around = range(op.addr + 1, op.addr + op.optinsn.size)
+        found = (self._arch.core.kprobe_table.get(KAddr(a)) for a in around)
+        return all(p is None or kprobe_disarmed(p) for p in found)
+
+    def within(self, op: OptimizedKprobe, addr: KAddr) -> bool:
+        return 0 <= addr - op.addr < op.optinsn.size
+
+    def optimize(self, op: OptimizedKprobe) -> None:
+        assert not kprobe_disabled(op)
+        assert self._machine.read(op.addr, 5) == TRAP + PUSH * 4
+        self._machine.text_writer.poke_text(op.addr, self.JUMP)
+        self._arch.calls_made.append(("optimize", op.addr))
+
+    def unoptimize(self, op: OptimizedKprobe) -> None:
+        # one enabled again while it was to be undone has a breakpoint over its jump
+        assert self._machine.read(op.addr, 5)[1:] == self.JUMP[1:]
+        self._machine.text_writer.poke_text(op.addr, TRAP + PUSH * 4)
+        self._arch.calls_made.append(("unoptimize", op.addr))
+
+    def remove(self, op: OptimizedKprobe) -> None:
+        if op.optinsn is not None:
+            self.slots.free_insn_slot(op.optinsn.slot)
+            op.optinsn = None
+
+
+class FakeRethooks:
+    """Keeps which there are."""
+
+    pre_handler = KAddr(0x5AFE)
+
+    def __init__(self, arch: FakeArch) -> None:
+        self._arch = arch
+        self.there: dict[KAddr, int] = {}  # kp_rethook -> nmissed
+
+    def alloc(self, rh: Rethook) -> None:
+        self._arch.may_fail("rethooks.alloc")
+        rh.addr = self._arch.new()
+        self.there[rh.addr] = 0
+
+    def free(self, rh: Rethook) -> None:
+        del self.there[rh.addr]
+
+    def nmissed(self, rh: Rethook) -> int:
+        return self.there[rh.addr]
+
+
+class FakeFtrace:
+    """Writes a call over the entry nop."""
+
+    CALL = b"\xe8\x55\x66\x77\x88"
+
+    def __init__(self, arch: FakeArch) -> None:
+        self._arch = arch
+        self._writer = arch.machine.text_writer
+        self.traced: set[int] = set()
+
+    def prepare(self, p: Kprobe) -> None:
+        p.opcode = ENTRY_NOP[:1]
+        p.ainsn = FakeInsn(None)
+        p.site = self._arch.new()
+
+    def arm(self, p: Kprobe) -> None:
+        self._arch.may_fail("ftrace.arm")
+        assert p.addr in self._arch.sites
+        self._writer.poke_text(p.addr, self.CALL)
+        self._arch.calls_made.append(("arm", p.addr))
+
+    def disarm(self, p: Kprobe) -> None:
+        self._writer.poke_text(p.addr, ENTRY_NOP)
+        self._arch.calls_made.append(("disarm", p.addr))
+
+    def trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
+        self.traced = (self.traced | set(add)) - set(remove)
+
+    def enable(self, on: bool) -> None:
+        self._arch.calls_made.append(("ftrace_enable", on))
+
+    def gone(self, addrs: Collection[KAddr]) -> None:
+        self.traced -= set(addrs)
+
+
+class FakeCalls:
+    """One argument, in ax."""
+
+    offsets: Mapping[str, int] = MappingProxyType({"ax": 80, "sp": 152})
+    arguments: Sequence[str] = ("ax",)
+    return_value = "ax"
+    stack_pointer = "sp"
+
+    def argument(self, regs: PtRegs, n: int) -> int:
+        return int(regs[n])
+
+
+class FakeTextPoke:
+    """Counts how deep it is entered."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_exc: object) -> None:
+        self.depth -= 1
+        assert self.depth >= 0
+
+
 class FakeArch:
     """Implements Arch; every wrong order of calls is an assertion."""
 
     name = "fake"
-    max_optimized_length = 20
-    pre_handler_kretprobe = KAddr(0x5AFE)
     setjmp_pre_handler = KAddr(0x5E7)
     longjmp_break_handler = KAddr(0x109)
     kretprobe_blacklist: Sequence[str] = ("__switch_to",)
-    register_offsets: Mapping[str, int] = MappingProxyType({"ax": 80, "sp": 152})
-    argument_registers: Sequence[str] = ("ax",)
-    return_register = "ax"
-    stack_register = "sp"
-    JUMP = b"\xe9\x11\x22\x33\x44"
-    CALL = b"\xe8\x55\x66\x77\x88"
+    calls = FakeCalls()
 
     def __init__(self, machine: FakeMachine) -> None:
         self.machine = machine
-        self.calls: list[tuple[str, KAddr]] = []  # arm, disarm, optimize, unoptimize
+        self.calls_made: list[
+            tuple[str, KAddr]
+        ] = []  # arm, disarm, optimize, unoptimize
         self.fail: dict[str, int] = {}  # method -> errno that it raises
         # address -> its live probes, and whether each is disabled
         self.sites: dict[KAddr, list[tuple[Kprobe, bool]]] = {}
         self.handlers: dict[KAddr, int] = {}  # kp_handler -> nmissed
-        self.rethooks: dict[KAddr, int] = {}  # kp_rethook -> nmissed
-        self.poke_depth = 0
-        self.traced: set[int] = set()
         self._number = 0x1000
+        self.text_poke = FakeTextPoke()
+        self.opt = FakeOptimizer(self)
+        self.rethooks = FakeRethooks(self)
+        self.ftrace = FakeFtrace(self)
 
     def arch_init_kprobes(self, core: Core) -> None:
         self.core = core
         self.slots = KprobeInsnCache(self.machine, 32, "kprobe_insn_page")
-        self.optslots = KprobeInsnCache(self.machine, 128, "kprobe_optinsn_page")
-        core.insn_caches += [self.slots, self.optslots]
+        core.insn_caches += [self.slots, self.opt.slots]
 
-    def _new(self) -> KAddr:
+    def new(self) -> KAddr:
         self._number += 0x40
         return KAddr(self._number)
 
-    def _may_fail(self, method: str) -> None:
+    def may_fail(self, method: str) -> None:
         if method in self.fail:
             raise KernelError(self.fail[method], f"{method} was told to fail")
 
-    def _original(self, addr: int, size: int) -> bytes:
+    def original(self, addr: int, size: int) -> bytes:
         """Text as it was: what recover_probed_instruction() is for."""
         symbol = self.machine.kallsyms.symbol_at(addr)
         assert symbol is not None
         i = addr - symbol.addr
         return self.machine.pristine[symbol.addr][i : i + size]
-
-    @staticmethod
-    def _addr(p: Kprobe) -> KAddr:
-        assert p.addr is not None
-        return p.addr
-
-    def kprobe_breakpoint_size(self) -> int:
-        return 1
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
         symbol = self.machine.kallsyms.symbol_at(addr)
@@ -502,77 +632,46 @@ class FakeArch:
 
     # ---- plain probes
     def arch_prepare_kprobe(self, p: Kprobe) -> None:
-        self._may_fail("arch_prepare_kprobe")
-        addr = self._addr(p)
-        opcode = self._original(addr, 1)
+        self.may_fail("arch_prepare_kprobe")
+        addr = p.addr
+        opcode = self.original(addr, 1)
         nop = self.machine.text.ftrace_location(addr - 4, addr - 1)
         if opcode == BAD or nop is not None:
             raise KernelError(errno.EILSEQ, "not an instruction boundary")
         if opcode == TRAP:
             raise KernelError(errno.EINVAL, "int3")
         p.opcode = opcode
-        p.ainsn = {"slot": self.slots.get_insn_slot()}
-        p.site = self._new()
+        p.ainsn = FakeInsn(self.slots.get_insn_slot())
+        p.site = self.new()
 
     def arch_remove_kprobe(self, p: Kprobe) -> None:
-        if p.ainsn and p.ainsn["slot"] is not None:
-            self.slots.free_insn_slot(p.ainsn["slot"])
-            p.ainsn["slot"] = None
+        if p.ainsn and p.ainsn.slot is not None:
+            self.slots.free_insn_slot(p.ainsn.slot)
+            p.ainsn.slot = None
         # one that was freed late may have a successor
-        if self.core.kprobe_table.get(self._addr(p)) in (None, p):
-            self.sites.pop(self._addr(p), None)
+        if self.core.kprobe_table.get(p.addr) in (None, p):
+            self.sites.pop(p.addr, None)
         p.site = None
 
     def arch_arm_kprobe(self, p: Kprobe) -> None:
-        self._may_fail("arch_arm_kprobe")
-        assert self._addr(p) in self.sites
-        self.machine.text_writer.poke_text(self._addr(p), TRAP)
-        self.calls.append(("arm", self._addr(p)))
+        self.may_fail("arch_arm_kprobe")
+        assert p.addr in self.sites
+        self.machine.text_writer.poke_text(p.addr, TRAP)
+        self.calls_made.append(("arm", p.addr))
 
     def arch_disarm_kprobe(self, p: Kprobe) -> None:
-        self._may_fail("arch_disarm_kprobe")
-        assert self.machine.read(self._addr(p), 1) in (TRAP, p.opcode)
-        self.machine.text_writer.poke_text(self._addr(p), p.opcode)
-        self.calls.append(("disarm", self._addr(p)))
-
-    def arm_kprobe_ftrace(self, p: Kprobe) -> None:
-        self._may_fail("arm_kprobe_ftrace")
-        assert self._addr(p) in self.sites
-        self.machine.text_writer.poke_text(self._addr(p), self.CALL)
-        self.calls.append(("arm", self._addr(p)))
-
-    def disarm_kprobe_ftrace(self, p: Kprobe) -> None:
-        self.machine.text_writer.poke_text(self._addr(p), ENTRY_NOP)
-        self.calls.append(("disarm", self._addr(p)))
-
-    def arch_prepare_kprobe_ftrace(self, p: Kprobe) -> None:
-        p.opcode = ENTRY_NOP[:1]
-        p.ainsn = {"slot": None}
-        p.site = self._new()
-
-    def ftrace_trace(self, add, remove) -> None:
-        self.traced = (self.traced | set(add)) - set(remove)
-
-    def ftrace_enable(self, on) -> None:
-        self.calls.append(("ftrace_enable", on))
-
-    def ftrace_gone(self, addrs) -> None:
-        self.traced -= set(addrs)
-
-    def text_poke_begin(self) -> None:
-        self.poke_depth += 1
-
-    def text_poke_finish(self) -> None:
-        self.poke_depth -= 1
-        assert self.poke_depth >= 0
+        self.may_fail("arch_disarm_kprobe")
+        assert self.machine.read(p.addr, 1) in (TRAP, p.opcode)
+        self.machine.text_writer.poke_text(p.addr, p.opcode)
+        self.calls_made.append(("disarm", p.addr))
 
     def sync_site(self, p: Kprobe, changed: Kprobe | None = None) -> None:
         chain = p.list if p.is_aggr else [p]
         for kp in chain:
             if kp.handler is None:
-                kp.handler = self._new()
+                kp.handler = self.new()
                 self.handlers[kp.handler] = 0
-        self.sites[self._addr(p)] = [(kp, kprobe_disabled(kp)) for kp in chain]
+        self.sites[p.addr] = [(kp, kprobe_disabled(kp)) for kp in chain]
 
     def release_handler(self, p: Kprobe) -> None:
         assert p.handler is not None
@@ -584,60 +683,6 @@ class FakeArch:
     def nmissed(self, p: Kprobe) -> int:
         assert p.handler is not None
         return self.handlers[p.handler]
-
-    # ---- jump optimisation
-    def arch_prepare_optimized_kprobe(self, op: OptimizedKprobe) -> None:
-        symbol = self.machine.kallsyms.symbol_at(self._addr(op))
-        if symbol is None or self._original(self._addr(op), 5) != PUSH * 5:
-            return
-        op.optinsn = {"slot": self.optslots.get_insn_slot(), "size": 5}
-
-    def arch_check_optimized_kprobe(self, op: OptimizedKprobe) -> bool:
-        around = range(self._addr(op) + 1, self._addr(op) + op.optinsn["size"])
-        found = (self.core.kprobe_table.get(KAddr(a)) for a in around)
-        return all(p is None or kprobe_disarmed(p) for p in found)
-
-    def arch_within_optimized_kprobe(self, op: OptimizedKprobe, addr: KAddr) -> bool:
-        return 0 <= addr - self._addr(op) < int(op.optinsn["size"])
-
-    def arch_optimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
-        for op in oplist:
-            assert not kprobe_disabled(op)
-            assert self.machine.read(self._addr(op), 5) == TRAP + PUSH * 4
-            self.machine.text_writer.poke_text(self._addr(op), self.JUMP)
-            self.calls.append(("optimize", self._addr(op)))
-
-    def arch_unoptimize_kprobe(self, op: OptimizedKprobe) -> None:
-        # one enabled again while it was to be undone has a breakpoint over its jump
-        assert self.machine.read(self._addr(op), 5)[1:] == self.JUMP[1:]
-        self.machine.text_writer.poke_text(self._addr(op), TRAP + PUSH * 4)
-        self.calls.append(("unoptimize", self._addr(op)))
-
-    def arch_unoptimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
-        for op in oplist:
-            self.arch_unoptimize_kprobe(op)
-
-    def arch_remove_optimized_kprobe(self, op: OptimizedKprobe) -> None:
-        if op.optinsn is not None:
-            self.optslots.free_insn_slot(op.optinsn["slot"])
-            op.optinsn = None
-
-    # ---- return probes
-    def rethook_alloc(self, rh: Rethook) -> None:
-        self._may_fail("rethook_alloc")
-        rh.addr = self._new()
-        self.rethooks[rh.addr] = 0
-
-    def rethook_free(self, rh: Rethook) -> None:
-        assert rh.addr is not None
-        del self.rethooks[rh.addr]
-
-    def rethook_nmissed(self, rh: Rethook) -> int:
-        assert rh.addr is not None
-        return self.rethooks[rh.addr]
-
-    def rethook_sync(self, rh: Rethook) -> None:
-        pass
 
     def arch_trampoline_kprobe(self, p: Kprobe) -> bool:
         return False
@@ -654,14 +699,8 @@ class FakeArch:
     def kprobe_reset(self, cpu: int) -> bool:
         return False
 
-    def regs_get_kernel_argument(self, regs: Any, n: int) -> int:
-        return int(regs[n])
-
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         return ""
-
-    def regs(self) -> Any:
-        return list(self.machine.registers)
 
 
 def new_state(machine: FakeMachine | None = None, **config: bool) -> State:

@@ -8,8 +8,6 @@ are for control context.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -124,15 +122,6 @@ class TraceArray:
         comm = self.runtime.comm_of(pid)
         return "<...>" if comm is None else comm
 
-    @contextmanager
-    def _text_poke(self) -> Iterator[None]:
-        """Let many probes share what the writing of text costs."""
-        self.st.arch.text_poke_begin()
-        try:
-            yield
-        finally:
-            self.st.arch.text_poke_finish()
-
     # ---- files of events
 
     def file(self, event: TraceEvent) -> EventFile:
@@ -175,7 +164,7 @@ class TraceArray:
         self.update_buffers()
         if group is None and not self.events.groups():
             return  # Linux always has events of its own
-        with self._text_poke():
+        with self.st.arch.text_poke:
             set_clr_event(self._members(group), None, group, None, enable)
 
     def set_clr_event(self, system: str | None, name: str | None, enable: bool) -> None:
@@ -184,7 +173,7 @@ class TraceArray:
         Kernel: trace_array_set_clr_event()
         """
         self.update_buffers()
-        with self._text_poke():
+        with self.st.arch.text_poke:
             set_clr_event(self._members(None), None, system, name, enable)
 
     # ---- filters
@@ -265,13 +254,13 @@ class TraceArray:
         self.update_buffers()
         word, consumed = trace_get_user(data, EVENT_BUF_SIZE)
         if word:
-            with self._text_poke():
+            with self.st.arch.text_poke:
                 set_event_word(self._members(None), word)
         return consumed
 
     def set_event_clear(self) -> None:
         """Kernel: ftrace_clear_events()."""
-        with self._text_poke():
+        with self.st.arch.text_poke:
             for event in list(self.events):
                 if self in event.files:
                     enable_disable(event.files[self], False)

@@ -265,7 +265,7 @@ class TraceState(TraceArray):
             if any(event.ops.is_busy(event) for event in events):
                 raise KernelError(errno.EBUSY, "an event is in use")
             # the guest must not run before its text is as the engine believes it is
-            with self.events.held(), self._text_poke():
+            with self.events.held(), self.st.arch.text_poke:
                 for event in events:
                     event.ops.free(event)
         finally:

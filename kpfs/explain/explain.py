@@ -20,7 +20,7 @@ from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.judge import Judge, Jump
-from kpfs.engine.kprobe import Kprobe, kprobe_ftrace
+from kpfs.engine.kprobe import NO_ADDR, Kprobe, kprobe_ftrace
 from kpfs.engine.kprobe_ftrace import check_ftrace_location
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
@@ -152,7 +152,7 @@ class Explainer:
         """The verdict on SYMBOL[+OFFSET] or an address, and the words for it."""
         symbol, addr, offset = parse_point(point)
         try:
-            addr, _ = kprobe_addr(self.st, addr, symbol, offset)
+            addr, _ = kprobe_addr(self.st, addr or NO_ADDR, symbol, offset)
             verdict = judge(self.st, self.arch, addr)
         except KernelError as refused:
             return Verdict(refused.errno, refused.why), f"{point}: {_refusal(refused)}"

@@ -49,22 +49,16 @@ class TextPatcher:
         self._pending: list[_Page] = []  # those with anything to be written
         self._pages: dict[int, _Page] = {}
 
-    def begin(self) -> None:
-        """Put off patching and dropping translated code until finish(); calls nest."""
+    def __enter__(self) -> TextPatcher:
+        """Put off patching and dropping translated code until the end; it nests."""
         self._depth += 1
+        return self
 
-    def finish(self) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._depth -= 1
         if not self._depth:
             self._write_pending()
             self._drop()
-
-    def __enter__(self) -> TextPatcher:
-        self.begin()
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.finish()
 
     def poke(self, addr: int, data: bytes) -> None:
         """Write memory of the engine's own that may have run before."""

@@ -122,7 +122,7 @@ class Functions:
         self._all = None
         self._all = [f for f in self.all() if not going or f.module != going]
         here = {f.addr for f in self._all}
-        self._st.arch.ftrace_gone(self._patched - here)
+        self._st.arch.ftrace.gone(self._patched - here)
         self._patched &= here
         for tracer in self.all_tracers:
             tracer.modules_changed(here)
@@ -146,7 +146,7 @@ class Functions:
                 chosen = everything - tracer.notrace
             wanted |= chosen
         add, remove = wanted - self._patched, self._patched - wanted
-        self._st.arch.ftrace_trace(add, remove)
+        self._st.arch.ftrace.trace(add, remove)
         self._patched = wanted
         following = 0
         shared = len(self.tracers) > 1 or bool(profiled) or bool(commanded)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kpfs.engine.aggr import kprobe_nmissed
 from kpfs.engine.errors import KernelError
-from kpfs.engine.kprobe import Kprobe, KprobeFlag
+from kpfs.engine.kprobe import NO_ADDR, Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import (
     Kretprobe,
     kretprobe_nmissed,
@@ -60,16 +60,16 @@ class TraceKprobeOps(DynEventOps):
         self._handler = symbols["kp_event_handler"]
         self._ret_handler = symbols["kp_event_return"]
         arch = ts.st.arch
-        offsets = arch.register_offsets
+        offsets = arch.calls.offsets
         # what arguments may refer to, by (is_return, on_func_entry)
         self._contexts = {
             (is_return, on_func_entry): ArgContext(
                 is_return=is_return,
                 on_func_entry=on_func_entry,
                 registers=offsets,
-                arguments=[offsets[name] for name in arch.argument_registers],
-                return_value=offsets[arch.return_register],
-                stack_pointer=offsets[arch.stack_register],
+                arguments=[offsets[name] for name in arch.calls.arguments],
+                return_value=offsets[arch.calls.return_value],
+                stack_pointer=offsets[arch.calls.stack_pointer],
             )
             for is_return in (False, True)
             for on_func_entry in (False, True)
@@ -143,7 +143,7 @@ class TraceKprobeOps(DynEventOps):
             return False
         on_func_entry = False
         try:
-            kprobe_on_func_entry(self._st, None, symbol, place.offset)
+            kprobe_on_func_entry(self._st, NO_ADDR, symbol, place.offset)
             on_func_entry = True
         except KernelError as error:
             # what is not found may come with a module
@@ -311,7 +311,7 @@ class TraceKprobeOps(DynEventOps):
             unregister_kprobe(self._st, tk.rp.kp)
         tk.registered = False
         if tk.rp.kp.symbol_name is not None:
-            tk.rp.kp.addr = None
+            tk.rp.kp.addr = NO_ADDR
 
     def module_coming(self, module: str) -> None:
         """Register the probes that were waiting for a module that has been loaded.

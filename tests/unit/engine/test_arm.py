@@ -77,7 +77,7 @@ def test_failures_are_counted_and_the_rest_done(st, machine):
         "kprobes: Kprobes globally enabled, but failed to enable 1 out of 2 probes. "
         "Please check which kprobes are kept disabled via debugfs.",
     )
-    assert st.arch.poke_depth == 0
+    assert st.arch.text_poke.depth == 0
 
 
 def test_nothing_is_armed_meanwhile(st, machine):
@@ -164,7 +164,7 @@ def calls_for(count: int) -> int:
     machine.add_function("f", ENTRY_NOP + NOP * count)
     st = new_state(machine)
     # a machine without look-up of text, so that the core alone is measured
-    st.arch._original = lambda addr, size: NOP * size
+    st.arch.original = lambda addr, size: NOP * size
     machine.text.ftrace_location = lambda start, end: None
     calls = 0
 

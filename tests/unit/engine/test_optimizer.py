@@ -243,7 +243,7 @@ def test_on_and_off_within_the_delay_leaves_the_queue_at_once(s):
     s.off("e")
     assert (s.lst(), s.byte("e")) == ({"e": "D"}, ORIGINAL)
     s.sleep()
-    assert ("optimize", s.probes["e"].addr) not in s.st.arch.calls
+    assert ("optimize", s.probes["e"].addr) not in s.st.arch.calls_made
 
 
 def test_switched_off_while_tasks_are_waited_for(s):
@@ -413,7 +413,7 @@ def test_kernel_without_optprobes():
     s.on("e", "e2")
     s.sleep()
     assert (s.lst(), s.byte("e")) == ({"e": "", "e2": ""}, BREAKPOINT)
-    assert s.st.arch.optslots.nr_used == 0
+    assert s.st.arch.opt.slots.nr_used == 0
 
 
 # ---- removal
@@ -431,17 +431,17 @@ def test_046_139_removed_and_added_again(s, switched_off):
     assert not list(show_entries(s.st))
     assert s.machine.patched() == []
     assert get_kprobe(s.st, addr) is None
-    assert s.st.arch.optslots.nr_used == 1  # some task may be in it
+    assert s.st.arch.opt.slots.nr_used == 1  # some task may be in it
     s.add("a", "vfs_read", 5)
     assert s.lst() == {"a": "D"}
     s.on("a")
     assert s.lst() == {"a": "O"}
     s.sleep()
     assert s.byte("a") == JUMP
-    assert s.st.arch.optslots.nr_used == 1
+    assert s.st.arch.opt.slots.nr_used == 1
     s.remove("a")
     s.sleep()
-    assert (s.st.arch.optslots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
+    assert (s.st.arch.opt.slots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
     assert not any(s.st.opt_queues.values())
 
 
@@ -452,7 +452,7 @@ def test_removed_while_queued(s):
     assert s.machine.patched() == []
     s.sleep()
     assert s.machine.patched() == []
-    assert (s.st.arch.optslots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
+    assert (s.st.arch.opt.slots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
 
 
 def test_removing_hurries_nobody_past_the_quiescent_state(s):
@@ -480,7 +480,7 @@ def test_module_goes_with_its_jumps():
     s.machine.remove_symbols([addr])
     assert s.lst() == dict.fromkeys(s.probes, "")
     s.sleep()
-    assert s.st.arch.optslots.nr_used == 0
+    assert s.st.arch.opt.slots.nr_used == 0
     assert s.st.arch.slots.nr_used == 0
     for name in list(s.probes):
         s.remove(name)

@@ -81,13 +81,11 @@ def test_forgotten_text_is_left_alone():
 def test_batch_drops_once(count):
     text = Text()
     patcher = TextPatcher(text, text)
-    patcher.begin()
-    patcher.begin()
-    for i in range(count):
-        patcher.patch(BASE + 2 * i, b"\xcc", text.read(BASE + 2 * i, 1))
-    patcher.finish()
-    assert text.dropped == []
-    patcher.finish()
+    with patcher:
+        with patcher:
+            for i in range(count):
+                patcher.patch(BASE + 2 * i, b"\xcc", text.read(BASE + 2 * i, 1))
+        assert text.dropped == []
     few = [(BASE + 2 * i, 1) for i in range(count)]
     assert text.dropped == (few if count <= DROP_ALL else ["all"])
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import struct
 
+from kpfs.engine.arch.x86.regs import CallRegisters
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
@@ -49,10 +50,7 @@ class TraceMachine(FakeMachine):
 class TraceArch(FakeArch):
     """With the registers of x86-64."""
 
-    register_offsets = {n: 8 * i for i, n in enumerate(REGISTERS)}  # noqa: RUF012
-    argument_registers = ("di", "si", "dx", "cx", "r8", "r9")
-    return_register = "ax"
-    stack_register = "sp"
+    calls = CallRegisters()
 
 
 class Trace:
