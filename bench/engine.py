@@ -75,7 +75,7 @@ class Place(NamedTuple):
 def find(bench: Bench, wanted: Callable[[Kprobe], bool]) -> Place | None:
     """The first place behind an entry whose registered probe is as wanted."""
     for function in TARGETS:
-        symbol = bench.machine.lookup_name(function)[0]
+        symbol = bench.machine.kallsyms.lookup_name(function)[0]
         for offset in range(5, symbol.size):
             probe = Kprobe(symbol_name=function, offset=offset, pre_handler=nothing)
             try:
@@ -224,7 +224,7 @@ def unprobed(repeats: int) -> Iterator[Row]:
 def places(bench: Bench, count: int, but: int = 0) -> list[int]:
     """Addresses of the guest's text that take a probe; one function stays without."""
     found: list[int] = []
-    for symbol in bench.machine.symbols():
+    for symbol in bench.machine.kallsyms:
         if len(found) >= count:
             break
         if symbol.type not in "tT" or symbol.addr == but or symbol.module:
