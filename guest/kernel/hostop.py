@@ -70,8 +70,7 @@ class HostOp:
             self._ret = result
         else:
             raise TypeError(f"a host operation answered {result!r}")
-        _HOST_OP.pack_into(
-            *(self._memory.ram, self._at, self.kind, self.cookie, self.flags),
-            *(self.mode, self.count, self.pos, self._data, self._path),
-            *(self._wait, self._ret),
-        )
+        asked = self.kind, self.cookie, self.flags, self.mode, self.count, self.pos
+        places = self._data, self._path
+        words = (*asked, *places, self._wait, self._ret)
+        _HOST_OP.pack_into(self._memory.ram, self._at, *words)

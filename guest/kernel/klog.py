@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kpfs.guest.emu.memory import Memory
 
 _LOG = struct.Struct("<6Q")  # buf, size, first_seq, first_idx, next_seq, next_idx
+_STATE = struct.Struct("<4Q")  # the last four of them
 _RECORD = struct.Struct("<2Q2H2BH")  # ts, seq, len, text_len, facility, level, pad
 _TEXT_MAX = 1000
 # what the guest's oops prints with %pS, having no symbols itself
@@ -113,10 +114,8 @@ class KernelLog:
         self._ram[start : start + len(text)] = text
         if first_seq == next_seq:
             first = index
-        _LOG.pack_into(
-            *(self._ram, self._at, *_LOG.unpack_from(self._ram, self._at)[:2]),
-            *(first_seq, first, next_seq + 1, index + length),
-        )
+        state = first_seq, first, next_seq + 1, index + length
+        _STATE.pack_into(self._ram, self._at + _LOG.size - _STATE.size, *state)
 
     def _drop(self, seq: int, index: int) -> tuple[int, int]:
         """The oldest record's successor."""

@@ -396,10 +396,9 @@ class Syscalls:
             task.used = 0
         name = self._place_bytes(task, os.fsencode(comm)[: TASK_COMM_LEN - 1] + b"\0")
         set_tid = self._place_bytes(task, struct.pack("<i", pid)) if pid else 0
-        args = _CLONE_ARGS.pack(
-            *(0, 0, 0, 0, _SIGCHLD, 0, 0, 0, set_tid, int(bool(pid)), 0),
-            *(name, uid, MASK64 & 0xFFFF_FFFF),
-        )
+        signal = 0, 0, 0, 0, _SIGCHLD, 0, 0, 0
+        pids = set_tid, int(bool(pid)), 0
+        args = _CLONE_ARGS.pack(*signal, *pids, name, uid, 0xFFFF_FFFF)
         addr = self._place_bytes(task, args)
         return self._request(task, abi.REQ_SYSCALL, NR_CLONE3, (addr, len(args)))
 

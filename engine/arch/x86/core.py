@@ -8,10 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from kpfs.engine.arch.x86.ainsn import Ainsn, Entry, ainsn_of, is_guest
 from kpfs.engine.arch.x86.checks import probe as checks
-from kpfs.engine.arch.x86.checks.probe import (
-    KPROBE_SLOT_SIZE,
-    Emulation,
-)
+from kpfs.engine.arch.x86.checks.probe import KPROBE_SLOT_SIZE, Emulation
 from kpfs.engine.arch.x86.emulate import INT3, slot_code
 from kpfs.engine.arch.x86.ftrace import FtraceSites
 from kpfs.engine.arch.x86.hit import Hit, HitPath

@@ -16,12 +16,18 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.emulate import emulate
 from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
-from kpfs.engine.arch.x86.regs import IP, PT_REGS_SIZE, SP, FramePtRegs, LivePtRegs
+from kpfs.engine.arch.x86.regs import (
+    IP,
+    PT_REGS_SIZE,
+    SP,
+    FramePtRegs,
+    LivePtRegs,
+    PtRegs,
+)
 from kpfs.engine.arch.x86.trap import GuestHandlers
 from kpfs.engine.errors import MemoryFault
 from kpfs.engine.kprobe import Kprobe, PostHandler, PreHandler
@@ -95,7 +101,7 @@ class LazyNode(RethookNode):
         self.addr = addr
         self.rethook = rethook
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """Read all fields at the first question."""
         if name not in _NODE_FIELDS:
             raise AttributeError(name)
@@ -207,7 +213,7 @@ class HitPath:
         cpus[base + STATUS] = HIT_SS
         return self._post_process(hit, base)
 
-    def _failed(self, p: Kprobe | None, regs: Any, what: str, addr: int = 0) -> None:
+    def _failed(self, p: Kprobe | None, regs: PtRegs, what: str, addr: int = 0) -> None:
         """A Python handler of p has raised, in whose except clause this is.
 
         If there was no memory where it looked, that is a fault in a handler: p's
