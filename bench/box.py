@@ -44,7 +44,7 @@ class Box:
         self.write("/machine/insmod", " ".join((str(path), *parameters)) + "\n")
 
     def address(self, name: str) -> int:
-        return self.kernel.guest.lookup_name(name)[0].addr
+        return self.kernel.guest.kallsyms.lookup_name(name)[0].addr
 
     def call(self, function: str, *args: int) -> int:
         """Run a function of the guest; its value, signed."""

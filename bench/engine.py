@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 
 from bench.guestcode import CALLS, TARGETS, BareEngine, Loop
 from bench.row import Functions, Row, least, medians, seconds
+from kpfs.engine.arch.x86.ainsn import ainsn_of
+from kpfs.engine.arch.x86.checks.probe import Emulation
+from kpfs.engine.arch.x86.opt import Optinsn
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobe
@@ -75,7 +78,7 @@ class Place(NamedTuple):
 def find(bench: Bench, wanted: Callable[[Kprobe], bool]) -> Place | None:
     """The first place behind an entry whose registered probe is as wanted."""
     for function in TARGETS:
-        symbol = bench.machine.lookup_name(function)[0]
+        symbol = bench.machine.kallsyms.lookup_name(function)[0]
         for offset in range(5, symbol.size):
             probe = Kprobe(symbol_name=function, offset=offset, pre_handler=nothing)
             try:
@@ -92,7 +95,7 @@ def find(bench: Bench, wanted: Callable[[Kprobe], bool]) -> Place | None:
 
 
 def is_boosted(probe: Kprobe) -> bool:
-    return bool(probe.ainsn.boostable)
+    return ainsn_of(probe).boostable
 
 
 def is_jump(bench: Bench) -> bool:
@@ -101,7 +104,8 @@ def is_jump(bench: Bench) -> bool:
 
 
 def is_stepped(probe: Kprobe) -> bool:
-    return not probe.ainsn.boostable and probe.ainsn.kind.name == "NONE"
+    ainsn = ainsn_of(probe)
+    return not ainsn.boostable and ainsn.kind is Emulation.NONE
 
 
 class Setting:
@@ -224,7 +228,7 @@ def unprobed(repeats: int) -> Iterator[Row]:
 def places(bench: Bench, count: int, but: int = 0) -> list[int]:
     """Addresses of the guest's text that take a probe; one function stays without."""
     found: list[int] = []
-    for symbol in bench.machine.symbols():
+    for symbol in bench.machine.kallsyms:
         if len(found) >= count:
             break
         if symbol.type not in "tT" or symbol.addr == but or symbol.module:
@@ -318,7 +322,7 @@ def jumps(repeats: int) -> Iterator[Row]:
         in_text = sum(
             p.optinsn.in_text
             for p in bench.state.kprobe_table.values()
-            if isinstance(p, OptimizedKprobe) and p.optinsn is not None
+            if isinstance(p, OptimizedKprobe) and isinstance(p.optinsn, Optinsn)
         )
         for (_name, times), switch in zip(taken.items(), "01", strict=True):
             store = partial(bench.store, "/kprobes/enabled", switch)

@@ -28,10 +28,10 @@ class Loop:
 
     def __init__(self, machine: Any, target: str = TARGETS[0]) -> None:
         self.machine = machine
-        self.target = machine.lookup_name(target)[0].addr
-        self.at = machine.alloc_text(4096)
-        machine.poke_text(self.at, loop_code(self.at, self.target))
-        machine.drop_translations(self.at, 32)
+        self.target = machine.kallsyms.lookup_name(target)[0].addr
+        self.at = machine.area.alloc_text(4096)
+        machine.text_writer.poke_text(self.at, loop_code(self.at, self.target))
+        machine.text_writer.drop(self.at, 32)
 
     def __call__(self, calls: int = CALLS) -> None:
         self.machine.call(self.at, calls)
@@ -45,7 +45,7 @@ class BareEngine:
         from unicorn import x86_const as x86
 
         cpu, memory = machine._cpu, machine._memory
-        stack = machine.alloc_data(8192) + 8192 - 64
+        stack = machine.area.alloc_data(8192) + 8192 - 64
         self.stack_at = memory.translate(stack, 8)
         self.memory = ctypes.create_string_buffer(memory.size)
         ctypes.memmove(self.memory, memory.host_address(), memory.size)

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kpfs.engine.kprobe import (
     Kprobe,
     KprobeFlag,
     OptimizedKprobe,
+    PtRegs,
     kprobe_aggrprobe,
     kprobe_disabled,
     kprobe_ftrace,
@@ -19,13 +18,7 @@ from kpfs.engine.ktypes import KAddr
 from kpfs.engine.state import State
 
 
-def addr_of(p: Kprobe) -> KAddr:
-    """The address of a registered probe."""
-    assert p.addr is not None
-    return p.addr
-
-
-def aggr_pre_handler(p: Kprobe, regs: Any) -> int:
+def aggr_pre_handler(p: Kprobe, regs: PtRegs) -> int:
     """Call the pre_handlers of the list, until one has changed where to go on.
 
     For probes whose handlers are all Python; where one is guest code the runtime
@@ -41,7 +34,7 @@ def aggr_pre_handler(p: Kprobe, regs: Any) -> int:
     return 0
 
 
-def aggr_post_handler(p: Kprobe, regs: Any, flags: int) -> None:
+def aggr_post_handler(p: Kprobe, regs: PtRegs, flags: int) -> None:
     """Call the post_handlers of the list.
 
     Context: hit.
@@ -64,13 +57,9 @@ def copy_kprobe(ap: Kprobe, p: Kprobe) -> None:
 
 
 def _covered(st: State, op: OptimizedKprobe) -> list[int]:
-    first = addr_of(op) + 1
-    last = first + st.arch.max_optimized_length
-    return [
-        a
-        for a in range(first, last)
-        if st.arch.arch_within_optimized_kprobe(op, KAddr(a))
-    ]
+    first = op.addr + 1
+    last = first + st.arch.opt.max_length
+    return [a for a in range(first, last) if st.arch.opt.within(op, KAddr(a))]
 
 
 def prepare_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
@@ -81,7 +70,7 @@ def prepare_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
     """
     if not st.optprobes or op.optinsn is not None or kprobe_ftrace(op):
         return
-    st.arch.arch_prepare_optimized_kprobe(op)
+    st.arch.opt.prepare(op)
     if kprobe_optready(op):
         for a in _covered(st, op):
             st.opt_covered.setdefault(a, []).append(op)
@@ -98,7 +87,7 @@ def remove_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
             st.opt_covered[a].remove(op)
             if not st.opt_covered[a]:
                 del st.opt_covered[a]
-    st.arch.arch_remove_optimized_kprobe(op)
+    st.arch.opt.remove(op)
 
 
 def alloc_aggr_kprobe(st: State, p: Kprobe) -> OptimizedKprobe:
@@ -126,7 +115,7 @@ def init_aggr_kprobe(st: State, ap: OptimizedKprobe, p: Kprobe) -> None:
     if p.break_handler and not kprobe_gone(p):
         ap.break_handler = p.break_handler
     ap.list.insert(0, p)
-    st.hash_replace(ap, addr_of(ap))
+    st.hash_replace(ap, ap.addr)
 
 
 def free_aggr_kprobe(st: State, ap: Kprobe) -> None:

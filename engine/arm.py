@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from kpfs.engine.aggr import addr_of
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, kprobe_disabled, kprobe_ftrace, kprobe_queued
 from kpfs.engine.kprobe_ftrace import arm_kprobe_ftrace, disarm_kprobe_ftrace
@@ -26,7 +25,7 @@ def arm_kprobe(st: State, p: Kprobe) -> None:
         arm_kprobe_ftrace(st, p)
         return
     # a jump that covers this address falls back to its breakpoint
-    covering = get_optimized_kprobe(st, addr_of(p))
+    covering = get_optimized_kprobe(st, p.addr)
     if covering is not None:
         unoptimize_kprobe(st, covering, True)
     st.arch.arch_arm_kprobe(p)
@@ -48,7 +47,7 @@ def disarm_kprobe(st: State, p: Kprobe, reopt: bool) -> None:
     if not kprobe_queued(p):
         st.arch.arch_disarm_kprobe(p)
         if reopt:
-            covering = get_optimized_kprobe(st, addr_of(p))
+            covering = get_optimized_kprobe(st, p.addr)
             if covering is not None:
                 optimize_kprobe(st, covering)
 
@@ -58,8 +57,7 @@ def _all(st: State, arm: bool) -> None:
     total = errors = 0
     failure: KernelError | None = None
     trampoline = st.arch.arch_trampoline_kprobe
-    st.arch.text_poke_begin()
-    try:
+    with st.arch.text_poke:
         # by age, as they lie in memory: by hash each would be a miss of the caches
         for p in st.kprobe_table.values():
             if kprobe_disabled(p) or (not arm and trampoline(p)):
@@ -73,14 +71,12 @@ def _all(st: State, arm: bool) -> None:
             except KernelError as e:
                 errors += 1
                 failure = e
-    finally:
-        st.arch.text_poke_finish()
     able, kept = ("enable", "disabled") if arm else ("disable", "enabled")
     text = f"kprobes: Kprobes globally {able}d"
     if failure is None:
-        st.machine.printk(KERN_INFO, text)
+        st.machine.log.printk(KERN_INFO, text)
         return
-    st.machine.printk(
+    st.machine.log.printk(
         KERN_WARNING,
         f"{text}, but failed to {able} {errors} out of {total} probes. "
         f"Please check which kprobes are kept {kept} via debugfs.",

@@ -25,8 +25,8 @@ def within_kprobe_blacklist(st: State, addr: KAddr) -> bool:
     if _within_kprobe_blacklist(st, addr):
         return True
     # f.cold and f.part.0 are judged by f too
-    symbol = st.machine.symbol_at(addr)
+    symbol = st.machine.kallsyms.symbol_at(addr)
     if symbol is None or "." not in symbol.name:
         return False
-    whole = st.machine.lookup_name(symbol.name.partition(".")[0])
+    whole = st.machine.kallsyms.lookup_name(symbol.name.partition(".")[0])
     return bool(whole) and _within_kprobe_blacklist(st, whole[0].addr)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kpfs import abi
-from kpfs.engine.cstring import read_cstring
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.jprobe import Jprobe, register_jprobes, unregister_jprobes
 from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
@@ -37,7 +36,7 @@ def _handler(addr: int) -> KAddr | None:
 
 
 def _name(st: State, addr: int) -> str:
-    return read_cstring(st.machine, addr, KSYM_NAME_LEN)
+    return st.machine.read_cstring(addr, KSYM_NAME_LEN).decode("latin-1")
 
 
 Probe = Kprobe | Kretprobe | Jprobe
@@ -112,16 +111,13 @@ class GuestApi:
         return int(st.arch.kprobe_reset(cpu))
 
     def _register(self, st: State, kind: _Kind, pointers: Sequence[int]) -> None:
-        st.arch.text_poke_begin()
-        try:
+        with st.arch.text_poke:
             for i, at in enumerate(pointers):
                 try:
                     self._register_one(st, kind, at)
                 except KernelError:
                     self._unregister(st, kind, pointers[:i])
                     raise
-        finally:
-            st.arch.text_poke_finish()
 
     def _register_one(self, st: State, kind: _Kind, at: int) -> None:
         if at in self._probes:
@@ -172,7 +168,7 @@ class GuestApi:
         return Kprobe(
             symbol_name=_name(st, symbol) if symbol else None,
             offset=offset,
-            addr=_handler(addr),
+            addr=KAddr(addr),
             pre_handler=_handler(pre),
             post_handler=_handler(post),
             fault_handler=_handler(fault),
@@ -206,7 +202,7 @@ class GuestApi:
     def _write_back(st: State, at: int, probe: Probe) -> None:
         """What the kernel leaves in a struct kprobe."""
         m, p = st.machine, _kprobe_of(probe)
-        m.write_u64(at + abi.Kprobe.addr, p.addr or 0)
+        m.write_u64(at + abi.Kprobe.addr, p.addr)
         m.write(at + abi.Kprobe.opcode, bytes(p.opcode[:1] or 1))
         m.write(at + abi.Kprobe.flags, p.flags.to_bytes(4, "little"))
 

@@ -13,10 +13,9 @@ import errno
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.kprobe import Kprobe, PreHandler, PtRegs
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
     disable_kprobe,
@@ -54,7 +53,7 @@ def register_jprobe(st: State, jp: Jprobe) -> None:
     if callable(entry):
         kp.pre_handler = _caller(st, entry)
     else:
-        symbol = st.machine.symbol_at(entry) if entry else None
+        symbol = st.machine.kallsyms.symbol_at(entry) if entry else None
         if symbol is None or symbol.addr != entry:
             raise KernelError(errno.EINVAL, "the entry is not a function's")
         kp.pre_handler = st.arch.setjmp_pre_handler
@@ -65,12 +64,12 @@ def register_jprobe(st: State, jp: Jprobe) -> None:
     register_kprobe(st, kp)
 
 
-def _caller(st: State, entry: Callable[..., object]) -> Callable[[Kprobe, Any], int]:
+def _caller(st: State, entry: Callable[..., object]) -> PreHandler:
     """The pre_handler that calls a Python entry function."""
     count = len(inspect.signature(entry).parameters)
-    argument = st.arch.regs_get_kernel_argument
+    argument = st.arch.calls.argument
 
-    def pre_handler(_p: Kprobe, regs: Any) -> int:
+    def pre_handler(_p: Kprobe, regs: PtRegs) -> int:
         entry(*[argument(regs, n) for n in range(count)])
         return 0
 
@@ -85,16 +84,13 @@ def register_jprobes(st: State, jps: Sequence[Jprobe]) -> None:
     """
     if not jps:
         raise KernelError(errno.EINVAL, "no probes given")
-    st.arch.text_poke_begin()
-    try:
+    with st.arch.text_poke:
         for i, jp in enumerate(jps):
             try:
                 register_jprobe(st, jp)
             except KernelError:
                 unregister_jprobes(st, jps[:i])
                 raise
-    finally:
-        st.arch.text_poke_finish()
 
 
 def unregister_jprobe(st: State, jp: Jprobe) -> None:

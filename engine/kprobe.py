@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kpfs import abi
 from kpfs.engine.ktypes import KAddr
@@ -23,14 +23,52 @@ class KprobeFlag(enum.IntFlag):
 
 
 NO_FLAGS = KprobeFlag(0)
+NO_ADDR = KAddr(0)
+
+
+class PtRegs:
+    """The registers as a handler sees them; the architecture has its own.
+
+    Each has a word by its index in struct pt_regs, and one by each register's name.
+    Kernel: struct pt_regs
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, i: int) -> int:
+        raise NotImplementedError
+
+    def __setitem__(self, i: int, value: int) -> None:
+        raise NotImplementedError
+
+    if TYPE_CHECKING:  # the names are the architecture's
+
+        def __getattr__(self, name: str) -> int: ...
+        def __setattr__(self, name: str, value: int) -> None: ...
+
+
+class ArchInsn:
+    """What the architecture keeps of a probed address.
+
+    Kernel: struct arch_specific_insn
+    """
+
+    __slots__ = ()
+
+
+class ArchOptInsn:
+    """What the architecture keeps of a jump.  Kernel: struct arch_optimized_insn"""
+
+    __slots__ = ()
+
 
 # A handler is a Python callable, called in hit context, or the address of guest code
 # with the same arguments: fn(p, regs).  pre_handler returns non-zero when it has set up
 # the registers itself and execution shall go on at regs.ip.
-PreHandler = Callable[["Kprobe", Any], int | None]
-PostHandler = Callable[["Kprobe", Any, int], None]
-FaultHandler = Callable[["Kprobe", Any, int], int | None]
-BreakHandler = Callable[["Kprobe", Any], int | None]
+PreHandler = Callable[["Kprobe", PtRegs], int | None]
+PostHandler = Callable[["Kprobe", PtRegs, int], None]
+FaultHandler = Callable[["Kprobe", PtRegs, int], int | None]
+BreakHandler = Callable[["Kprobe", PtRegs], int | None]
 
 
 @dataclass(eq=False)
@@ -43,7 +81,7 @@ class Kprobe:
 
     symbol_name: str | None = None
     offset: int = 0
-    addr: KAddr | None = None
+    addr: KAddr = NO_ADDR  # of a registered probe it is always known
     pre_handler: PreHandler | KAddr | None = None
     post_handler: PostHandler | KAddr | None = None
     # for a fault of the probed instruction or in a handler (in Python: a MemoryFault)
@@ -62,7 +100,7 @@ class Kprobe:
     guest_at: int = 0
 
     opcode: bytes = b""  # the original instruction bytes
-    ainsn: Any = None  # the architecture's record: slot, boostable, emulation
+    ainsn: ArchInsn | None = None
     handler: KAddr | None = None  # its struct kp_handler in guest memory
     # aggr_kprobe: the probes it stands for, newest first; empty for a plain one
     list: list[Kprobe] = field(default_factory=list)
@@ -92,8 +130,7 @@ class OptimizedKprobe(Kprobe):
 
     is_aggr: bool = True
     queue: OptQueue = OptQueue.NONE
-    # the architecture's record: detour buffer, covered bytes; None: cannot be a jump
-    optinsn: Any = None
+    optinsn: ArchOptInsn | None = None  # None: it cannot be a jump
     # run of the optimizer that saw it queued first: see engine/optimizer.py
     epoch: int = 0
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from kpfs.engine.aggr import addr_of
 from kpfs.engine.kprobe import Kprobe, KprobeFlag
 from kpfs.engine.state import State
 
@@ -14,8 +13,8 @@ def check_ftrace_location(st: State, p: Kprobe) -> None:
     Context: control.
     Kernel: check_ftrace_location()
     """
-    addr = addr_of(p)
-    if st.kprobes_on_ftrace and st.machine.ftrace_location(addr, addr) == addr:
+    addr = p.addr
+    if st.kprobes_on_ftrace and st.machine.text.ftrace_location(addr, addr) == addr:
         p.flags |= KprobeFlag.FTRACE
 
 
@@ -27,14 +26,14 @@ def set_ftrace_enabled(st: State, value: int) -> None:
     changed = bool(value) != bool(st.ftrace_enabled)
     st.ftrace_enabled = value
     if changed:
-        st.arch.ftrace_enable(bool(value))
+        st.arch.ftrace.enable(bool(value))
 
 
 def arm_kprobe_ftrace(st: State, p: Kprobe) -> None:
     """Context: control.  Kernel: arm_kprobe_ftrace()"""
-    st.arch.arm_kprobe_ftrace(p)
+    st.arch.ftrace.arm(p)
 
 
 def disarm_kprobe_ftrace(st: State, p: Kprobe) -> None:
     """Context: control.  Kernel: disarm_kprobe_ftrace()"""
-    st.arch.disarm_kprobe_ftrace(p)
+    st.arch.ftrace.disarm(p)

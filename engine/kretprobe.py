@@ -73,17 +73,16 @@ def register_kretprobe(st: State, rp: Kretprobe) -> None:
         guest_data=rp.guest_data,
         guest_kp=rp.guest_kp,
     )
-    st.arch.rethook_alloc(rh)
-    assert rh.addr is not None
+    st.arch.rethooks.alloc(rh)
     kp.kind = "r"
-    kp.pre_handler = st.arch.pre_handler_kretprobe
+    kp.pre_handler = st.arch.rethooks.pre_handler
     kp.post_handler = None
     kp.data = rh.addr
     rp.nmissed = 0
     try:
         register_kprobe(st, kp)
     except KernelError:
-        st.arch.rethook_free(rh)
+        st.arch.rethooks.free(rh)
         raise
     rp.rh = rh
 
@@ -96,16 +95,13 @@ def register_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
     """
     if not rps:
         raise KernelError(errno.EINVAL, "no probes given")
-    st.arch.text_poke_begin()
-    try:
+    with st.arch.text_poke:
         for i, rp in enumerate(rps):
             try:
                 register_kretprobe(st, rp)
             except KernelError:
                 unregister_kretprobes(st, rps[:i])
                 raise
-    finally:
-        st.arch.text_poke_finish()
 
 
 def unregister_kretprobe(st: State, rp: Kretprobe) -> None:
@@ -124,8 +120,8 @@ def unregister_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
     unregister_kprobes(st, [rp.kp for rp in rps])
     for rp in rps:
         if rp.rh is not None:
-            rp.nmissed = st.arch.rethook_nmissed(rp.rh)
-            st.arch.rethook_free(rp.rh)
+            rp.nmissed = st.arch.rethooks.nmissed(rp.rh)
+            st.arch.rethooks.free(rp.rh)
             rp.rh = None
 
 
@@ -145,4 +141,4 @@ def kretprobe_nmissed(st: State, rp: Kretprobe) -> int:
     Context: control.
     Kernel: kretprobe.nmissed
     """
-    return rp.nmissed if rp.rh is None else st.arch.rethook_nmissed(rp.rh)
+    return rp.nmissed if rp.rh is None else st.arch.rethooks.nmissed(rp.rh)

@@ -5,11 +5,14 @@
 image of a real kernel) implements the same.  ``tests.fake.FakeMachine`` does it with a
 bytearray.  Nothing in engine/ may reach the guest by any other way.
 
+Machine itself has what a hit needs: memory, registers, the running task.  All else is
+in objects of their own, its attributes; who needs one of them alone is handed that one.
+
 Contexts: *control* means that the guest is stopped at an instruction boundary on every
 CPU; *hit* means inside a trap or hypercall of the running guest.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from kpfs.engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
@@ -26,6 +29,7 @@ FaultHandler = Callable[[int, int, int], int | None]
 HypercallHandler = Callable[[int], None]
 # Called in hit context with the address behind an "int $TRAP_ENTRY".
 EntryHandler = Callable[[int], None]
+_STEP = 16
 
 
 class RuntimeConfig(NamedTuple):
@@ -45,14 +49,66 @@ class RuntimeConfig(NamedTuple):
     clock: int  # address of the word of ns since boot
 
 
-class Machine(Protocol):
-    """A guest kernel and the CPUs it runs on."""
+class Memory(Protocol):
+    """The guest's memory.  Who implements it inherits read_cstring().
 
-    arch: str  # key of kpfs.engine.arches.ARCHES
-    nr_cpus: int
+    Context: either.
+    """
 
-    # ---- symbols (control)
-    def symbols(self) -> Iterable[Symbol]:
+    def read(self, addr: int, size: int) -> bytes:
+        """Guest memory, text included; MemoryFault where a page is missing."""
+
+    def write(self, addr: int, data: bytes) -> None:
+        """Write data memory (never text); MemoryFault where a page is missing."""
+
+    def read_u64(self, addr: int) -> int: ...
+
+    def write_u64(self, addr: int, value: int) -> None: ...
+
+    def read_cstring(self, addr: int, limit: int) -> bytes:
+        """What stands at addr up to a NUL, limit bytes at most."""
+        text = b""
+        while len(text) < limit:
+            # up to the next boundary, so that no page is touched needlessly
+            at = addr + len(text)
+            size = min(_STEP - at % _STEP, limit - len(text))
+            piece, nul, _ = self.read(at, size).partition(b"\0")
+            text += piece
+            if nul:
+                break
+        return text
+
+    def view(self, addr: int, size: int) -> memoryview:
+        """Writable bytes of a block got from alloc_data(), for cheap access."""
+
+
+class Registers(Protocol):
+    """The CPU that is running, and its task.  Context: hit."""
+
+    def cpu(self) -> int:
+        """Number of the CPU that is running."""
+
+    def current(self) -> Task:
+        """The task running on that CPU."""
+
+    def read_regs(self) -> Sequence[int]:
+        """All registers in the order of the architecture's struct pt_regs, unsigned."""
+
+    def write_regs(self, values: Sequence[int]) -> None: ...
+
+    def read_reg(self, index: int) -> int:
+        """One register, by its index in struct pt_regs."""
+
+    def write_reg(self, index: int, value: int) -> None: ...
+
+
+class Kallsyms(Protocol):
+    """The symbols.  Who implements it inherits sprint_symbol().
+
+    Context: control.
+    """
+
+    def __iter__(self) -> Iterator[Symbol]:
         """All symbols in kallsyms order: the kernel by address, then the modules."""
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
@@ -67,17 +123,18 @@ class Machine(Protocol):
         Of several names at one address it is the one that kallsyms_lookup() gives.
         """
 
-    # ---- modules (control), each by the address of its structure
-    def try_module_get(self, module: int) -> bool:
-        """Keep it from being unloaded; False if it is on its way.
+    def sprint_symbol(self, addr: int) -> str:
+        """name+0xoffset/0xsize [module], as %pS prints it.  Kernel: sprint_symbol()"""
+        symbol = self.symbol_at(addr)
+        if symbol is None:
+            return hex(addr)
+        module = f" [{symbol.module}]" if symbol.module else ""
+        return f"{symbol.name}+{addr - symbol.addr:#x}/{symbol.size:#x}{module}"
 
-        Kernel: try_module_get()
-        """
 
-    def module_put(self, module: int) -> None:
-        """Kernel: module_put()"""
+class KernelText(Protocol):
+    """What is known of the text of the kernel and its modules.  Context: control."""
 
-    # ---- text and what is known of it (control)
     def is_text(self, addr: int) -> bool:
         """Kernel or module text, init text while it lives.
 
@@ -111,33 +168,36 @@ class Machine(Protocol):
     def is_bug_site(self, addr: int) -> bool:
         """Whether the instruction at addr is the ud2 of a BUG or WARN."""
 
-    # ---- the kernel's own events (control)
-    def static_events(self) -> Sequence[StaticEvent]:
-        """All events of trace points, oldest first."""
 
-    def enable_static_event(
-        self, group: str, name: str, event: int, commit: int
-    ) -> None:
+class Modules(Protocol):
+    """Modules, each by the address of its structure.  Context: control."""
+
+    def try_module_get(self, module: int) -> bool:
+        """Keep it from being unloaded; False if it is on its way.
+
+        Kernel: try_module_get()
+        """
+
+    def module_put(self, module: int) -> None:
+        """Kernel: module_put()"""
+
+
+class TraceEvents(Protocol):
+    """The events of the kernel's own trace points.  Context: control."""
+
+    def all(self) -> Sequence[StaticEvent]:
+        """All of them, oldest first."""
+
+    def enable(self, group: str, name: str, event: int, commit: int) -> None:
         """Let guest code record an event: commit(event, record, size); 0: no more.
 
         The head of a record (8 bytes) is for commit to fill in.
         """
 
-    # ---- memory (either context)
-    def read(self, addr: int, size: int) -> bytes:
-        """Guest memory, text included; MemoryFault where a page is missing."""
 
-    def write(self, addr: int, data: bytes) -> None:
-        """Write data memory (never text); MemoryFault where a page is missing."""
+class Area(Protocol):
+    """Memory of the engine's own.  Context: control."""
 
-    def read_u64(self, addr: int) -> int: ...
-
-    def write_u64(self, addr: int, value: int) -> None: ...
-
-    def view(self, addr: int, size: int) -> memoryview:
-        """Writable bytes of a block got from alloc_data(), for cheap access."""
-
-    # ---- memory of the engine's own (control)
     def alloc_text(self, size: int, *, has_regs: bool = False) -> KAddr:
         """Executable pages in 32-bit reach of all text; size is rounded up to pages.
 
@@ -153,44 +213,35 @@ class Machine(Protocol):
     def free_data(self, addr: int) -> None:
         """Give back a block got from alloc_data()."""
 
-    def runtime_symbols(self) -> dict[str, KAddr]:
-        """Symbols of the engine/runtime image, loaded on the first call."""
 
-    def runtime_config(self) -> RuntimeConfig: ...
+class RuntimeImage(Protocol):
+    """The image of engine/runtime, the engine's own code in the guest."""
 
-    # ---- text writes: for engine/arch/*/text_patching.py alone (control)
+    @property
+    def config(self) -> RuntimeConfig: ...
+
+    def symbols(self) -> dict[str, KAddr]:
+        """Its symbols; it is loaded on the first call.  Context: control."""
+
+
+class TextWriter(Protocol):
+    """Writes of text: for engine/arch/*/text_patching.py alone.  Context: control."""
+
     def poke_text(self, addr: int, data: bytes) -> None:
         """Write text; what was translated of it keeps running until it is dropped."""
 
-    def drop_translations(self, addr: int, size: int) -> None:
+    def drop(self, addr: int, size: int) -> None:
         """Forget the translated code of [addr, addr+size)."""
 
-    def drop_all_translations(self) -> None: ...
+    def drop_all(self) -> None: ...
 
-    # ---- CPUs (hit)
-    def cpu(self) -> int:
-        """Number of the CPU that is running."""
 
-    def current(self) -> Task:
-        """The task running on that CPU."""
+class Traps(Protocol):
+    """Traps and hypercalls.
 
-    def read_regs(self) -> Sequence[int]:
-        """All registers in the order of the architecture's struct pt_regs, unsigned."""
+    Context: control; the handlers run in hit context.
+    """
 
-    def write_regs(self, values: Sequence[int]) -> None: ...
-
-    def read_reg(self, index: int) -> int:
-        """One register, by its index in struct pt_regs."""
-
-    def write_reg(self, index: int, value: int) -> None: ...
-
-    def stack_trace(self, ip: int, sp: int, bp: int, limit: int) -> Sequence[int]:
-        """ip and the return addresses of its callers, as far as they can be found.
-
-        Of a task that is at ip with these registers.
-        """
-
-    # ---- traps and hypercalls (control; the handlers run in hit context)
     def on_breakpoint(self, handler: BreakpointHandler) -> None:
         """Who is asked first about a breakpoint trap."""
 
@@ -203,9 +254,19 @@ class Machine(Protocol):
     def on_entry(self, handler: EntryHandler) -> None:
         """Who is told of the trap TRAP_ENTRY, behind which the guest goes on."""
 
-    # ---- running and time (control)
-    def call(self, func: int, *args: int, task: Task | None = None) -> int:
-        """Run a guest function as a task (None: init); its value, unsigned."""
+
+class Backtrace(Protocol):
+    """Stack traces.  Context: either."""
+
+    def trace(self, ip: int, sp: int, bp: int, limit: int) -> Sequence[int]:
+        """ip and the return addresses of its callers, as far as they can be found.
+
+        Of a task that is at ip with these registers.
+        """
+
+
+class Clock(Protocol):
+    """The guest's time."""
 
     def now(self) -> KTime:
         """ns since boot."""
@@ -213,14 +274,60 @@ class Machine(Protocol):
     def real_offset(self) -> KTime:
         """What must be added to now() for the time of day."""
 
-    def printk(self, level: int, text: str) -> None:
-        """Append a line to the guest's kernel log."""
-
     def call_later(self, delay: KTime, func: Callable[[], None]) -> None:
         """Run func once in control context, delay after now."""
+
+
+class Sched(Protocol):
+    """What is known of where tasks are.  Context: control."""
 
     def call_after_quiescence(self, func: Callable[[], None]) -> None:
         """Run func in control context once no task can still be inside unlinked text.
 
         Kernel: call_rcu_tasks().
+        """
+
+
+class Log(Protocol):
+    """The guest's kernel log.  Context: either."""
+
+    def printk(self, level: int, text: str) -> None:
+        """Append a line."""
+
+
+class Machine(Memory, Registers, Protocol):
+    """A guest kernel and the CPUs it runs on."""
+
+    arch: str  # key of kpfs.engine.arch.arches.ARCHES
+    nr_cpus: int
+
+    @property
+    def kallsyms(self) -> Kallsyms: ...
+    @property
+    def text(self) -> KernelText: ...
+    @property
+    def text_writer(self) -> TextWriter: ...
+    @property
+    def modules(self) -> Modules: ...
+    @property
+    def trace_events(self) -> TraceEvents: ...
+    @property
+    def area(self) -> Area: ...
+    @property
+    def runtime_image(self) -> RuntimeImage: ...
+    @property
+    def traps(self) -> Traps: ...
+    @property
+    def backtrace(self) -> Backtrace: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def sched(self) -> Sched: ...
+    @property
+    def log(self) -> Log: ...
+
+    def call(self, func: int, *args: int, task: Task | None = None) -> int:
+        """Run a guest function as a task (None: init); its value, unsigned.
+
+        Context: control.
         """

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kpfs.engine.aggr import (
-    addr_of,
     alloc_aggr_kprobe,
     free_aggr_kprobe,
     init_aggr_kprobe,
@@ -66,7 +65,7 @@ def get_optimized_kprobe(st: State, addr: KAddr) -> OptimizedKprobe | None:
     if not covering:
         return None
     found = [op for op in covering if not kprobe_disarmed(op)]
-    return max(found, key=addr_of, default=None)
+    return max(found, key=lambda op: op.addr, default=None)
 
 
 # ---- the delayed work
@@ -89,7 +88,7 @@ def kick_kprobe_optimizer(st: State) -> None:
         if st.opt_work_pending and st.opt_work == number:
             kprobe_optimizer(st)
 
-    st.machine.call_later(OPTIMIZE_DELAY, work)
+    st.machine.clock.call_later(OPTIMIZE_DELAY, work)
 
 
 def kprobe_optimizer(st: State) -> None:
@@ -112,7 +111,7 @@ def kprobe_optimizer(st: State) -> None:
         if any(st.opt_queues.values()):
             kick_kprobe_optimizer(st)
 
-    st.machine.call_after_quiescence(after_quiescence)
+    st.machine.sched.call_after_quiescence(after_quiescence)
 
 
 def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
@@ -123,11 +122,9 @@ def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
     """
     unoptimizing = list(st.opt_queues[OptQueue.UNOPTIMIZING])
     unused = []
-    st.arch.text_poke_begin()
-    try:
-        if unoptimizing:
-            st.arch.arch_unoptimize_kprobes(unoptimizing)
+    with st.arch.text_poke:
         for op in unoptimizing:
+            st.arch.opt.unoptimize(op)
             _set_queue(st, op, OptQueue.FREEING)
         for op in list(st.opt_queues[OptQueue.FREEING]):
             clear_optimized(op)
@@ -136,10 +133,8 @@ def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
                 st.arch.arch_disarm_kprobe(op)
             _set_queue(st, op, OptQueue.NONE)
             if kprobe_unused(op):
-                st.hash_del(op, addr_of(op))
+                st.hash_del(op, op.addr)
                 unused.append(op)
-    finally:
-        st.arch.text_poke_finish()
     return unused
 
 
@@ -154,11 +149,9 @@ def do_optimize_kprobes(st: State, epoch: int) -> None:
     ready = [op for op in st.opt_queues[OptQueue.OPTIMIZING] if op.epoch < epoch]
     if not ready:
         return
-    st.arch.text_poke_begin()
-    try:
-        st.arch.arch_optimize_kprobes(ready)
-    finally:
-        st.arch.text_poke_finish()
+    with st.arch.text_poke:
+        for op in ready:
+            st.arch.opt.optimize(op)
     for op in ready:
         _set_queue(st, op, OptQueue.NONE)
 
@@ -199,7 +192,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
         # its handler is called after a single step that a jump does not make
         or p.post_handler
         or p.break_handler
-        or not st.arch.arch_check_optimized_kprobe(p)
+        or not st.arch.opt.check(p)
     ):
         return
     if kprobe_optimized(p):
@@ -214,7 +207,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
 
 def force_unoptimize_kprobe(st: State, op: OptimizedKprobe) -> None:
     """Context: control.  Kernel: force_unoptimize_kprobe()"""
-    st.arch.arch_unoptimize_kprobe(op)
+    st.arch.opt.unoptimize(op)
     clear_optimized(op)
 
 
@@ -283,7 +276,7 @@ def optimize_all_kprobes(st: State) -> None:
     st.kprobes_allow_optimization = True
     for p in st.table_entries():
         optimize_kprobe(st, p)
-    st.machine.printk(
+    st.machine.log.printk(
         KERN_INFO,
         "kprobes: kprobe jump-optimization is enabled. "
         "All kprobes are optimized if possible.",
@@ -303,7 +296,7 @@ def unoptimize_all_kprobes(st: State) -> None:
         if not kprobe_disabled(p):
             unoptimize_kprobe(st, p, False)
     wait_for_kprobe_optimizer(st)
-    st.machine.printk(
+    st.machine.log.printk(
         KERN_INFO,
         "kprobes: kprobe jump-optimization is disabled. "
         "All kprobes are based on software breakpoint.",

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kpfs.engine.aggr import (
-    addr_of,
     aggr_kprobe_disabled,
     aggr_post_handler,
     alloc_aggr_kprobe,
@@ -22,6 +21,7 @@ from kpfs.engine.arm import arm_kprobe, disarm_kprobe
 from kpfs.engine.blacklist import within_kprobe_blacklist
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import (
+    NO_ADDR,
     Kprobe,
     KprobeFlag,
     OptimizedKprobe,
@@ -46,7 +46,7 @@ from kpfs.engine.state import ModuleState, State, get_kprobe, is_kprobe_insn_slo
 
 
 def kprobe_addr(
-    st: State, addr: KAddr | None, symbol_name: str | None, offset: int
+    st: State, addr: KAddr, symbol_name: str | None, offset: int
 ) -> tuple[KAddr, bool]:
     """Address of the probe point, and whether it is a function's entry.
 
@@ -56,25 +56,24 @@ def kprobe_addr(
     Context: control.
     Kernel: _kprobe_addr()
     """
-    if (symbol_name is None) == (addr is None or addr == 0):
+    if (symbol_name is None) == (not addr):
         raise KernelError(errno.EINVAL, "needs either a symbol or an address")
     if symbol_name is not None:
-        found = st.machine.lookup_name(symbol_name)
+        found = st.machine.kallsyms.lookup_name(symbol_name)
         if not found:
             raise KernelError(errno.ENOENT, f"no symbol {symbol_name}")
         base = found[0].addr
     else:
-        assert addr is not None
         base = addr
     target = KAddr((base + offset) & MASK64)
-    symbol = st.machine.symbol_at(target)
+    symbol = st.machine.kallsyms.symbol_at(target)
     if symbol is None:
         raise KernelError(errno.ENOENT, f"{target:#x} is in no symbol")
     return st.arch.arch_adjust_kprobe_addr(symbol.addr, target - symbol.addr)
 
 
 def kprobe_on_func_entry(
-    st: State, addr: KAddr | None, symbol_name: str | None, offset: int
+    st: State, addr: KAddr, symbol_name: str | None, offset: int
 ) -> None:
     """EINVAL unless the probe point is a function's entry; ENOENT as kprobe_addr().
 
@@ -97,23 +96,23 @@ def check_kprobe_address_safe(st: State, addr: KAddr) -> None:
     machine = st.machine
     if is_kprobe_insn_slot(st, addr):
         raise KernelError(errno.EINVAL, "in an instruction slot of kprobes")
-    if not machine.is_text(addr):
+    if not machine.text.is_text(addr):
         raise KernelError(errno.EINVAL, "not kernel text")
     if within_kprobe_blacklist(st, addr):
         raise KernelError(errno.EINVAL, "within the kprobe blacklist")
-    if machine.text_reserved(addr, addr):
+    if machine.text.text_reserved(addr, addr):
         raise KernelError(errno.EINVAL, "text of a jump label or static call")
-    if machine.is_bug_site(addr):
+    if machine.text.is_bug_site(addr):
         raise KernelError(errno.EINVAL, "the ud2 of a BUG or WARN")
-    symbol = machine.symbol_at(addr)
+    symbol = machine.kallsyms.symbol_at(addr)
     if symbol is not None and symbol.name.startswith(("__cfi_", "__pfx_")):
         raise KernelError(errno.EINVAL, "padding before a function's entry")
-    module = machine.module_of(addr)
+    module = machine.text.module_of(addr)
     if module:
         state = st.module_states.get(module)
         if state is ModuleState.GOING:
             raise KernelError(errno.ENOENT, f"module {module} is going away")
-        if state is ModuleState.LIVE and machine.in_init_text(addr):
+        if state is ModuleState.LIVE and machine.text.in_init_text(addr):
             raise KernelError(errno.ENOENT, f"init text of {module} is being freed")
 
 
@@ -122,7 +121,7 @@ def _get_valid_kprobe(st: State, p: Kprobe) -> Kprobe | None:
 
     Kernel: __get_valid_kprobe()
     """
-    ap = get_kprobe(st, p.addr) if p.addr is not None else None
+    ap = get_kprobe(st, p.addr)
     if ap is None or ap is p or p in ap.list:
         return ap
     return None
@@ -140,7 +139,7 @@ def warn_kprobe_rereg(st: State, p: Kprobe) -> None:
 def _prepare_kprobe(st: State, p: Kprobe) -> None:
     """Kernel: prepare_kprobe()"""
     if kprobe_ftrace(p):
-        st.arch.arch_prepare_kprobe_ftrace(p)
+        st.arch.ftrace.prepare(p)
     else:
         st.arch.arch_prepare_kprobe(p)
 
@@ -244,16 +243,13 @@ def register_kprobes(st: State, kps: Sequence[Kprobe]) -> None:
     """
     if not kps:
         raise KernelError(errno.EINVAL, "no probes given")
-    st.arch.text_poke_begin()
-    try:
+    with st.arch.text_poke:
         for i, p in enumerate(kps):
             try:
                 register_kprobe(st, p)
             except KernelError:
                 unregister_kprobes(st, kps[:i])
                 raise
-    finally:
-        st.arch.text_poke_finish()
 
 
 # ---- unregistering
@@ -275,14 +271,14 @@ def _unregister_kprobe(st: State, p: Kprobe) -> bool:
     """
     ap = _disable_kprobe(st, p)
     if ap is p:
-        st.hash_del(p, addr_of(p))
+        st.hash_del(p, p.addr)
         _release_handler(st, p)
         st.arch.arch_remove_kprobe(p)
         return False
     last = len(ap.list) == 1 and kprobe_disarmed(ap)
     ap.list.remove(p)
     if last:
-        st.hash_del(ap, addr_of(ap))
+        st.hash_del(ap, ap.addr)
         _release_handler(st, p)
         free_aggr_kprobe(st, ap)
         return False
@@ -321,17 +317,14 @@ def unregister_kprobes(st: State, kps: Sequence[Kprobe]) -> None:
     Kernel: unregister_kprobes()
     """
     unused = False
-    st.arch.text_poke_begin()
-    try:
+    with st.arch.text_poke:
         for p in kps:
             try:
                 unused |= _unregister_kprobe(st, p)
             except KernelError:
-                p.addr = None
+                p.addr = NO_ADDR
         if unused:
             kprobe_optimizer(st)
-    finally:
-        st.arch.text_poke_finish()
 
 
 # ---- enabling and disabling
@@ -437,9 +430,9 @@ def kprobes_module_callback(st: State, state: ModuleState, module: str) -> None:
     st.module_states[module] = state
     if state is not ModuleState.COMING:
         for p in list(st.table_entries()):
-            addr = addr_of(p)
-            if machine.module_of(addr) == module and (
-                state is ModuleState.GOING or machine.in_init_text(addr)
+            addr = p.addr
+            if machine.text.module_of(addr) == module and (
+                state is ModuleState.GOING or machine.text.in_init_text(addr)
             ):
                 _kill_kprobe(st, p)
     st.load_blacklist(without=module if state is ModuleState.GOING else None)
@@ -462,9 +455,9 @@ def show_entries(st: State) -> Iterator[ListEntry]:
     Context: control.
     Kernel: show_kprobe_addr()
     """
-    symbol_at = st.machine.symbol_at
+    symbol_at = st.machine.kallsyms.symbol_at
     for entry in st.table_entries():
-        symbol = symbol_at(addr_of(entry))
+        symbol = symbol_at(entry.addr)
         if entry.is_aggr:
             for p in entry.list:
                 yield ListEntry(p, entry, symbol)

@@ -3,34 +3,41 @@
 
 The hook itself is guest code (engine/runtime, struct kp_rethook): a function's return
 address is replaced by the trampoline, the real one waits in a node on the task's list.
-The architecture makes and frees them: rethook_alloc() and rethook_free() of Arch.
+The architecture makes and frees them: alloc() and free() of arch_hooks.Rethooks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
+from kpfs.engine.kprobe import NO_ADDR, Kprobe, PtRegs
 from kpfs.engine.ktypes import KAddr
 
 # Called in hit context as handler(node, regs), or guest code with the same arguments.
 # For an entry handler non-zero means: this call is not to be hooked.
-RethookHandler = Callable[["RethookNode", Any], int | None]
+RethookHandler = Callable[["RethookNode", PtRegs], int | None]
+
+
+class ReturnProbe(Protocol):
+    """A Kretprobe, as far as its hook knows it."""
+
+    kp: Kprobe
 
 
 @dataclass(eq=False)
 class Rethook:
     """A pool of nodes with its handlers.  Kernel: struct rethook."""
 
-    data: Any  # the Kretprobe, what node.rethook.data gives a handler
+    data: ReturnProbe  # what node.rethook.data gives a handler
     entry_handler: RethookHandler | KAddr | None
     handler: RethookHandler | KAddr | None
     maxactive: int  # nodes
     data_size: int  # bytes of data in each node
     guest_data: int = 0  # word that guest handlers find in kp_rethook.data
     guest_kp: int = 0  # a module's struct kretprobe, 0 if none
-    addr: KAddr | None = None  # its struct kp_rethook, set by the architecture
+    addr: KAddr = NO_ADDR  # its struct kp_rethook, set by the architecture
 
 
 @dataclass(eq=False)
@@ -49,6 +56,6 @@ class RethookNode:
     data: memoryview  # data_size bytes that live as long as the call
 
     @property
-    def rp(self) -> Any:
+    def rp(self) -> ReturnProbe:
         """The Kretprobe whose handler is called.  Kernel: get_kretprobe()"""
         return self.rethook.data

@@ -23,9 +23,10 @@ class KprobeInsnCache:
     ) -> None:
         """Slots of insn_size bytes; sym is how kallsyms calls their pages.
 
-        has_regs: see Machine.alloc_text().
+        has_regs: see kpfs.engine.machine.Area.alloc_text().
         """
-        self.machine = machine
+        self._area = machine.area
+        self._sched = machine.sched
         self.insn_size = insn_size
         self.sym = sym
         self._has_regs = has_regs
@@ -73,7 +74,7 @@ class KprobeInsnCache:
         return any(page <= addr < page + CHUNK_SIZE for page in self.pages)
 
     def _grow(self) -> None:
-        page = self.machine.alloc_text(CHUNK_SIZE, has_regs=self._has_regs)
+        page = self._area.alloc_text(CHUNK_SIZE, has_regs=self._has_regs)
         self.pages.append(page)
         end = page + CHUNK_SIZE - self.insn_size
         self._clean.extend(range(page, end + 1, self.insn_size))
@@ -90,4 +91,4 @@ class KprobeInsnCache:
             if self._garbage:
                 self._collect()
 
-        self.machine.call_after_quiescence(done)
+        self._sched.call_after_quiescence(done)

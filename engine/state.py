@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 
-from kpfs.engine.arch.base import Arch
+from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, OptQueue
 from kpfs.engine.ktypes import MASK64, BlacklistEntry, KAddr
 from kpfs.engine.machine import Machine
@@ -86,10 +86,12 @@ class State:
         self.load_blacklist()
         arch.arch_init_kprobes(self)
         self.kretprobe_blacklist = frozenset(
-            s.addr for n in arch.kretprobe_blacklist for s in machine.lookup_name(n)[:1]
+            s.addr
+            for n in arch.kretprobe_blacklist
+            for s in machine.kallsyms.lookup_name(n)[:1]
         )
         if optprobes:
-            machine.printk(
+            machine.log.printk(
                 KERN_INFO,
                 "kprobes: kprobe jump-optimization is enabled. "
                 "All kprobes are optimized if possible.",
@@ -134,8 +136,8 @@ class State:
         """
         self.kprobe_blacklist = [
             e
-            for e in self.machine.blacklist()
-            if without is None or self.machine.module_of(e.start) != without
+            for e in self.machine.text.blacklist()
+            if without is None or self.machine.text.module_of(e.start) != without
         ]
         self.blacklist_starts, self.blacklist_ends = [], []
         for start, end, _ in sorted(self.kprobe_blacklist):

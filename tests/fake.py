@@ -10,19 +10,28 @@ from __future__ import annotations
 import errno
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
-from kpfs.engine.arch.base import Core
+from kpfs.engine.arch_hooks import Core
 from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_disabled, kprobe_disarmed
+from kpfs.engine.kprobe import (
+    ArchInsn,
+    ArchOptInsn,
+    Kprobe,
+    OptimizedKprobe,
+    PtRegs,
+    kprobe_disabled,
+    kprobe_disarmed,
+)
 from kpfs.engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
 from kpfs.engine.machine import (
     BreakpointHandler,
     EntryHandler,
     FaultHandler,
     HypercallHandler,
+    Kallsyms,
+    Memory,
     RuntimeConfig,
 )
 from kpfs.engine.rethook import Rethook
@@ -42,113 +51,29 @@ TRAP = b"\xcc"
 ENTRY_NOP = b"\x0f\x1f\x44\x00\x00"
 
 
-class FakeMachine:
-    """Implements Machine with bytearrays and a clock moved by hand."""
+class FakeKallsyms(Kallsyms):
+    """Symbols in the order in which they were added."""
 
-    arch = "fake"
-
-    def __init__(self, nr_cpus: int = 2) -> None:
-        self.nr_cpus = nr_cpus
-        self.regions: list[tuple[int, bytearray]] = []
-        self.pristine: dict[int, bytes] = {}  # function -> its code as added
-        self._symbols: list[Symbol] = []
+    def __init__(self) -> None:
+        self.all: list[Symbol] = []
+        self.at: dict[int, Symbol] = {}
         self._by_name: dict[str, list[Symbol]] = {}
-        self._at: dict[int, Symbol] = {}
-        self.blacklisted: list[BlacklistEntry] = []
-        self.ftrace_sites: set[int] = set()
-        self.reserved: list[tuple[int, int]] = []  # [start, end)
-        self.exceptions: set[int] = set()
-        self.bugs: set[int] = set()
-        self.init_text: list[tuple[int, int]] = []
-        self.log: list[tuple[int, str]] = []
-        self.clock = 0
-        self.pokes = 0
-        self.dropped = 0
-        self._timers: list[tuple[int, int, Callable[[], None]]] = []
-        self._quiescent: list[Callable[[], None]] = []
-        self._number = 0
-        self._next = {TEXT_BASE: TEXT_BASE, MODULE_BASE: MODULE_BASE}
-        self._engine_text = ENGINE_BASE
-        self._engine_data = DATA_BASE
-        self.breakpoint_handler: BreakpointHandler | None = None
-        self.fault_handler: FaultHandler | None = None
-        self.hypercalls: dict[int, HypercallHandler] = {}
-        self.running_cpu = 0
-        self.events: list[StaticEvent] = []
-        self.module_uses: Counter[int] = Counter()
-        self.going_modules: set[int] = set()
-        self.enabled_events: dict[tuple[str, str], int] = {}
-        self.task = Task(KAddr(DATA_BASE - PAGE), 1, "init", 0)
-        self.registers = [0] * 21
-        self.functions: dict[int, Callable[..., int]] = {}  # what call() runs
 
-    # ---- building
-    def add_function(
-        self,
-        name: str,
-        code: bytes = ENTRY_NOP + NOP * 27,
-        *,
-        module: str = "",
-        ftrace: bool = True,
-        init: bool = False,
-    ) -> KAddr:
-        """A text symbol after the last one; ftrace: its entry is an ftrace site."""
-        base = MODULE_BASE if module else TEXT_BASE
-        addr = self._next[base]
-        self._next[base] = addr + len(code)
-        self.map(addr, code)
-        self.pristine[addr] = code
-        self.add_symbol(name, addr, len(code), "T", module)
-        if ftrace and code.startswith(ENTRY_NOP):
-            self.ftrace_sites.add(addr)
-        if init:
-            self.init_text.append((addr, addr + len(code)))
-        return KAddr(addr)
+    def add(self, symbol: Symbol) -> None:
+        self.all.append(symbol)
+        self._by_name.setdefault(symbol.name, []).append(symbol)
+        for addr in range(symbol.addr, symbol.addr + symbol.size):
+            self.at.setdefault(addr, symbol)
 
-    def add_symbol(
-        self, name: str, addr: int, size: int, type_: str = "D", module: str = ""
-    ) -> Symbol:
-        symbol = Symbol(name, KAddr(addr), size, type_, module)
-        self._symbols.append(symbol)
-        self._by_name.setdefault(name, []).append(symbol)
+    def remove(self, addr: int, size: int) -> None:
+        self.all = [s for s in self.all if s.addr != addr]
+        for symbols in self._by_name.values():
+            symbols[:] = [s for s in symbols if s.addr != addr]
         for a in range(addr, addr + size):
-            self._at.setdefault(a, symbol)
-        return symbol
+            self.at.pop(a, None)
 
-    def remove_symbols(self, addrs: Iterable[int]) -> None:
-        """Unmap functions: what freeing a module's text does."""
-        for addr in addrs:
-            code = self.pristine.pop(addr)
-            self._symbols = [s for s in self._symbols if s.addr != addr]
-            for symbols in self._by_name.values():
-                symbols[:] = [s for s in symbols if s.addr != addr]
-            for a in range(addr, addr + len(code)):
-                self._at.pop(a, None)
-            self.regions = [r for r in self.regions if r[0] != addr]
-            self.ftrace_sites.discard(addr)
-            self.init_text = [r for r in self.init_text if r[0] != addr]
-
-    def add_blacklist(self, symbol: Symbol) -> None:
-        end = KAddr(symbol.addr + symbol.size)
-        self.blacklisted.append(BlacklistEntry(symbol.addr, end, symbol.name))
-
-    def map(self, addr: int, data: bytes) -> None:
-        self.regions.append((addr, bytearray(data)))
-
-    def patched(self) -> list[int]:
-        """Addresses whose text is not what it was."""
-        return [
-            addr + i
-            for addr, code in self.pristine.items()
-            for i, (a, b) in enumerate(
-                zip(code, self.read(addr, len(code)), strict=True)
-            )
-            if a != b
-        ]
-
-    # ---- symbols
-    def symbols(self) -> Iterable[Symbol]:
-        return iter(self._symbols)
+    def __iter__(self) -> Iterator[Symbol]:
+        return iter(self.all)
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
         module, colon, rest = name.partition(":")
@@ -157,9 +82,21 @@ class FakeMachine:
         return self._by_name.get(name, [])
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        return self._at.get(addr)
+        return self.at.get(addr)
 
-    # ---- text
+
+class FakeText:
+    """Text is what a symbol of type T covers; a test fills the tables."""
+
+    def __init__(self, kallsyms: FakeKallsyms) -> None:
+        self._at = kallsyms.at
+        self.blacklisted: list[BlacklistEntry] = []
+        self.ftrace_sites: set[int] = set()
+        self.reserved: list[tuple[int, int]] = []  # [start, end)
+        self.exceptions: set[int] = set()
+        self.bugs: set[int] = set()
+        self.init_text: list[tuple[int, int]] = []
+
     def is_text(self, addr: int) -> bool:
         symbol = self._at.get(addr)
         return symbol is not None and symbol.type in "tT"
@@ -192,6 +129,260 @@ class FakeMachine:
     def is_bug_site(self, addr: int) -> bool:
         return addr in self.bugs
 
+
+class FakeModules:
+    """Counts uses."""
+
+    def __init__(self) -> None:
+        self.uses: Counter[int] = Counter()
+        self.going: set[int] = set()
+
+    def try_module_get(self, module: int) -> bool:
+        if module in self.going:
+            return False
+        self.uses[module] += 1
+        return True
+
+    def module_put(self, module: int) -> None:
+        self.uses[module] -= 1
+
+
+class FakeTraceEvents:
+    """A test says which there are."""
+
+    def __init__(self) -> None:
+        self.there: list[StaticEvent] = []
+        self.enabled: dict[tuple[str, str], int] = {}
+
+    def all(self) -> Sequence[StaticEvent]:
+        return self.there
+
+    def enable(self, group: str, name: str, event: int, commit: int) -> None:
+        self.enabled[group, name] = event
+
+
+class FakeArea:
+    """Its addresses are never used again."""
+
+    def __init__(self, machine: FakeMachine) -> None:
+        self._map = machine.map
+        self._text = ENGINE_BASE
+        self._data = DATA_BASE
+
+    def alloc_text(self, size: int, *, has_regs: bool = False) -> KAddr:
+        addr = self._text
+        self._text += -(-size // PAGE) * PAGE
+        self._map(addr, bytes(self._text - addr))
+        return KAddr(addr)
+
+    def alloc_data(self, size: int) -> KAddr:
+        addr = self._data
+        self._data += -(-size // PAGE) * PAGE
+        self._map(addr, bytes(self._data - addr))
+        return KAddr(addr)
+
+    def free_data(self, addr: int) -> None:
+        pass
+
+
+class FakeRuntimeImage:
+    """One without anything in it."""
+
+    config = RuntimeConfig(*[0] * len(RuntimeConfig._fields))
+
+    def __init__(self) -> None:
+        self.there: dict[str, KAddr] = {}
+
+    def symbols(self) -> dict[str, KAddr]:
+        return self.there
+
+
+class FakeTextWriter:
+    """Counts."""
+
+    def __init__(self, machine: FakeMachine) -> None:
+        self._write = machine.write
+        self.pokes = 0
+        self.dropped = 0
+
+    def poke_text(self, addr: int, data: bytes) -> None:
+        self._write(addr, data)
+        self.pokes += 1
+
+    def drop(self, addr: int, size: int) -> None:
+        self.dropped += 1
+
+    def drop_all(self) -> None:
+        self.dropped += 1
+
+
+class FakeTraps:
+    """Keeps the handlers."""
+
+    def __init__(self) -> None:
+        self.breakpoint: BreakpointHandler | None = None
+        self.fault: FaultHandler | None = None
+        self.entered: EntryHandler | None = None
+        self.hypercalls: dict[int, HypercallHandler] = {}
+
+    def on_breakpoint(self, handler: BreakpointHandler) -> None:
+        self.breakpoint = handler
+
+    def on_fault(self, handler: FaultHandler) -> None:
+        self.fault = handler
+
+    def on_entry(self, handler: EntryHandler) -> None:
+        self.entered = handler
+
+    def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
+        self.hypercalls[reason] = handler
+
+
+class FakeBacktrace:
+    """Nobody has called anybody."""
+
+    def trace(self, ip: int, sp: int, bp: int, limit: int) -> Sequence[int]:
+        return [ip]
+
+
+class FakeClock:
+    """Moved by hand."""
+
+    def __init__(self) -> None:
+        self.time = 0
+        self._number = 0
+        self.timers: list[tuple[int, int, Callable[[], None]]] = []
+
+    def now(self) -> KTime:
+        return KTime(self.time)
+
+    def real_offset(self) -> KTime:
+        return KTime(1_000_000_000_000_000_000)
+
+    def call_later(self, delay: KTime, func: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self.timers, (self.time + delay, self._number, func))
+
+    def advance(self, ns: int) -> None:
+        """Move it and run what falls due."""
+        end = self.time + ns
+        while self.timers and self.timers[0][0] <= end:
+            self.time, _, func = heapq.heappop(self.timers)
+            func()
+        self.time = end
+
+
+class FakeSched:
+    """Where tasks are is for the test to say."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def call_after_quiescence(self, func: Callable[[], None]) -> None:
+        self.waiting.append(func)
+
+    def quiesce(self) -> None:
+        """Let a quiescent state pass for all that has been waiting for one."""
+        waiting, self.waiting = self.waiting, []
+        for func in waiting:
+            func()
+
+
+class FakeLog:
+    """The lines with their levels."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, str]] = []
+
+    def printk(self, level: int, text: str) -> None:
+        self.lines.append((level, text))
+
+
+class FakeMachine(Memory):
+    """Implements Machine with bytearrays and a clock moved by hand."""
+
+    arch = "fake"
+
+    def __init__(self, nr_cpus: int = 2) -> None:
+        self.nr_cpus = nr_cpus
+        self.regions: list[tuple[int, bytearray]] = []
+        self.pristine: dict[int, bytes] = {}  # function -> its code as added
+        self._next = {TEXT_BASE: TEXT_BASE, MODULE_BASE: MODULE_BASE}
+        self.kallsyms = FakeKallsyms()
+        self.text = FakeText(self.kallsyms)
+        self.text_writer = FakeTextWriter(self)
+        self.modules = FakeModules()
+        self.trace_events = FakeTraceEvents()
+        self.area = FakeArea(self)
+        self.runtime_image = FakeRuntimeImage()
+        self.traps = FakeTraps()
+        self.backtrace = FakeBacktrace()
+        self.clock = FakeClock()
+        self.sched = FakeSched()
+        self.log = FakeLog()
+        self.running_cpu = 0
+        self.task = Task(KAddr(DATA_BASE - PAGE), 1, "init", 0)
+        self.registers = [0] * 21
+        self.functions: dict[int, Callable[..., int]] = {}  # what call() runs
+
+    # ---- building
+    def add_function(
+        self,
+        name: str,
+        code: bytes = ENTRY_NOP + NOP * 27,
+        *,
+        module: str = "",
+        ftrace: bool = True,
+        init: bool = False,
+    ) -> KAddr:
+        """A text symbol after the last one; ftrace: its entry is an ftrace site."""
+        base = MODULE_BASE if module else TEXT_BASE
+        addr = self._next[base]
+        self._next[base] = addr + len(code)
+        self.map(addr, code)
+        self.pristine[addr] = code
+        self.add_symbol(name, addr, len(code), "T", module)
+        if ftrace and code.startswith(ENTRY_NOP):
+            self.text.ftrace_sites.add(addr)
+        if init:
+            self.text.init_text.append((addr, addr + len(code)))
+        return KAddr(addr)
+
+    def add_symbol(
+        self, name: str, addr: int, size: int, type_: str = "D", module: str = ""
+    ) -> Symbol:
+        symbol = Symbol(name, KAddr(addr), size, type_, module)
+        self.kallsyms.add(symbol)
+        return symbol
+
+    def remove_symbols(self, addrs: Iterable[int]) -> None:
+        """Unmap functions: what freeing a module's text does."""
+        text = self.text
+        for addr in addrs:
+            code = self.pristine.pop(addr)
+            self.kallsyms.remove(addr, len(code))
+            self.regions = [r for r in self.regions if r[0] != addr]
+            text.ftrace_sites.discard(addr)
+            text.init_text = [r for r in text.init_text if r[0] != addr]
+
+    def add_blacklist(self, symbol: Symbol) -> None:
+        end = KAddr(symbol.addr + symbol.size)
+        self.text.blacklisted.append(BlacklistEntry(symbol.addr, end, symbol.name))
+
+    def map(self, addr: int, data: bytes) -> None:
+        self.regions.append((addr, bytearray(data)))
+
+    def patched(self) -> list[int]:
+        """Addresses whose text is not what it was."""
+        return [
+            addr + i
+            for addr, code in self.pristine.items()
+            for i, (a, b) in enumerate(
+                zip(code, self.read(addr, len(code)), strict=True)
+            )
+            if a != b
+        ]
+
     # ---- memory
     def _find(self, addr: int, size: int) -> tuple[bytearray, int]:
         for base, mem in self.regions:
@@ -217,57 +408,6 @@ class FakeMachine:
         mem, i = self._find(addr, size)
         return memoryview(mem)[i : i + size]
 
-    def alloc_text(self, size: int, *, has_regs: bool = False) -> KAddr:
-        addr = self._engine_text
-        self._engine_text += -(-size // PAGE) * PAGE
-        self.map(addr, bytes(self._engine_text - addr))
-        return KAddr(addr)
-
-    def alloc_data(self, size: int) -> KAddr:
-        addr = self._engine_data
-        self._engine_data += -(-size // PAGE) * PAGE
-        self.map(addr, bytes(self._engine_data - addr))
-        return KAddr(addr)
-
-    def stack_trace(self, ip: int, sp: int, bp: int, limit: int) -> Sequence[int]:
-        return [ip]
-
-    def static_events(self) -> Sequence[StaticEvent]:
-        return self.events
-
-    def enable_static_event(
-        self, group: str, name: str, event: int, commit: int
-    ) -> None:
-        self.enabled_events[group, name] = event
-
-    def try_module_get(self, module: int) -> bool:
-        if module in self.going_modules:
-            return False
-        self.module_uses[module] += 1
-        return True
-
-    def module_put(self, module: int) -> None:
-        self.module_uses[module] -= 1
-
-    def free_data(self, addr: int) -> None:
-        """Its addresses are not used again."""
-
-    def runtime_symbols(self) -> dict[str, KAddr]:
-        return {}
-
-    def runtime_config(self) -> RuntimeConfig:
-        return RuntimeConfig(*[0] * len(RuntimeConfig._fields))
-
-    def poke_text(self, addr: int, data: bytes) -> None:
-        self.write(addr, data)
-        self.pokes += 1
-
-    def drop_translations(self, addr: int, size: int) -> None:
-        self.dropped += 1
-
-    def drop_all_translations(self) -> None:
-        self.dropped += 1
-
     # ---- CPUs
     def cpu(self) -> int:
         return self.running_cpu
@@ -287,123 +427,204 @@ class FakeMachine:
     def write_reg(self, index: int, value: int) -> None:
         self.registers[index] = value
 
-    # ---- traps and hypercalls
-    def on_breakpoint(self, handler: BreakpointHandler) -> None:
-        self.breakpoint_handler = handler
-
-    def on_fault(self, handler: FaultHandler) -> None:
-        self.fault_handler = handler
-
-    def on_entry(self, handler: EntryHandler) -> None:
-        self.entered = handler
-
-    def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
-        self.hypercalls[reason] = handler
-
     # ---- running and time
     def call(self, func: int, *args: int, task: Task | None = None) -> int:
         return self.functions[func](*args)
 
-    def now(self) -> KTime:
-        return KTime(self.clock)
-
-    def real_offset(self) -> KTime:
-        return KTime(1_000_000_000_000_000_000)
-
-    def printk(self, level: int, text: str) -> None:
-        self.log.append((level, text))
-
-    def call_later(self, delay: KTime, func: Callable[[], None]) -> None:
-        self._number += 1
-        heapq.heappush(self._timers, (self.clock + delay, self._number, func))
-
-    def call_after_quiescence(self, func: Callable[[], None]) -> None:
-        self._quiescent.append(func)
-
-    def advance(self, ns: int) -> None:
-        """Move the clock and run what falls due; no quiescent state passes."""
-        end = self.clock + ns
-        while self._timers and self._timers[0][0] <= end:
-            self.clock, _, func = heapq.heappop(self._timers)
-            func()
-        self.clock = end
-
-    def quiesce(self) -> None:
-        """Let a quiescent state pass for all that has been waiting for one."""
-        waiting, self._quiescent = self._quiescent, []
-        for func in waiting:
-            func()
-
     def settle(self) -> None:
-        """Advance and quiesce until nothing is left to do."""
+        """Let time and quiescent states pass until nothing is left to do."""
+        clock, sched = self.clock, self.sched
         for _ in range(100):
-            if not self._timers and not self._quiescent:
+            if not clock.timers and not sched.waiting:
                 return
-            if self._timers:
-                self.advance(self._timers[0][0] - self.clock)
-            self.quiesce()
+            if clock.timers:
+                clock.advance(clock.timers[0][0] - clock.time)
+            sched.quiesce()
         raise AssertionError("delayed work never ends")
+
+
+class FakeInsn(ArchInsn):
+    def __init__(self, slot: KAddr | None) -> None:
+        self.slot = slot
+
+
+class FakeOptInsn(ArchOptInsn):
+    size = 5
+
+    def __init__(self, slot: KAddr) -> None:
+        self.slot = slot
+
+
+class FakeOptimizer:
+    """A jump may cover five PUSH."""
+
+    max_length = 20
+    JUMP = b"\xe9\x11\x22\x33\x44"
+
+    def __init__(self, arch: FakeArch) -> None:
+        self._arch = arch
+        self._machine = arch.machine
+        self.slots = KprobeInsnCache(arch.machine, 128, "kprobe_optinsn_page")
+
+    def prepare(self, op: OptimizedKprobe) -> None:
+        symbol = self._machine.kallsyms.symbol_at(op.addr)
+        if symbol is None or self._arch.original(op.addr, 5) != PUSH * 5:
+            return
+        op.optinsn = FakeOptInsn(self.slots.get_insn_slot())
+
+    def check(self, op: OptimizedKprobe) -> bool:
+        around = range(op.addr + 1, op.addr + op.optinsn.size)
+        found = (self._arch.core.kprobe_table.get(KAddr(a)) for a in around)
+        return all(p is None or kprobe_disarmed(p) for p in found)
+
+    def within(self, op: OptimizedKprobe, addr: KAddr) -> bool:
+        return 0 <= addr - op.addr < op.optinsn.size
+
+    def optimize(self, op: OptimizedKprobe) -> None:
+        assert not kprobe_disabled(op)
+        assert self._machine.read(op.addr, 5) == TRAP + PUSH * 4
+        self._machine.text_writer.poke_text(op.addr, self.JUMP)
+        self._arch.calls_made.append(("optimize", op.addr))
+
+    def unoptimize(self, op: OptimizedKprobe) -> None:
+        # one enabled again while it was to be undone has a breakpoint over its jump
+        assert self._machine.read(op.addr, 5)[1:] == self.JUMP[1:]
+        self._machine.text_writer.poke_text(op.addr, TRAP + PUSH * 4)
+        self._arch.calls_made.append(("unoptimize", op.addr))
+
+    def remove(self, op: OptimizedKprobe) -> None:
+        if op.optinsn is not None:
+            self.slots.free_insn_slot(op.optinsn.slot)
+            op.optinsn = None
+
+
+class FakeRethooks:
+    """Keeps which there are."""
+
+    pre_handler = KAddr(0x5AFE)
+
+    def __init__(self, arch: FakeArch) -> None:
+        self._arch = arch
+        self.there: dict[KAddr, int] = {}  # kp_rethook -> nmissed
+
+    def alloc(self, rh: Rethook) -> None:
+        self._arch.may_fail("rethooks.alloc")
+        rh.addr = self._arch.new()
+        self.there[rh.addr] = 0
+
+    def free(self, rh: Rethook) -> None:
+        del self.there[rh.addr]
+
+    def nmissed(self, rh: Rethook) -> int:
+        return self.there[rh.addr]
+
+
+class FakeFtrace:
+    """Writes a call over the entry nop."""
+
+    CALL = b"\xe8\x55\x66\x77\x88"
+
+    def __init__(self, arch: FakeArch) -> None:
+        self._arch = arch
+        self._writer = arch.machine.text_writer
+        self.traced: set[int] = set()
+
+    def prepare(self, p: Kprobe) -> None:
+        p.opcode = ENTRY_NOP[:1]
+        p.ainsn = FakeInsn(None)
+        p.site = self._arch.new()
+
+    def arm(self, p: Kprobe) -> None:
+        self._arch.may_fail("ftrace.arm")
+        assert p.addr in self._arch.sites
+        self._writer.poke_text(p.addr, self.CALL)
+        self._arch.calls_made.append(("arm", p.addr))
+
+    def disarm(self, p: Kprobe) -> None:
+        self._writer.poke_text(p.addr, ENTRY_NOP)
+        self._arch.calls_made.append(("disarm", p.addr))
+
+    def trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
+        self.traced = (self.traced | set(add)) - set(remove)
+
+    def enable(self, on: bool) -> None:
+        self._arch.calls_made.append(("ftrace_enable", on))
+
+    def gone(self, addrs: Collection[KAddr]) -> None:
+        self.traced -= set(addrs)
+
+
+class FakeCalls:
+    """One argument, in ax."""
+
+    offsets: Mapping[str, int] = MappingProxyType({"ax": 80, "sp": 152})
+    arguments: Sequence[str] = ("ax",)
+    return_value = "ax"
+    stack_pointer = "sp"
+
+    def argument(self, regs: PtRegs, n: int) -> int:
+        return int(regs[n])
+
+
+class FakeTextPoke:
+    """Counts how deep it is entered."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_exc: object) -> None:
+        self.depth -= 1
+        assert self.depth >= 0
 
 
 class FakeArch:
     """Implements Arch; every wrong order of calls is an assertion."""
 
     name = "fake"
-    max_optimized_length = 20
-    pre_handler_kretprobe = KAddr(0x5AFE)
     setjmp_pre_handler = KAddr(0x5E7)
     longjmp_break_handler = KAddr(0x109)
     kretprobe_blacklist: Sequence[str] = ("__switch_to",)
-    register_offsets: Mapping[str, int] = MappingProxyType({"ax": 80, "sp": 152})
-    argument_registers: Sequence[str] = ("ax",)
-    return_register = "ax"
-    stack_register = "sp"
-    JUMP = b"\xe9\x11\x22\x33\x44"
-    CALL = b"\xe8\x55\x66\x77\x88"
+    calls = FakeCalls()
 
     def __init__(self, machine: FakeMachine) -> None:
         self.machine = machine
-        self.calls: list[tuple[str, KAddr]] = []  # arm, disarm, optimize, unoptimize
+        self.calls_made: list[
+            tuple[str, KAddr]
+        ] = []  # arm, disarm, optimize, unoptimize
         self.fail: dict[str, int] = {}  # method -> errno that it raises
         # address -> its live probes, and whether each is disabled
         self.sites: dict[KAddr, list[tuple[Kprobe, bool]]] = {}
         self.handlers: dict[KAddr, int] = {}  # kp_handler -> nmissed
-        self.rethooks: dict[KAddr, int] = {}  # kp_rethook -> nmissed
-        self.poke_depth = 0
-        self.traced: set[int] = set()
         self._number = 0x1000
+        self.text_poke = FakeTextPoke()
+        self.opt = FakeOptimizer(self)
+        self.rethooks = FakeRethooks(self)
+        self.ftrace = FakeFtrace(self)
 
     def arch_init_kprobes(self, core: Core) -> None:
         self.core = core
         self.slots = KprobeInsnCache(self.machine, 32, "kprobe_insn_page")
-        self.optslots = KprobeInsnCache(self.machine, 128, "kprobe_optinsn_page")
-        core.insn_caches += [self.slots, self.optslots]
+        core.insn_caches += [self.slots, self.opt.slots]
 
-    def _new(self) -> KAddr:
+    def new(self) -> KAddr:
         self._number += 0x40
         return KAddr(self._number)
 
-    def _may_fail(self, method: str) -> None:
+    def may_fail(self, method: str) -> None:
         if method in self.fail:
             raise KernelError(self.fail[method], f"{method} was told to fail")
 
-    def _original(self, addr: int, size: int) -> bytes:
+    def original(self, addr: int, size: int) -> bytes:
         """Text as it was: what recover_probed_instruction() is for."""
-        symbol = self.machine.symbol_at(addr)
+        symbol = self.machine.kallsyms.symbol_at(addr)
         assert symbol is not None
         i = addr - symbol.addr
         return self.machine.pristine[symbol.addr][i : i + size]
 
-    @staticmethod
-    def _addr(p: Kprobe) -> KAddr:
-        assert p.addr is not None
-        return p.addr
-
-    def kprobe_breakpoint_size(self) -> int:
-        return 1
-
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        symbol = self.machine.symbol_at(addr)
+        symbol = self.machine.kallsyms.symbol_at(addr)
         return symbol is not None and symbol.name.startswith("entry_")
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
@@ -411,77 +632,46 @@ class FakeArch:
 
     # ---- plain probes
     def arch_prepare_kprobe(self, p: Kprobe) -> None:
-        self._may_fail("arch_prepare_kprobe")
-        addr = self._addr(p)
-        opcode = self._original(addr, 1)
-        nop = self.machine.ftrace_location(addr - 4, addr - 1)
+        self.may_fail("arch_prepare_kprobe")
+        addr = p.addr
+        opcode = self.original(addr, 1)
+        nop = self.machine.text.ftrace_location(addr - 4, addr - 1)
         if opcode == BAD or nop is not None:
             raise KernelError(errno.EILSEQ, "not an instruction boundary")
         if opcode == TRAP:
             raise KernelError(errno.EINVAL, "int3")
         p.opcode = opcode
-        p.ainsn = {"slot": self.slots.get_insn_slot()}
-        p.site = self._new()
+        p.ainsn = FakeInsn(self.slots.get_insn_slot())
+        p.site = self.new()
 
     def arch_remove_kprobe(self, p: Kprobe) -> None:
-        if p.ainsn and p.ainsn["slot"] is not None:
-            self.slots.free_insn_slot(p.ainsn["slot"])
-            p.ainsn["slot"] = None
+        if p.ainsn and p.ainsn.slot is not None:
+            self.slots.free_insn_slot(p.ainsn.slot)
+            p.ainsn.slot = None
         # one that was freed late may have a successor
-        if self.core.kprobe_table.get(self._addr(p)) in (None, p):
-            self.sites.pop(self._addr(p), None)
+        if self.core.kprobe_table.get(p.addr) in (None, p):
+            self.sites.pop(p.addr, None)
         p.site = None
 
     def arch_arm_kprobe(self, p: Kprobe) -> None:
-        self._may_fail("arch_arm_kprobe")
-        assert self._addr(p) in self.sites
-        self.machine.poke_text(self._addr(p), TRAP)
-        self.calls.append(("arm", self._addr(p)))
+        self.may_fail("arch_arm_kprobe")
+        assert p.addr in self.sites
+        self.machine.text_writer.poke_text(p.addr, TRAP)
+        self.calls_made.append(("arm", p.addr))
 
     def arch_disarm_kprobe(self, p: Kprobe) -> None:
-        self._may_fail("arch_disarm_kprobe")
-        assert self.machine.read(self._addr(p), 1) in (TRAP, p.opcode)
-        self.machine.poke_text(self._addr(p), p.opcode)
-        self.calls.append(("disarm", self._addr(p)))
-
-    def arm_kprobe_ftrace(self, p: Kprobe) -> None:
-        self._may_fail("arm_kprobe_ftrace")
-        assert self._addr(p) in self.sites
-        self.machine.poke_text(self._addr(p), self.CALL)
-        self.calls.append(("arm", self._addr(p)))
-
-    def disarm_kprobe_ftrace(self, p: Kprobe) -> None:
-        self.machine.poke_text(self._addr(p), ENTRY_NOP)
-        self.calls.append(("disarm", self._addr(p)))
-
-    def arch_prepare_kprobe_ftrace(self, p: Kprobe) -> None:
-        p.opcode = ENTRY_NOP[:1]
-        p.ainsn = {"slot": None}
-        p.site = self._new()
-
-    def ftrace_trace(self, add, remove) -> None:
-        self.traced = (self.traced | set(add)) - set(remove)
-
-    def ftrace_enable(self, on) -> None:
-        self.calls.append(("ftrace_enable", on))
-
-    def ftrace_gone(self, addrs) -> None:
-        self.traced -= set(addrs)
-
-    def text_poke_begin(self) -> None:
-        self.poke_depth += 1
-
-    def text_poke_finish(self) -> None:
-        self.poke_depth -= 1
-        assert self.poke_depth >= 0
+        self.may_fail("arch_disarm_kprobe")
+        assert self.machine.read(p.addr, 1) in (TRAP, p.opcode)
+        self.machine.text_writer.poke_text(p.addr, p.opcode)
+        self.calls_made.append(("disarm", p.addr))
 
     def sync_site(self, p: Kprobe, changed: Kprobe | None = None) -> None:
         chain = p.list if p.is_aggr else [p]
         for kp in chain:
             if kp.handler is None:
-                kp.handler = self._new()
+                kp.handler = self.new()
                 self.handlers[kp.handler] = 0
-        self.sites[self._addr(p)] = [(kp, kprobe_disabled(kp)) for kp in chain]
+        self.sites[p.addr] = [(kp, kprobe_disabled(kp)) for kp in chain]
 
     def release_handler(self, p: Kprobe) -> None:
         assert p.handler is not None
@@ -493,60 +683,6 @@ class FakeArch:
     def nmissed(self, p: Kprobe) -> int:
         assert p.handler is not None
         return self.handlers[p.handler]
-
-    # ---- jump optimisation
-    def arch_prepare_optimized_kprobe(self, op: OptimizedKprobe) -> None:
-        symbol = self.machine.symbol_at(self._addr(op))
-        if symbol is None or self._original(self._addr(op), 5) != PUSH * 5:
-            return
-        op.optinsn = {"slot": self.optslots.get_insn_slot(), "size": 5}
-
-    def arch_check_optimized_kprobe(self, op: OptimizedKprobe) -> bool:
-        around = range(self._addr(op) + 1, self._addr(op) + op.optinsn["size"])
-        found = (self.core.kprobe_table.get(KAddr(a)) for a in around)
-        return all(p is None or kprobe_disarmed(p) for p in found)
-
-    def arch_within_optimized_kprobe(self, op: OptimizedKprobe, addr: KAddr) -> bool:
-        return 0 <= addr - self._addr(op) < int(op.optinsn["size"])
-
-    def arch_optimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
-        for op in oplist:
-            assert not kprobe_disabled(op)
-            assert self.machine.read(self._addr(op), 5) == TRAP + PUSH * 4
-            self.machine.poke_text(self._addr(op), self.JUMP)
-            self.calls.append(("optimize", self._addr(op)))
-
-    def arch_unoptimize_kprobe(self, op: OptimizedKprobe) -> None:
-        # one enabled again while it was to be undone has a breakpoint over its jump
-        assert self.machine.read(self._addr(op), 5)[1:] == self.JUMP[1:]
-        self.machine.poke_text(self._addr(op), TRAP + PUSH * 4)
-        self.calls.append(("unoptimize", self._addr(op)))
-
-    def arch_unoptimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
-        for op in oplist:
-            self.arch_unoptimize_kprobe(op)
-
-    def arch_remove_optimized_kprobe(self, op: OptimizedKprobe) -> None:
-        if op.optinsn is not None:
-            self.optslots.free_insn_slot(op.optinsn["slot"])
-            op.optinsn = None
-
-    # ---- return probes
-    def rethook_alloc(self, rh: Rethook) -> None:
-        self._may_fail("rethook_alloc")
-        rh.addr = self._new()
-        self.rethooks[rh.addr] = 0
-
-    def rethook_free(self, rh: Rethook) -> None:
-        assert rh.addr is not None
-        del self.rethooks[rh.addr]
-
-    def rethook_nmissed(self, rh: Rethook) -> int:
-        assert rh.addr is not None
-        return self.rethooks[rh.addr]
-
-    def rethook_sync(self, rh: Rethook) -> None:
-        pass
 
     def arch_trampoline_kprobe(self, p: Kprobe) -> bool:
         return False
@@ -563,14 +699,8 @@ class FakeArch:
     def kprobe_reset(self, cpu: int) -> bool:
         return False
 
-    def regs_get_kernel_argument(self, regs: Any, n: int) -> int:
-        return int(regs[n])
-
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         return ""
-
-    def regs(self) -> Any:
-        return list(self.machine.registers)
 
 
 def new_state(machine: FakeMachine | None = None, **config: bool) -> State:

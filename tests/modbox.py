@@ -68,7 +68,7 @@ class Box(box.Box):
 
     def log(self) -> list[str]:
         """The kernel's messages since the last call."""
-        records = self.kernel.guest.kernel_log(self._seq)
+        records = self.kernel.guest.log.records(self._seq)
         if records:
             self._seq = records[-1].seq + 1
         return [r.text.decode() for r in records]
@@ -76,7 +76,7 @@ class Box(box.Box):
     # ---- the guest
     def syscall(self, name: str, *args: int | str) -> int:
         """By a process of its own."""
-        task = self.kernel.guest.host_task(777_000, 0, "caller", 1)
+        task = self.kernel.guest.syscalls.host_task(777_000, 0, "caller", 1)
         return self.kernel.guest.syscalls.call(task, name, *args)
 
     def int_at(self, symbol: str) -> int:
@@ -92,9 +92,9 @@ class Box(box.Box):
 def refused(box: Box, number: int, *words: Path | str, by: str = "insmod") -> list[str]:
     """What the log says of an insmod or rmmod that fails so, and leaves nothing."""
     box.log()
-    free = list(box.kernel.guest._memory.area._free)
+    free = list(box.kernel.guest.memory.area._free)
     with pytest.raises(KernelError) as e:
         box.write(f"/machine/{by}", " ".join(map(str, words)) + "\n")
     assert errno.errorcode[e.value.errno] == errno.errorcode[number]
-    assert box.kernel.guest._memory.area._free == free
+    assert box.kernel.guest.memory.area._free == free
     return box.log()

@@ -34,7 +34,7 @@ class Heap:
         start, end = self._fill
         if start + size > end:
             room = max(CHUNK_SIZE, size)
-            start = self.machine.alloc_data(room)
+            start = self.machine.area.alloc_data(room)
             end = start + room
             view = self.machine.view(start, room)
             self._chunks.append((start, end, view, view.cast("B").cast("Q")))

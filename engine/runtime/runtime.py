@@ -29,7 +29,7 @@ class Runtime:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.symbols = machine.runtime_symbols()
+        self.symbols = machine.runtime_image.symbols()
         self.heap = Heap(machine)
         self._dying: list[tuple[KpRethook, KAddr, int]] = []
         self._garbage: list[Callable[[], None]] = []
@@ -64,7 +64,7 @@ class Runtime:
         self._cmdlines_at = self.heap.alloc(size)
         self._cmdlines = self.heap.view(self._cmdlines_at, size)
         config = abi.KpConfig.STRUCT.pack(
-            *self.machine.runtime_config(),
+            *self.machine.runtime_image.config,
             *(self._cpus_at, self._cmdlines_at, count - 1),
         )
         self.machine.write(self.symbols["kp_config"], config)
@@ -90,9 +90,10 @@ class Runtime:
                 break
             # operands: the address of the clock word has 8 bytes, all others 4
             size = 8 if offset == abi.KpConfig.clock else 4
-            self.machine.poke_text(at + distance, config[offset : offset + size])
+            operand = config[offset : offset + size]
+            self.machine.text_writer.poke_text(at + distance, operand)
             at = KAddr(at + FIXUP.size)
-        self.machine.drop_all_translations()
+        self.machine.text_writer.drop_all()
 
     def _read_extable(self) -> Iterator[tuple[int, int]]:
         """kp_extable of engine/runtime/nofault.S."""
@@ -140,7 +141,7 @@ class Runtime:
             if self._garbage:
                 self._collect()
 
-        self.machine.call_after_quiescence(done)
+        self.machine.sched.call_after_quiescence(done)
 
     # ---- return probes
     def make_rethook(self, maxactive: int, data_size: int) -> tuple[KpRethook, KAddr]:

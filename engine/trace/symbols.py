@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kpfs.engine.ktypes import MASK64
-from kpfs.engine.machine import Machine
+from kpfs.engine.machine import Kallsyms
 
 PTR_KEY = 0x9E3779B97F4A7C15
 MAX_ERRNO = 4095
@@ -23,22 +23,13 @@ def pointer_id(addr: int) -> str:
     return f"{(value ^ value >> 31) & 0xFFFF_FFFF:016x}"
 
 
-def sprint_symbol(machine: Machine, addr: int) -> str:
-    """name+0xoffset/0xsize [module].  Kernel: sprint_symbol()"""
-    symbol = machine.symbol_at(addr)
-    if symbol is None:
-        return f"{addr:#x}"
-    module = f" [{symbol.module}]" if symbol.module else ""
-    return f"{symbol.name}+{addr - symbol.addr:#x}/{symbol.size:#x}{module}"
-
-
-def ip_sym(machine: Machine, addr: int, offset: bool, trampoline: int = 0) -> str:
+def ip_sym(symbols: Kallsyms, addr: int, offset: bool, trampoline: int = 0) -> str:
     """An address in a record.  Kernel: seq_print_ip_sym()"""
     if not addr:
         return "0"
     if addr == trampoline:
         return "[unknown/kretprobe'd]"
     if offset:
-        return sprint_symbol(machine, addr)
-    symbol = machine.symbol_at(addr)
+        return symbols.sprint_symbol(addr)
+    symbol = symbols.symbol_at(addr)
     return symbol.name if symbol else f"0x{addr:08x}"

@@ -126,10 +126,9 @@ class Cpu:
         self._prepare_arguments()
         self._window = find_window(handle.value or 0, self._write_window)
         self.read_regs = self._make_read_regs()
-        err = self._py.uc_mem_map_ptr(
-            *(self._uc, _U64(0), ctypes.c_size_t(memory.size)),
-            *(_PROT_ALL, ctypes.c_void_p(memory.host_address())),
-        )
+        self.poke_text = memory.write
+        size, at = ctypes.c_size_t(memory.size), ctypes.c_void_p(memory.host_address())
+        err = self._py.uc_mem_map_ptr(self._uc, _U64(0), size, _PROT_ALL, at)
         self._check(err)
         self._write_window([0] * NR_WINDOW)
         self._set_system_registers()
@@ -205,11 +204,9 @@ class Cpu:
     def _hook(self, kind: int, hook: _Hook, begin: int, end: int) -> ctypes.c_void_p:
         handle = ctypes.c_void_p()
         address = ctypes.cast(hook, ctypes.c_void_p)  # type: ignore[arg-type]
-        err = self._py.uc_hook_add(
-            *(self._uc, ctypes.byref(handle), kind, address, None),
-            *(_U64(begin), _U64(end), _INS_OUT),
-        )
-        self._check(err)
+        to, where = ctypes.byref(handle), (_U64(begin), _U64(end))
+        add = self._py.uc_hook_add
+        self._check(add(self._uc, to, kind, address, None, *where, _INS_OUT))
         return ctypes.c_void_p(handle.value)
 
     def _add_hooks(self) -> None:

@@ -18,6 +18,7 @@ import struct
 from bisect import insort
 
 from kpfs import abi
+from kpfs.engine import machine
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.ktypes import MASK64
 
@@ -47,7 +48,7 @@ USER_DATA = PTE_WRITE | PTE_USER | PTE_NX
 _U64 = struct.Struct("<Q")
 
 
-class Memory:
+class Memory(machine.Memory):
     """All of the guest's memory as Python sees it: control and hit context alike."""
 
     def __init__(self, ram_size: int = RAM_SIZE) -> None:
@@ -167,19 +168,6 @@ class Memory:
 
     def write_u64(self, addr: int, value: int) -> None:
         _U64.pack_into(self.ram, self.translate(addr, 8), value & MASK64)
-
-    def read_cstring(self, addr: int, limit: int) -> bytes:
-        """Bytes up to a NUL, at most limit, page by page until memory ends."""
-        found = b""
-        while len(found) < limit:
-            size = min(limit - len(found), PAGE_SIZE - (addr & PAGE_MASK))
-            piece = self.read(addr, size)
-            head, nul, _rest = piece.partition(b"\0")
-            found += head
-            if nul:
-                break
-            addr += size
-        return found
 
     def view(self, addr: int, size: int) -> memoryview:
         """Writable bytes, valid as long as the memory is."""

@@ -13,7 +13,12 @@ from collections.abc import Callable, Mapping
 
 from kpfs import abi
 from kpfs.engine.errors import MemoryFault
-from kpfs.engine.machine import BreakpointHandler, FaultHandler
+from kpfs.engine.machine import (
+    BreakpointHandler,
+    EntryHandler,
+    FaultHandler,
+    HypercallHandler,
+)
 from kpfs.guest.emu.cpu import (
     REG_FLAGS,
     REG_IP,
@@ -42,6 +47,7 @@ ENTRIES: Mapping[int, str] = {
 _WITH_ERROR_CODE = frozenset((X86_TRAP_NMI, X86_TRAP_GP, X86_TRAP_PF))
 _FRAME = struct.Struct("<6Q")  # error code, ip, cs, flags, sp, ss
 _X86_PF_INSTR = 0x10
+_ENGINE_REASONS = range(0x20, 0x61)
 
 
 class GuestPanicError(Exception):
@@ -49,7 +55,10 @@ class GuestPanicError(Exception):
 
 
 class Traps:
-    """The trap table.  Everything here runs in hit context."""
+    """The trap table, kpfs.engine.machine.Traps.
+
+    Everything but the setting of handlers runs in hit context.
+    """
 
     def __init__(
         self, cpu: Cpu, memory: Memory, address_of: Callable[[str], int | None]
@@ -69,6 +78,14 @@ class Traps:
 
     def on_fault(self, handler: FaultHandler) -> None:
         self._fault_handler = handler
+
+    def on_entry(self, handler: EntryHandler) -> None:
+        self._cpu.entered = handler
+
+    def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
+        if reason not in _ENGINE_REASONS:
+            raise ValueError(f"hypercall {reason:#x} is the machine's own")
+        self._cpu.hypercalls[reason] = handler
 
     def handle(self, vector: int) -> None:
         """A trap that is not one of the engine's breakpoints."""

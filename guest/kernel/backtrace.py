@@ -8,15 +8,16 @@ as Linux does.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kpfs import abi
-from kpfs.engine.ktypes import Symbol
 from kpfs.guest.emu.cpu import REG_IP, Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.kernel.tasks import TaskTable
 from kpfs.guest.kernel.unwind import MAX_DEPTH, Unwinder
 from kpfs.guest.loader import elf
+from kpfs.guest.loader.engine import EngineArea, RuntimeImage
+from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.modules import Modules
 from kpfs.guest.loader.objects import LoadedObject
 
@@ -42,17 +43,18 @@ class Backtrace:
         modules: Modules,
         tasks: TaskTable,
         *,
-        symbol_at: Callable[[int], Symbol | None],
-        runtime: Callable[[], LoadedObject | None],
+        kallsyms: Kallsyms,
+        area: EngineArea,
+        runtime: RuntimeImage,
     ) -> None:
-        """runtime: the engine's code, None if it is not there yet."""
+        """area, runtime: what there is of the engine."""
         self._memory = memory
         self._cpu = cpu
         self._modules = modules
         self._tasks = tasks
-        self._symbol_at = symbol_at
+        self._kallsyms = kallsyms
+        self._area = area
         self._runtime = runtime
-        self.regs_frames: list[range] = []  # of the engine, see Machine.alloc_text()
         self._known: tuple[list[tuple[int, bytes]], list[range]] | None = None
         section = kernel.section(".eh_frame")
         self._kernel = (
@@ -86,7 +88,7 @@ class Backtrace:
     def _sections(self) -> Iterator[tuple[int, bytes]]:
         if self._kernel is not None:
             yield self._kernel
-        runtime = self._runtime()
+        runtime = self._runtime.loaded
         if runtime is not None:
             yield from self._of_runtime(runtime)[0]
         for module in self._modules:
@@ -109,18 +111,18 @@ class Backtrace:
         return self._known
 
     def _is_regs_frame(self, pc: int) -> bool:
-        runtime = self._runtime()
-        if any(pc in r for r in self.regs_frames):
+        runtime = self._runtime.loaded
+        if any(pc in r for r in self._area.regs_frames):
             return True
         if runtime is not None and any(pc in r for r in self._of_runtime(runtime)[1]):
             detour, end = (runtime.symbols[name] for name in DETOUR)
             return not detour <= pc < end
-        symbol = self._symbol_at(pc)
+        symbol = self._kallsyms.symbol_at(pc)
         return symbol is not None and symbol.name.startswith("asm_")
 
     def _real_return(self, addr: int, slot: int) -> int:
         """Kernel: unwind_recover_ret_addr(), rethook_find_ret_addr()"""
-        runtime = self._runtime()
+        runtime = self._runtime.loaded
         if runtime is None or addr != runtime.symbols.get(TRAMPOLINE):
             return addr
         task = self._tasks.current(self._cpu.active).addr

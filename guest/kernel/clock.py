@@ -27,6 +27,7 @@ class Clock:
 
     def __init__(self, memory: Memory, phys: int, quiet: bool) -> None:
         self.quiet = quiet
+        self.boot_time = 0 if quiet else int(time.time())  # seconds since 1970
         self._ram = memory.ram
         self._at = phys
         self._origin = time.monotonic_ns()
@@ -43,6 +44,10 @@ class Clock:
                 value = host
                 _U64.pack_into(self._ram, self._at, value)
         return KTime(value)
+
+    def real_offset(self) -> KTime:
+        """What must be added to now() for the time of day."""
+        return KTime(self.boot_time * 1_000_000_000)
 
     def asked(self, _value: int) -> None:
         """The guest wants to know the time: that takes a moment on a virtual clock.

@@ -51,7 +51,6 @@ class HostOp:
             self._ret = len(result)
         else:
             self._ret = result
-        _HOST_OP.pack_into(
-            *(self._memory.ram, self._at, self.kind, self.cookie, self.flags),
-            *(self.mode, self.count, self.pos, self._data, self._path, self._ret),
-        )
+        asked = self.kind, self.cookie, self.flags, self.mode, self.count, self.pos
+        words = (*asked, self._data, self._path, self._ret)
+        _HOST_OP.pack_into(self._memory.ram, self._at, *words)

@@ -8,6 +8,7 @@ Context: either.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from kpfs import abi
 from kpfs.guest.emu.memory import Memory
 
 _LOG, _RECORD = abi.KpfsLog.STRUCT, abi.KpfsLogRecord.STRUCT
+_STATE_AT = abi.KpfsLog.first_seq
+_STATE = struct.Struct("<4Q")  # first_seq, first_idx, next_seq, next_idx
 _TEXT_MAX = 1000
 # what the guest's oops prints with %pS, having no symbols itself
 _TEXT_ADDRESS = (b"RIP: 0010:0xffffffff", b" ? 0xffffffff", b"  ? 0xffffffff")
@@ -34,9 +37,14 @@ class KernelLog:
     """The ring as it stands in the guest's memory."""
 
     def __init__(
-        self, memory: Memory, addr: int, name_of: Callable[[int], str] = hex
+        self,
+        memory: Memory,
+        addr: int,
+        now: Callable[[], int],
+        name_of: Callable[[int], str] = hex,
     ) -> None:
         """``name_of`` gives symbol+offset/size for the addresses of an oops."""
+        self._now = now
         self._name_of = name_of
         self._ram = memory.ram
         self._at = memory.translate(addr, _LOG.size)
@@ -69,15 +77,20 @@ class KernelLog:
         head, _, digits = text.partition(b"0x")
         return head + self._name_of(int(digits, 16)).encode()
 
-    def append(self, level: int, text: str, now: int) -> None:
+    def panic_reason(self) -> str:
+        """The line that says why the kernel is dead."""
+        lines = [r.text.decode(errors="replace") for r in self.records()]
+        return next((x for x in lines if x.startswith("Kernel panic")), "kernel panic")
+
+    def printk(self, level: int, text: str) -> None:
         """Add one record for each line, dropping the oldest where room is needed.
 
         Kernel: vprintk_store().
         """
         for line in text.rstrip("\n").split("\n"):
-            self.store(0, level, line.encode(errors="replace"), now)
+            self.store(0, level, line.encode(errors="replace"))
 
-    def store(self, facility: int, level: int, text: bytes, now: int) -> None:
+    def store(self, facility: int, level: int, text: bytes) -> None:
         """Add one record, whatever is in it; facility 0 is the kernel's own."""
         text = text[:_TEXT_MAX]
         length = (_RECORD.size + len(text) + 7) & ~7
@@ -92,15 +105,13 @@ class KernelLog:
         while first_seq < next_seq and index <= first < index + length:
             first_seq, first = self._drop(first_seq, first)
         priority = facility, level
-        self._put_header(index, now, next_seq, length, len(text), priority)
+        self._put_header(index, self._now(), next_seq, length, len(text), priority)
         start = self._buf + index + _RECORD.size
         self._ram[start : start + len(text)] = text
         if first_seq == next_seq:
             first = index
-        _LOG.pack_into(
-            *(self._ram, self._at, *_LOG.unpack_from(self._ram, self._at)[:2]),
-            *(first_seq, first, next_seq + 1, index + length),
-        )
+        state = first_seq, first, next_seq + 1, index + length
+        _STATE.pack_into(self._ram, self._at + _STATE_AT, *state)
 
     def _drop(self, seq: int, index: int) -> tuple[int, int]:
         """The oldest record's successor."""

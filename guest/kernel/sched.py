@@ -12,7 +12,6 @@ from collections.abc import Callable
 from time import process_time
 
 from kpfs import abi
-from kpfs.engine.ktypes import KTime
 from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
@@ -67,10 +66,24 @@ class Sched:
 
     ``finished`` collects the pids whose request is done (HC_DONE), ``on_host_op`` is
     called with pid and stack pointer of a task that stands at HC_HOST_OP, ``on_exit``
-    (in hit context) with the pid of a task that is gone.
+    (in hit context) with the pid of a task that is gone.  Who makes requests sets them.
     """
 
-    def __init__(self, cpu: Cpu, memory: Memory, traps: Traps, clock: Clock) -> None:
+    def __init__(
+        self,
+        cpu: Cpu,
+        memory: Memory,
+        traps: Traps,
+        clock: Clock,
+        *,
+        timer_entry: int,
+        serve_control: Callable[[int], None],
+        panic_reason: Callable[[], str],
+    ) -> None:
+        """timer_entry: guest code of the timer interrupt.
+
+        serve_control serves a CPU that stands at HC_API: see guest/kernel/control.py.
+        """
         self._cpu = cpu
         self._ram = memory.ram
         self._translate = memory.translate
@@ -82,11 +95,9 @@ class Sched:
         self.host_ops: dict[int, int] = {}
         self.on_host_op: Callable[[int, int], None] = self._no_host_op
         self.on_exit: Callable[[int], None] = self._no_exit
-        # called when a CPU has used up its credit: time has passed
-        self.on_yield: Callable[[], None] = lambda: None
-        # serves a CPU that stands at HC_API: see guest/kernel/control.py
-        self.on_control: Callable[[int], None] = self._no_control
-        self.panic_reason: Callable[[], str] = lambda: "kernel panic"
+        self.timer_entry = timer_entry
+        self._serve_control = serve_control
+        self._panic_reason = panic_reason
         self._watchdog = cpu.watchdog
         self.turns = 0
         self.dead = ""  # why the kernel is dead
@@ -125,9 +136,6 @@ class Sched:
 
     def _no_exit(self, pid: int) -> None:
         pass
-
-    def _no_control(self, cpu: int) -> None:
-        raise EmulatorError(f"nobody serves the control calls of CPU {cpu}")
 
     def _hc_idle(self, _cpu: int) -> None:
         self._reason = abi.HC_IDLE
@@ -205,7 +213,7 @@ class Sched:
         if reason == abi.HC_IDLE:
             self._idle[number] = True
         elif reason == abi.HC_PANIC:
-            self.dead = self.panic_reason()
+            self.dead = self._panic_reason()
             raise GuestPanicError(self.dead)
         elif not reason and not cpu.stopped:
             self._unexplained_stop()
@@ -248,11 +256,13 @@ class Sched:
                 pid = self._host_op
                 self.on_host_op(pid, self.host_ops.pop(pid))
             elif self._reason == abi.HC_API:
-                self.on_control(number)
+                self._serve_control(number)
             elif self._reason == abi.HC_YIELD or self._idle[number]:
                 self._next = (number + 1) % count
                 if self._reason == abi.HC_YIELD:
-                    self.on_yield()
+                    # a busy CPU gets its timer interrupts too
+                    self._clock.step()
+                    self.expire()
             if done():
                 return True
 
@@ -285,11 +295,12 @@ class Sched:
         )
         return None if first == NO_DEADLINE else first
 
-    def expire(self, now: KTime, entry: int) -> None:
+    def expire(self) -> None:
         """Make the timer interrupt pending on the CPUs whose deadline has come."""
+        now = self._clock.now()
         for number, at in enumerate(self._pcpu):
             if _U64.unpack_from(self._ram, at + abi.KpfsPcpu.next_deadline)[0] <= now:
-                self.interrupt(number, entry)
+                self.interrupt(number, self.timer_entry)
 
     # ---- quiescent states
     def call_after_quiescence(self, func: Callable[[], None]) -> None:

@@ -88,8 +88,6 @@ class Syscalls:
         self._handlers: dict[int, HostOpHandler] = {}
         self._bug: BaseException | None = None
         self._next_reap = 0
-        # set at the composition: makes due timer interrupts pending
-        self.expire: Callable[[], None] = lambda: None
         self.default_host_op: HostOpHandler = self._no_file
         self.refusal: KernelError | None = None  # the last one of a host operation
         sched.on_host_op = self._serve
@@ -232,7 +230,7 @@ class Syscalls:
         now = self._clock.now()
         if now < deadline:
             time.sleep((deadline - now) / 1e9)
-        self.expire()
+        self._sched.expire()
         return True
 
     # ---- host operations
@@ -371,10 +369,9 @@ class Syscalls:
             task.used = 0
         name = self._place_bytes(task, os.fsencode(comm)[: TASK_COMM_LEN - 1] + b"\0")
         set_tid = self._place_bytes(task, struct.pack("<i", pid)) if pid else 0
-        args = _CLONE_ARGS.pack(
-            *(0, 0, 0, 0, _SIGCHLD, 0, 0, 0, set_tid, int(bool(pid)), 0),
-            *(name, uid, MASK64 & 0xFFFF_FFFF),
-        )
+        signal = 0, 0, 0, 0, _SIGCHLD, 0, 0, 0
+        pids = set_tid, int(bool(pid)), 0
+        args = _CLONE_ARGS.pack(*signal, *pids, name, uid, 0xFFFF_FFFF)
         addr = self._place_bytes(task, args)
         return self._request(task, abi.REQ_SYSCALL, NR_CLONE3, (addr, len(args)))
 

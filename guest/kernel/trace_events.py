@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kpfs import abi
-from kpfs.engine.ktypes import EventField, KAddr, StaticEvent
+from kpfs.engine.ktypes import EventField, StaticEvent
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.kernel.jump_labels import JumpLabels
 from kpfs.guest.loader.elf import ElfFile
@@ -52,7 +52,7 @@ class TraceEvents:
     def all(self) -> list[StaticEvent]:
         return [*self._declared(), *self._syscalls()]
 
-    def enable(self, group: str, name: str, event: KAddr, commit: KAddr) -> None:
+    def enable(self, group: str, name: str, event: int, commit: int) -> None:
         """Let an event be recorded by commit(event, record, size); event 0: no more."""
         memory, switch = self._memory, self._switches[group, name]
         memory.write_u64(self._addresses["trace_event_commit"], commit)

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from kpfs.engine import machine
 from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.guest.loader import elf
 
@@ -107,7 +108,7 @@ class SymbolTable:
         return sym if addr < sym.addr + sym.size else None
 
 
-class Kallsyms:
+class Kallsyms(machine.Kallsyms):
     """The kernel's table and those of the modules, in order of their loading."""
 
     def __init__(self, image: elf.ElfFile) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
-from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
+from kpfs.engine.ktypes import Symbol
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader import elf
@@ -81,6 +81,13 @@ class Module:
     tables: Tables = field(default_factory=Tables)
     eh_frame: tuple[int, bytes] | None = None  # (address, contents)
 
+    def section(self, name: str) -> tuple[int, bytes]:
+        """(address, contents) of a section; (0, b"") if there is none."""
+        index = self.file.index(name)
+        if index is None or index not in self.layout.places:
+            return 0, b""
+        return self.layout.places[index], bytes(self.file.linked[index])
+
 
 class Modules:
     """All modules of the guest, and what Linux's files say of them.
@@ -141,57 +148,26 @@ class Modules:
         """The module that addr lies in."""
         return next((m for m in self._list.values() if m.layout.holds(addr)), None)
 
-    def is_text(self, addr: int) -> bool:
-        return any(m.layout.is_text(addr) for m in self._list.values())
+    def by_age(self) -> Iterable[Module]:
+        """Oldest first."""
+        return self._list.values()
 
-    def in_init_text(self, addr: int) -> bool:
-        return any(m.layout.in_init(addr) for m in self._list.values())
+    # ---- uses that are counted from outside the guest
+    def try_module_get(self, module: int) -> bool:
+        """module: address of a struct module.  Kernel: try_module_get()"""
+        memory, at = self._memory, module + abi.Module.refcnt
+        count = memory.read_u64(at)
+        if not count or STATES[memory.read_u32(module + abi.Module.state)] == "GOING":
+            return False
+        memory.write_u64(at, count + 1)
+        return True
 
-    def ftrace_locations(self) -> list[KAddr]:
-        return [
-            KAddr(addr)
-            for mod in self._list.values()
-            for addr in mod.tables.ftrace_sites
-        ]
+    def module_put(self, module: int) -> None:
+        """Kernel: module_put()"""
+        at = module + abi.Module.refcnt
+        self._memory.write_u64(at, self._memory.read_u64(at) - 1)
 
-    def ftrace_location(self, start: int, end: int) -> KAddr | None:
-        for mod in self._list.values():
-            found = mod.tables.ftrace_location(start, end)
-            if found is not None:
-                return found
-        return None
-
-    def text_reserved(self, start: int, end: int) -> bool:
-        return any(m.tables.text_reserved(start, end) for m in self._list.values())
-
-    def has_exception_entry(self, start: int, end: int) -> bool:
-        return any(
-            m.tables.has_exception_entry(start, end) for m in self._list.values()
-        )
-
-    def is_bug_site(self, addr: int) -> bool:
-        return any(addr in m.tables.bugs for m in self._list.values())
-
-    def blacklist(self) -> list[BlacklistEntry]:
-        """NOKPROBE functions and __kprobes text of the modules, oldest module first.
-
-        Kernel: add_module_kprobe_blacklist()
-        """
-        result: list[BlacklistEntry] = []
-        for mod in self._list.values():
-            ends = self._text_ends(mod)
-            result += mod.tables.blacklist(self._kallsyms.symbol_at, ends.get)
-        return result
-
-    def _text_ends(self, mod: Module) -> dict[str, int]:
-        ends: dict[str, int] = {}
-        for name in ("kprobes", "noinstr"):
-            place, raw = self._section(mod, f".{name}.text")
-            if raw:
-                ends[f"__{name}_text_start"] = place
-                ends[f"__{name}_text_end"] = place + len(raw)
-        return ends
-
+    # ---- what files show
     def show(self) -> str:
         """/proc/modules.  Kernel: m_show()"""
         return "".join(self._line(mod) for mod in self)
@@ -384,13 +360,6 @@ class Modules:
             raise
         image.linked = images
 
-    def _section(self, mod: Module, name: str) -> tuple[int, bytes]:
-        """(address, contents) of a section; (0, b"") if there is none."""
-        index = mod.file.index(name)
-        if index is None or index not in mod.layout.places:
-            return 0, b""
-        return mod.layout.places[index], bytes(mod.file.linked[index])
-
     def _collect(self, mod: Module) -> None:
         """Exports, symbols and tables, from the linked sections."""
         image = mod.file
@@ -402,9 +371,9 @@ class Modules:
                 self._check_duplicate(mod, name)
                 mod.exports[name] = Export(addr, bool(gpl), mod)
         mod.symbols = mod.layout.symbols(image, mod.name, mod.exports)
-        place, frames = self._section(mod, ".eh_frame")
+        place, frames = mod.section(".eh_frame")
         mod.eh_frame = (place, frames) if frames else None
-        mod.tables.add(image, lambda name: self._section(mod, name)[0] or None)
+        mod.tables.add(image, lambda name: mod.section(name)[0] or None)
 
     def _check_duplicate(self, mod: Module, name: str) -> None:
         """Kernel: verify_exported_symbols()"""
@@ -426,7 +395,7 @@ class Modules:
                 self.percpu.write(place, bytes(contents))
             elif contents:
                 memory.write(place, bytes(contents))
-        params, raw = self._section(mod, "__param")
+        params, raw = mod.section("__param")
         this = mod.addr
         memory.write(
             this + abi.Module.kp, _TWO.pack(params, len(raw) // abi.KernelParam.SIZE)
@@ -436,7 +405,7 @@ class Modules:
             (abi.Module.extable, "__ex_table", abi.ExceptionTableEntry.SIZE),
             (abi.Module.bug_table, "__bug_table", abi.BugEntry.SIZE),
         ):
-            place, raw = self._section(mod, name)
+            place, raw = mod.section(name)
             memory.write(this + at, _TWO.pack(place, len(raw) // size))
         memory.write(
             this + abi.Module.state, abi.MODULE_STATE_UNFORMED.to_bytes(4, "little")

@@ -11,7 +11,6 @@ import errno
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
-from kpfs.guest.kernel.tasks import GuestInfo
 
 
 class ModulePerCpu:
@@ -21,14 +20,12 @@ class ModulePerCpu:
     """
 
     def __init__(
-        self, memory: Memory, start: int, info: GuestInfo, nr_cpus: int
+        self, memory: Memory, reserved: range, percpu_size: int, nr_cpus: int
     ) -> None:
-        """start: of what is reserved in the first CPU's area, up to its end."""
-        size = info.percpu_size
+        """reserved: of the first CPU's area; they are percpu_size apart."""
         self._memory = memory
-        self._start = start
-        self._end = info.percpu_base + size
-        self._offsets = range(0, size * nr_cpus, size)
+        self._start, self._end = reserved.start, reserved.stop
+        self._offsets = range(0, percpu_size * nr_cpus, percpu_size)
         self._used: dict[int, int] = {}  # address to size, by address
 
     def alloc(self, size: int, align: int) -> int:

@@ -11,9 +11,10 @@ import argparse
 import errno
 from pathlib import Path
 
-from kpfs.engine.arch.judge import Judge
-from kpfs.engine.arches import JUDGES
+from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.judge import Judge
+from kpfs.engine.kprobe import NO_ADDR
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import kprobe_addr
 from kpfs.engine.state import State
@@ -33,7 +34,7 @@ class Explainer:
 
     def name(self, addr: int) -> str:
         """symbol+offset of an address."""
-        sym = self.st.machine.symbol_at(addr)
+        sym = self.st.machine.kallsyms.symbol_at(addr)
         if sym is None:
             return f"{addr:#x}"
         return f"{sym.name}+{addr - sym.addr:#x}" if addr > sym.addr else sym.name
@@ -80,7 +81,7 @@ def _refusal(refused: KernelError) -> str:
     return f"refused, {errno_name(refused.errno)}: {refused.why}"
 
 
-def parse_point(point: str) -> tuple[str | None, KAddr | None, int]:
+def parse_point(point: str) -> tuple[str | None, KAddr, int]:
     """(symbol, address, offset) of SYMBOL[+OFFSET] or 0xADDRESS.
 
     Raises SetupError.
@@ -92,7 +93,7 @@ def parse_point(point: str) -> tuple[str | None, KAddr | None, int]:
             return None, KAddr(int(name, 0) + distance), 0
     except ValueError:
         raise SetupError(f"explain: {point!r} is not SYMBOL[+OFFSET]") from None
-    return name, None, distance
+    return name, NO_ADDR, distance
 
 
 # ---- the command

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kpfs.engine.arches import JUDGES
+from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.errors import MemoryFault
 from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
 
@@ -39,7 +39,7 @@ class DumpedFunction(NamedTuple):
 
 
 class DumpedImage:
-    """The tables of a dump: kpfs.engine.arch.judge.Tables, and what the core reads.
+    """The tables of a dump: kpfs.engine.judge.Tables, and what the core reads.
 
     Context: none, it never runs.
     """
@@ -58,6 +58,8 @@ class DumpedImage:
         self._jump_labels = _read_addresses(folder / "jump_labels.tsv")
         self._static_calls = _read_addresses(folder / "static_calls.tsv")
         self.add(self.functions)
+        # all in one: there is so little of each
+        self.kallsyms = self.text = self.log = self
         self.judge = JUDGES[ARCH](self)
 
     def _read_symbols(self) -> None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import errno
 from typing import NamedTuple, cast
 
-from kpfs.engine.arch.base import Arch
-from kpfs.engine.arch.judge import Judge, Jump, Tables
+from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.judge import Judge, Jump, Tables
 from kpfs.engine.kprobe import Kprobe, kprobe_ftrace
 from kpfs.engine.kprobe_ftrace import check_ftrace_location
 from kpfs.engine.ktypes import KAddr

@@ -76,7 +76,7 @@ class Background:
         guest = self._guest
         try:
             deadline = guest.next_deadline()
-            if deadline is not None and deadline <= guest.now():
+            if deadline is not None and deadline <= guest.clock.now():
                 guest.tick()
                 self.guest_ran()
                 deadline = guest.next_deadline()
@@ -85,7 +85,7 @@ class Background:
             self._stopped = True
             return None
         self._tick_at = deadline
-        return None if deadline is None else (deadline - guest.now()) / NSEC
+        return None if deadline is None else (deadline - guest.clock.now()) / NSEC
 
     def stop(self) -> None:
         """Stop the time; the lock is not held."""

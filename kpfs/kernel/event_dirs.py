@@ -72,7 +72,7 @@ class EventDirs:
         assert self._create is not None
         guest = self._guest
         if self._name is None:
-            self._name = guest.alloc_data(NAME_SIZE)
+            self._name = guest.area.alloc_data(NAME_SIZE)
         guest.write(self._name, _name(key) + b"\0")
         self._made(key, guest.call(self._create, self._name, self._parent(key)))
 

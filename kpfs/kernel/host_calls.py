@@ -52,7 +52,7 @@ class HostCalls:
     def task(self, caller: Caller) -> HostTask:
         """The caller's task in the guest, forked there if it is new."""
         self._check()
-        return self._guest.host_task(caller.pid, caller.uid)
+        return self._guest.syscalls.host_task(caller.pid, caller.uid)
 
     def _check(self) -> None:
         if self._closed:  # a thread of the mount that came too late

@@ -19,7 +19,7 @@ from kpfs.kernel.host_calls import HostCalls
 from kpfs.kernel.modules import ModuleSupport, PartsBuilt
 
 if TYPE_CHECKING:
-    from kpfs.engine.arch.base import GuestArch
+    from kpfs.engine.arch.arches import GuestArch
     from kpfs.engine.state import State
     from kpfs.engine.trace.array.dynevent import DynEvents
     from kpfs.engine.trace.array.trace_state import TraceState
@@ -80,7 +80,7 @@ class Kernel:
     @part
     def arch(self) -> GuestArch:
         """The architecture's side of the engine."""
-        from kpfs.engine.arches import ARCHES
+        from kpfs.engine.arch.arches import ARCHES
 
         return ARCHES[self.guest.arch](self.guest)
 

@@ -77,7 +77,7 @@ class MirrorGuest:
             raise KeyError("mirror_syscall")
         self._guest = guest
         self._func = func
-        self._block = guest.alloc_data(_BLOCK_SIZE)
+        self._block = guest.area.alloc_data(_BLOCK_SIZE)
         self._view = guest.view(self._block, _BLOCK_SIZE)
         self._memory: dict[int, memoryview] = {}  # the tasks' user memory, by address
 

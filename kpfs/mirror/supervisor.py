@@ -198,7 +198,7 @@ class Replayer:
         if known is not None and not known.gone:
             return self.kernel.syscalls.task(Caller(pid, known.uid, 0))
         self.forget_dead()
-        self.kernel.guest.host_task(
+        self.kernel.guest.syscalls.host_task(
             pid, self.host.uid(pid), parent=self.host.creator(pid)
         )
         caller = Caller(pid, self.host.uid(pid), 0)

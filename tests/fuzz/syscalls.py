@@ -55,7 +55,7 @@ class Fuzzer:
         self.counts: dict[str, int] = {}
         self.log_seq = 0
         self.last = ""
-        guest._cpu.watchdog.limit = IMPATIENCE
+        guest.cpus.watchdog.limit = IMPATIENCE
 
     def argument(self, task):
         """Something that might mean something."""
@@ -90,7 +90,9 @@ class Fuzzer:
         name = rng.choice(self.names)
         if name in RARE and rng.random() < 0.9:
             name = "getpid"
-        task = guest.host_task(rng.choice(TASKS), rng.choice((0, 0, 1000)), "fuzz", 1)
+        task = guest.syscalls.host_task(
+            rng.choice(TASKS), rng.choice((0, 0, 1000)), "fuzz", 1
+        )
         arguments = [self.argument(task) for _ in range(rng.randrange(7))]
         self.last = f"{name}{tuple(arguments)!r:.300}"
         try:
@@ -108,7 +110,7 @@ class Fuzzer:
     def look(self) -> None:
         """BrokenError if the guest has lost something."""
         guest = self.guest
-        records = guest.kernel_log(self.log_seq)
+        records = guest.log.records(self.log_seq)
         for record in records:
             self.log_seq = record.seq + 1
             text = record.text.decode("latin-1")
@@ -118,9 +120,9 @@ class Fuzzer:
                 raise BrokenError("\n".join(lines[at : at + 30]))
         checks = (("validate_slab_caches", 0), ("validate_free_area", 1))
         for check, sound in checks:
-            if guest.call(guest.lookup_name(check)[0].addr) & 0xFF != sound:
+            if guest.call(guest.kallsyms.lookup_name(check)[0].addr) & 0xFF != sound:
                 raise BrokenError(check)
-        pids = [task.pid for task in guest.tasks()]
+        pids = [task.pid for task in list(guest.task_table)]
         if len(pids) != len(set(pids)) or 1 not in pids:
             raise BrokenError(f"tasks {pids}")
         if guest.syscalls.call(guest.syscalls.init(), "getpid") != 1:

@@ -33,7 +33,7 @@ class Probed:
         self.fuzzer = Fuzzer(seed, self.kernel.guest)
         functions = [
             s
-            for s in self.kernel.guest.symbols()
+            for s in self.kernel.guest.kallsyms
             if s.type in "tT" and s.size > 8 and not s.module
         ]
         self.number = sum(
@@ -100,6 +100,6 @@ def test_the_guest_stays_sound(seed, batches):
 
 def _texts(kernel):
     """All text of the kernel proper."""
-    start = kernel.guest.lookup_name("_stext")[0].addr
-    end = kernel.guest.lookup_name("_etext")[0].addr
+    start = kernel.guest.kallsyms.lookup_name("_stext")[0].addr
+    end = kernel.guest.kallsyms.lookup_name("_etext")[0].addr
     return kernel.guest.read(start, end - start)

@@ -28,8 +28,8 @@ def test_a_torn_free_list_is_seen(guest):
     """The check itself: one byte of a free object is enough."""
     fuzzer = Fuzzer(0, guest)
     fuzzer.look()
-    kmalloc = guest.lookup_name("__kmalloc")[0].addr
-    kfree = guest.lookup_name("kfree")[0].addr
+    kmalloc = guest.kallsyms.lookup_name("__kmalloc")[0].addr
+    kfree = guest.kallsyms.lookup_name("kfree")[0].addr
     first, second = guest.call(kmalloc, 16, 0), guest.call(kmalloc, 16, 0)
     guest.call(kfree, second)
     guest.call(kfree, first)

@@ -202,7 +202,7 @@ class Model(RuleBasedStateMachine):
         if strangers:
             kps.insert(0, Kprobe(addr=self.base["plain"] + 5))
         unregister_kprobes(self.st, kps)
-        assert [kp.addr for kp in kps[: len(kps) - len(some)]] == [None] * strangers
+        assert [kp.addr for kp in kps[: len(kps) - len(some)]] == [0] * strangers
         for p in some:
             self.removed(p)
 
@@ -248,11 +248,11 @@ class Model(RuleBasedStateMachine):
 
     @rule(ns=st.sampled_from([1, OPTIMIZE_DELAY // 2, OPTIMIZE_DELAY]))
     def advance(self, ns):
-        self.machine.advance(ns)
+        self.machine.clock.advance(ns)
 
     @rule()
     def quiesce(self):
-        self.machine.quiesce()
+        self.machine.sched.quiesce()
 
     @rule()
     def reload_module(self):
@@ -270,7 +270,7 @@ class Model(RuleBasedStateMachine):
             self.machine.map(base, FUNCTIONS["module"])
             self.machine.pristine[base] = FUNCTIONS["module"]
             self.machine.add_symbol("module", base, len(FUNCTIONS["module"]), "T", "m")
-            self.machine.ftrace_sites.add(base)
+            self.machine.text.ftrace_sites.add(base)
             kprobes_module_callback(self.st, ModuleState.COMING, "m")
         self.loaded = not self.loaded
 
@@ -323,12 +323,12 @@ class Model(RuleBasedStateMachine):
     def guest_records_agree(self):
         arch = self.arch
         assert len(arch.handlers) == len(self.probes())
-        assert len(arch.rethooks) == sum(p.rp is not None for p in self.probes())
+        assert len(arch.rethooks.there) == sum(p.rp is not None for p in self.probes())
         for addr, entry in self.entries.items():
             if not entry.gone:
                 chain = [(p.kp, p.disabled or p.gone) for p in entry.probes]
                 assert arch.sites[addr] == chain
-        assert arch.poke_depth == 0
+        assert arch.text_poke.depth == 0
 
     def slots_needed(self):
         return sum(not e.ftrace and not e.gone for e in self.entries.values())
@@ -363,7 +363,7 @@ class Model(RuleBasedStateMachine):
             for addr, e in self.entries.items()
             if e.aggr and not e.ftrace and not e.gone
         }
-        assert self.arch.optslots.nr_used <= len(used)
+        assert self.arch.opt.slots.nr_used <= len(used)
         assert self.arch.slots.nr_used == self.slots_needed()
         assert not any(self.st.opt_queues.values())
 
@@ -385,10 +385,10 @@ class Model(RuleBasedStateMachine):
         assert not self.st.kprobe_table
         assert not self.st.opt_covered
         assert not self.arch.handlers
-        assert not self.arch.rethooks
+        assert not self.arch.rethooks.there
         assert not self.arch.sites
         assert self.arch.slots.nr_used == 0
-        assert self.arch.optslots.nr_used == 0
+        assert self.arch.opt.slots.nr_used == 0
 
 
 TestModel = Model.TestCase

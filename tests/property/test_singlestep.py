@@ -68,27 +68,27 @@ class Bench:
 
     def __init__(self) -> None:
         self.guest = guest = Guest(1, quiet=True)
-        self.cpu = guest._cpu
+        self.cpu = guest.cpus
         self.state = State(guest, X86(guest), optprobes=False)
         self.path = self.state.arch.path
         self.runtime = self.state.arch.runtime
         RingBuffer(self.runtime)
         self.event = self.runtime.make(KpEvent)
         self.event.flags, self.event.size = 1, 16
-        self.scratch = guest.alloc_data(SCRATCH)
-        self.stack = guest.alloc_data(STACK)
-        self.percpu = guest.alloc_data(guest._info.percpu_size)
+        self.scratch = guest.area.alloc_data(SCRATCH)
+        self.stack = guest.area.alloc_data(STACK)
+        self.percpu = guest.area.alloc_data(guest.info.percpu_size)
         self.scratch_view = guest.view(self.scratch, SCRATCH)
         self.stack_view = guest.view(self.stack, STACK)
         self.percpu_view = guest.view(self.percpu, 0x1000)
-        self.old_percpu = guest.read(guest._info.percpu_base, 0x1000)
-        start = (guest.lookup_name("_etext")[0].addr + 0xFFF) & ~0xFFF
-        self.data = guest.view(start, guest._memory._image_end - start)
+        self.old_percpu = guest.read(guest.info.percpu_base, 0x1000)
+        start = (guest.kallsyms.lookup_name("_etext")[0].addr + 0xFFF) & ~0xFFF
+        self.data = guest.view(start, guest.memory._image_end - start)
         self.old_data = bytes(self.data)
         self.random_data = random.Random(1).randbytes(SCRATCH)
         # where ret goes; popf gets it too, and must not set TF
         self.target = next(
-            s.addr for s in guest.symbols() if s.type == "T" and not s.addr & 0x100
+            s.addr for s in guest.kallsyms if s.type == "T" and not s.addr & 0x100
         )
         self.stack_data = struct.pack("<Q", self.target) * (STACK // 8)
         self.fault: tuple[int, int] | None = None
@@ -181,7 +181,7 @@ class Bench:
 
     def functions(self):
         seen = set()
-        for sym in self.guest.symbols():
+        for sym in self.guest.kallsyms:
             if sym.type in "tTwW" and sym.size <= 0x2000 and sym.addr not in seen:
                 seen.add(sym.addr)
                 function = self.state.arch.text.function(sym.addr)

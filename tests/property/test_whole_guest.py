@@ -38,13 +38,13 @@ class Probed:
         self.event.flags, self.event.size = EVENT_RECORD, 16
         self.return_event = self.runtime.make(KpEvent)
         self.return_event.flags, self.return_event.size = EVENT_RECORD, 24
-        self.task = self.guest.host_task(4242, 0, "cat")
+        self.task = self.guest.syscalls.host_task(4242, 0, "cat")
         self.python_hits = 0
         self.probes, self.return_probes = [], []
 
     def functions(self):
         seen = set()
-        for sym in self.guest.symbols():
+        for sym in self.guest.kallsyms:
             code = sym.type in "tTwW" and sym.size <= 0x4000
             if code and sym.addr not in seen:
                 seen.add(sym.addr)
@@ -108,7 +108,7 @@ class Probed:
             call(task, "openat", -100, b"/nonexistent\0", 0, 0),
             call(task, "openat", -100, 0x10, 0, 0),  # a fault while copying
         ]
-        other = self.guest.host_task(5000 + number, 0, "other")
+        other = self.guest.syscalls.host_task(5000 + number, 0, "other")
         results.append(call(other, "getppid"))
         self.guest.syscalls.exit(other)
         self.pause()
@@ -125,7 +125,7 @@ def probed():
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_answers_with_probes_all_over(probed, kind):
     alone = probed.work(0)
-    log = [record.text for record in probed.guest.kernel_log()]
+    log = [record.text for record in probed.guest.log.records()]
     probed.probe_all(kind)
     assert len(probed.probes) > 20_000 // EVERY
     assert len(probed.return_probes) > 500
@@ -150,4 +150,4 @@ def test_same_answers_with_probes_all_over(probed, kind):
         assert cache.nr_used == 0
     assert probed.work(3) == alone
     assert hits == probed.python_hits + probed.event.nhit
-    assert [record.text for record in probed.guest.kernel_log()] == log
+    assert [record.text for record in probed.guest.log.records()] == log

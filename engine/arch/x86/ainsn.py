@@ -3,15 +3,28 @@
 
 from __future__ import annotations
 
+import enum
+
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.hit import Hit
 from kpfs.engine.arch.x86.insn import Insn
-from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.kprobe import ArchInsn, Kprobe
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.records import KpHandler, KpSite
 
 
-class Ainsn:
+class Entry(enum.Enum):
+    """Which code of entry.S, lite.S or krets.S a stub is: the ends of their names."""
+
+    RUNTIME = ""  # any
+    PYTHON = "_python"  # all handlers are Python
+    EVENT = "_event"  # an event's alone
+    JPROBE = "_jprobe"
+    KRET = "_kret"  # nothing but a return probe
+    KRETS = "_krets"  # return probes among others
+
+
+class Ainsn(ArchInsn):
     """What belongs to one probed address.  Kernel: struct arch_specific_insn."""
 
     __slots__ = (
@@ -25,7 +38,7 @@ class Ainsn:
         self.kind = Emulation.NONE
         self.slot: KAddr | None = None
         self.stub: KAddr | None = None
-        self.entry = ""  # end of the name of the lite code for it; "": none
+        self.entry = Entry.RUNTIME
         self.data = 0  # what that code is for: kp_event or kp_rethook
         self.parts: tuple[KpHandler, ...] = ()  # the handlers that blocks are made for
         self.blocks: dict[str, range] = {}  # by the way in: int3 or ftrace, and opt
@@ -59,3 +72,9 @@ def is_guest(kp: Kprobe) -> bool:
     """Whether all it has is a pre_handler in the guest."""
     others = kp.post_handler, kp.break_handler, kp.fault_handler
     return isinstance(kp.pre_handler, int) and others == (None, None, None)
+
+
+def ainsn_of(p: Kprobe) -> Ainsn:
+    """The record of a probe that is prepared."""
+    assert isinstance(p.ainsn, Ainsn)
+    return p.ainsn

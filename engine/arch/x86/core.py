@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The x86-64 side of kprobes: what kpfs.engine.arch.base.Arch asks for."""
+"""The x86-64 side of kprobes: what kpfs.engine.arch_hooks.Arch asks for."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
 
 from kpfs.abi import (
     HANDLER_DISABLED,
@@ -20,34 +18,23 @@ from kpfs.abi import (
     SITE_POST,
     SITE_SINGLESTEP,
 )
-from kpfs.engine.arch.base import Core
-from kpfs.engine.arch.x86.ainsn import Ainsn, is_guest
+from kpfs.engine.arch.x86.ainsn import Ainsn, Entry, ainsn_of, is_guest
 from kpfs.engine.arch.x86.checks import probe as checks
-from kpfs.engine.arch.x86.checks.probe import (
-    JMP32_INSN_SIZE,
-    KPROBE_SLOT_SIZE,
-    Emulation,
-)
+from kpfs.engine.arch.x86.checks.probe import KPROBE_SLOT_SIZE, Emulation
 from kpfs.engine.arch.x86.emulate import INT3, slot_code
 from kpfs.engine.arch.x86.ftrace import FtraceSites
 from kpfs.engine.arch.x86.hit import Hit, HitPath
-from kpfs.engine.arch.x86.insn import MAX_INSN_SIZE, NOP5
 from kpfs.engine.arch.x86.listing import text_listing
 from kpfs.engine.arch.x86.opt import OptProbes
-from kpfs.engine.arch.x86.regs import (
-    ARGUMENTS,
-    NAMES,
-    LivePtRegs,
-    regs_get_kernel_argument,
-)
+from kpfs.engine.arch.x86.regs import CallRegisters
 from kpfs.engine.arch.x86.rethook import Rethooks
-from kpfs.engine.arch.x86.stub import KRET, KRETS, PARTS_MAX, Stubs
+from kpfs.engine.arch.x86.stub import PARTS_MAX, Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp
+from kpfs.engine.arch_hooks import Core
 from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.kprobe import Kprobe, KprobeFlag, OptimizedKprobe
+from kpfs.engine.kprobe import Kprobe, KprobeFlag, PostHandler, PreHandler
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
-from kpfs.engine.rethook import Rethook
 from kpfs.engine.runtime.records import KpHandler, KpSite
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.slots import KprobeInsnCache
@@ -56,20 +43,14 @@ _OFF = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
 
 
 class X86:
-    """Implements kpfs.engine.arch.base.Arch.
+    """Implements kpfs.engine.arch_hooks.Arch.
 
     Context: control.
     """
 
     name = "x86"
-    max_optimized_length = MAX_INSN_SIZE + JMP32_INSN_SIZE - 1
     kretprobe_blacklist: Sequence[str] = ("__switch_to",)
-    register_offsets: Mapping[str, int] = MappingProxyType(
-        {name: 8 * i for i, name in enumerate(NAMES)}
-    )
-    argument_registers: Sequence[str] = tuple(NAMES[i] for i in ARGUMENTS)
-    return_register = "ax"
-    stack_register = "sp"
+    calls = CallRegisters()
 
     runtime: Runtime
     path: HitPath
@@ -80,7 +61,7 @@ class X86:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.patcher = TextPatcher(machine)
+        self.patcher = self.text_poke = TextPatcher(machine, machine.text_writer)
         self.text = checks.MachineText(machine, self.patcher.original)
         self.insn_slots = KprobeInsnCache(machine, KPROBE_SLOT_SIZE, "kprobe_insn_page")
         self.handlers: dict[KAddr, KpHandler] = {}
@@ -92,14 +73,19 @@ class X86:
         self.rethooks = Rethooks(self.runtime, path)
         self.stubs = Stubs(self.machine, self.patcher, self.runtime)
         self.runtime.config_changed = self._config_changed
-        self.opt = OptProbes(self, core)
-        self.ftrace = FtraceSites(self.machine, self.patcher, self.runtime)
+        self.opt = OptProbes(
+            core, self.text, self.patcher, self.runtime, self.stubs, path
+        )
+        self.ftrace = FtraceSites(self.machine, self.patcher, self.runtime, self.stubs)
         core.insn_caches += (
-            *(self.insn_slots, *self.stubs.caches, self.ftrace.slots),
+            self.insn_slots,
+            *self.stubs.caches,
+            self.ftrace.slots,
             self.opt.optinsn_slots,
         )
+        self.prepare_jprobes = path.prepare_jprobes
+        self.kprobe_running = path.guest.running
         symbols = self.runtime.symbols
-        self.pre_handler_kretprobe = symbols["kp_kret_entry"]
         self.setjmp_pre_handler = symbols["kp_setjmp_pre"]
         self.longjmp_break_handler = symbols["kp_longjmp_break"]
         self._no_probes = (
@@ -111,9 +97,9 @@ class X86:
             "post": symbols["kp_py_post"],
             "break": symbols["kp_py_break"],
         }
-        self.machine.on_breakpoint(path.kprobe_int3_handler)
-        self.machine.on_entry(path.entered)
-        self.machine.on_fault(path.kprobe_fault_handler)
+        self.machine.traps.on_breakpoint(path.kprobe_int3_handler)
+        self.machine.traps.on_entry(path.entered)
+        self.machine.traps.on_fault(path.kprobe_fault_handler)
         for reason, handler in (
             (HC_PY_HANDLER, path.py_handler),
             (HC_PY_POST, path.py_post),
@@ -122,12 +108,9 @@ class X86:
             (HC_PY_RETURN, path.py_return),
             (HC_ORPHAN, path.orphan),
         ):
-            self.machine.on_hypercall(reason, handler)
+            self.machine.traps.on_hypercall(reason, handler)
 
     # ---- the address
-    def kprobe_breakpoint_size(self) -> int:
-        return len(INT3)
-
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
         for first, end in self._no_probes:
             if first <= addr < end:
@@ -144,12 +127,12 @@ class X86:
     # ---- making ready
     def arch_prepare_kprobe(self, p: Kprobe) -> None:
         """Kernel: arch_prepare_kprobe(), arch_copy_kprobe()"""
-        assert p.addr is not None
         try:
             insn = checks.prepare_kprobe(self.text, p.addr)
         except MemoryFault as fault:
             raise KernelError(errno.EINVAL, str(fault)) from None
-        ainsn = Ainsn(self._make_site(p))
+        ainsn = Ainsn(self.runtime.make(KpSite))
+        ainsn.site.probe_addr = p.addr
         ainsn.insn = insn
         ainsn.kind = checks.emulation(insn)
         ainsn.boostable = checks.can_boost(self.text, insn) and checks.boost_fits(insn)
@@ -165,28 +148,13 @@ class X86:
         p.ainsn = ainsn
         p.site = ainsn.site.addr
 
-    def arch_prepare_kprobe_ftrace(self, p: Kprobe) -> None:
-        """Kernel: arch_prepare_kprobe_ftrace()"""
-        assert p.addr is not None
-        ainsn = Ainsn(self._make_site(p))
-        ainsn.site.cont = p.addr + len(NOP5)
-        self.stubs.make(ainsn)
-        p.opcode = NOP5
-        p.ainsn = ainsn
-        p.site = ainsn.site.addr
-
-    def _make_site(self, p: Kprobe) -> KpSite:
-        site = self.runtime.make(KpSite)
-        site.probe_addr = p.addr
-        return site
-
     def _config_changed(self) -> None:
         """Write the copies of what the runtime has changed in its own code."""
         self.stubs.lite.read()
         with self.patcher:
             for p in self.core.kprobe_table.values():
                 if p.ainsn is not None:
-                    self.stubs.write(p.ainsn)
+                    self.stubs.write(ainsn_of(p))
                     self.opt.entry_changed(p)
 
     def _write_slot(self, ainsn: Ainsn, post_handler: bool) -> None:
@@ -226,7 +194,6 @@ class X86:
         if not isinstance(ainsn, Ainsn) or ainsn.removed:
             return
         ainsn.removed = True  # an aggr_kprobe and its probes share it
-        assert p.addr is not None
         # one that was freed late may have a successor, whose text this is
         if self.core.kprobe_table.get(p.addr) in (None, p):
             if ainsn.insn is None:
@@ -296,7 +263,7 @@ class X86:
             | (SITE_AGGR if p.is_aggr else 0)
         )
         if self.stubs.set_entry(ainsn, records):
-            if ainsn.entry in (KRET, KRETS):
+            if ainsn.entry in (Entry.KRET, Entry.KRETS):
                 self.rethooks.set_places(records, site)
             self.opt.entry_changed(p)
 
@@ -304,24 +271,26 @@ class X86:
         self, p: Kprobe, hit: Hit, probes: list[Kprobe], records: list[KpHandler]
     ) -> None:
         """What Python does at a breakpoint there."""
-        ainsn, site = p.ainsn, p.ainsn.site
-        pres: list[Any] = []
-        posts: list[Any] = []
-        has_post = False
+        ainsn = ainsn_of(p)
+        pres: list[tuple[PreHandler, Kprobe]] = []
+        posts: list[tuple[PostHandler, Kprobe]] = []
+        has_post = live_post = guest = False
         for kp in probes:
             has_post = has_post or kp.post_handler is not None
             if int(kp.flags) & _OFF:
                 continue
-            if kp.pre_handler is not None:
-                pres.append((kp.pre_handler, kp))
-            if kp.post_handler is not None:
-                posts.append((kp.post_handler, kp))
+            pre, post = kp.pre_handler, kp.post_handler
+            if callable(pre):
+                pres.append((pre, kp))
+            if callable(post):
+                posts.append((post, kp))
+            guest = guest or isinstance(pre, int) or isinstance(post, int)
+            live_post = live_post or post is not None
         if has_post != hit.has_post:
             self._write_slot(ainsn, has_post)
-        guest = not all(callable(f) for f, _ in (*pres, *posts))
         # the runtime counts misses in a module's structure, handlers or not
         guest = guest or any(record.kp for record in records)
-        hit.guest_posts = guest and bool(posts)
+        hit.guest_posts = guest and live_post
         if guest and ainsn.stub is None:
             self.stubs.make(ainsn)
         hit.handlers = () if guest else tuple(pres)
@@ -329,7 +298,7 @@ class X86:
         hit.records = records
         hit.stub = ainsn.way_in() if guest else 0
         hit.cont = self.opt.continuation(p) or hit.slot
-        site.cont = hit.cont
+        ainsn.site.cont = hit.cont
         self.path.hits[hit.addr + 1] = hit
 
     def _sync_handler(self, kp: Kprobe) -> KpHandler:
@@ -355,7 +324,7 @@ class X86:
         record.user = kp.guest_at or record.addr
         return record
 
-    def _function(self, user: Any, kind: str) -> int:
+    def _function(self, user: Callable[..., object] | KAddr | None, kind: str) -> int:
         """The guest function that stands for a handler of the user's."""
         if user is None:
             return 0
@@ -374,8 +343,8 @@ class X86:
         self.runtime.after_quiescence(done)
 
     def hits(self, p: Kprobe) -> int:
-        ainsn: Ainsn | None = p.ainsn
-        if ainsn is None:
+        ainsn = p.ainsn
+        if not isinstance(ainsn, Ainsn):
             return 0
         in_guest: int = ainsn.site.hits
         return in_guest + (ainsn.hit.count if ainsn.hit else 0)
@@ -388,85 +357,20 @@ class X86:
         return self.handlers[p.handler]
 
     # ---- the text
-    def text_poke_begin(self) -> None:
-        self.patcher.begin()
-
-    def text_poke_finish(self) -> None:
-        self.patcher.finish()
-
     def arch_arm_kprobe(self, p: Kprobe) -> None:
         """Kernel: arch_arm_kprobe()"""
-        assert p.addr is not None
         if not self.patcher.patched(p.addr):
             self.patcher.patch(p.addr, INT3, p.opcode[:1])
 
     def arch_disarm_kprobe(self, p: Kprobe) -> None:
         """Kernel: arch_disarm_kprobe()"""
-        assert p.addr is not None
         self.patcher.unpatch(p.addr)
-
-    def arm_kprobe_ftrace(self, p: Kprobe) -> None:
-        assert p.addr is not None
-        self.ftrace.arm(p.addr, p.ainsn.stub)
-
-    def disarm_kprobe_ftrace(self, p: Kprobe) -> None:
-        assert p.addr is not None
-        self.ftrace.disarm(p.addr)
-
-    def ftrace_trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
-        self.ftrace.trace(add, remove)
-
-    def ftrace_enable(self, on: bool) -> None:
-        self.ftrace.enable(on)
-
-    def ftrace_gone(self, addrs: Collection[KAddr]) -> None:
-        self.ftrace.gone(addrs)
 
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         table, symbols = self.core.kprobe_table, self.runtime.symbols
         return text_listing(self.machine, table, symbols, start, end)
 
-    # ---- jump optimisation
-    def arch_prepare_optimized_kprobe(self, op: OptimizedKprobe) -> None:
-        self.opt.prepare(op)
-
-    def arch_check_optimized_kprobe(self, op: OptimizedKprobe) -> bool:
-        return self.opt.check(op)
-
-    def arch_within_optimized_kprobe(self, op: OptimizedKprobe, addr: KAddr) -> bool:
-        return self.opt.within(op, addr)
-
-    def arch_optimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
-        for op in oplist:
-            self.opt.optimize(op)
-
-    def arch_unoptimize_kprobe(self, op: OptimizedKprobe) -> None:
-        self.opt.unoptimize(op)
-
-    def arch_unoptimize_kprobes(self, oplist: Sequence[OptimizedKprobe]) -> None:
-        for op in oplist:
-            self.opt.unoptimize(op)
-
-    def arch_remove_optimized_kprobe(self, op: OptimizedKprobe) -> None:
-        self.opt.remove(op)
-
-    # ---- return probes
-    def rethook_alloc(self, rh: Rethook) -> None:
-        self.rethooks.alloc(rh)
-
-    def rethook_free(self, rh: Rethook) -> None:
-        self.rethooks.free(rh)
-
-    def rethook_nmissed(self, rh: Rethook) -> int:
-        return self.rethooks.nmissed(rh)
-
-    def prepare_jprobes(self) -> None:
-        self.path.prepare_jprobes()
-
-    def kprobe_running(self) -> Kprobe | None:
-        """Context: either."""
-        return self.path.guest.running()
-
+    # ---- what is being handled
     def cpus_handling(self) -> Collection[int]:
         return [n for n, c in enumerate(self.runtime.cpus) if c.current_kprobe]
 
@@ -474,16 +378,3 @@ class X86:
         handling = bool(self.runtime.cpus[cpu].current_kprobe)
         self.runtime.reset_cpu(cpu)
         return handling
-
-    def regs_get_kernel_argument(self, regs: Any, n: int) -> int:
-        """Context: hit."""
-        return regs_get_kernel_argument(regs, n)
-
-    def rethook_sync(self, rh: Rethook) -> None:
-        self.rethooks.sync(rh)
-
-    def regs(self) -> LivePtRegs:
-        """Context: hit, in a trap."""
-        regs = LivePtRegs(self.machine)
-        regs.trap_ip = self.machine.read_regs()[16]
-        return regs

@@ -27,7 +27,7 @@ from kpfs.engine.arch.x86.regs import (
 )
 from kpfs.engine.arch.x86.text_patching import jmp, push_imm32, rel32
 from kpfs.engine.ktypes import MASK64
-from kpfs.engine.machine import Machine
+from kpfs.engine.machine import Memory
 
 INT3 = bytes((INT3_INSN_OPCODE,))
 RSP = 4  # its number in ModRM
@@ -68,21 +68,21 @@ def slot_code(insn: Insn, kind: Emulation, slot: int) -> bytes | None:
     return None
 
 
-def _push(machine: Machine, regs: PtRegs, value: int) -> None:
+def _push(memory: Memory, regs: PtRegs, value: int) -> None:
     regs[SP] -= 8
-    machine.write_u64(regs[SP], value)
+    memory.write_u64(regs[SP], value)
 
 
-def _pop(machine: Machine, regs: PtRegs) -> int:
-    value = machine.read_u64(regs[SP])
+def _pop(memory: Memory, regs: PtRegs) -> int:
+    value = memory.read_u64(regs[SP])
     regs[SP] += 8
     return value
 
 
-def _far_return(machine: Machine, insn: Insn, regs: PtRegs) -> int:
+def _far_return(memory: Memory, insn: Insn, regs: PtRegs) -> int:
     """lret: the kernel's emulation, which pops no code segment, would go astray."""
     size = 8 if insn.rex & 8 else insn.opnd_bytes
-    target = int.from_bytes(machine.read(regs[SP], size), "little")
+    target = int.from_bytes(memory.read(regs[SP], size), "little")
     regs[SP] += 2 * size
     return target
 
@@ -117,7 +117,7 @@ def _loop(insn: Insn, regs: PtRegs) -> bool:
     return count != 0 and (kind == 2 or zero == (kind == 1))
 
 
-def _ifmodifiers(machine: Machine, insn: Insn, regs: PtRegs) -> None:
+def _ifmodifiers(memory: Memory, insn: Insn, regs: PtRegs) -> None:
     """Kernel: kprobe_emulate_ifmodifiers()"""
     op = insn.opcode[0]
     size = 2 if insn.opnd_bytes == 2 else 8
@@ -127,15 +127,15 @@ def _ifmodifiers(machine: Machine, insn: Insn, regs: PtRegs) -> None:
         regs[FLAGS] |= X86_EFLAGS_IF
     elif op == 0x9C:
         regs[SP] -= size
-        machine.write(regs[SP], (regs[FLAGS] & 0xFCFFFF).to_bytes(8, "little")[:size])
+        memory.write(regs[SP], (regs[FLAGS] & 0xFCFFFF).to_bytes(8, "little")[:size])
     else:
-        value = int.from_bytes(machine.read(regs[SP], size), "little")
+        value = int.from_bytes(memory.read(regs[SP], size), "little")
         mask = _POPF_MASK & (0xFFFF if size == 2 else MASK64)
         regs[SP] += size
         regs[FLAGS] = regs[FLAGS] & ~mask | value & mask | 2
 
 
-def emulate(machine: Machine, insn: Insn, kind: Emulation, regs: PtRegs) -> None:
+def emulate(memory: Memory, insn: Insn, kind: Emulation, regs: PtRegs) -> None:
     """Do to regs and memory what the instruction would do; sets regs.ip.
 
     MemoryFault: the stack is not there.
@@ -143,14 +143,14 @@ def emulate(machine: Machine, insn: Insn, kind: Emulation, regs: PtRegs) -> None
     """
     ip = insn.next_addr
     if kind is Emulation.IFMODIFIERS:
-        _ifmodifiers(machine, insn, regs)
+        _ifmodifiers(memory, insn, regs)
     elif kind is Emulation.RET:
         far = insn.opcode[0] & 8
-        ip = _far_return(machine, insn, regs) if far else _pop(machine, regs)
+        ip = _far_return(memory, insn, regs) if far else _pop(memory, regs)
         if insn.imm_size:
             regs[SP] += insn.imm & 0xFFFF
     elif kind is Emulation.CALL:
-        _push(machine, regs, ip)
+        _push(memory, regs, ip)
         ip = insn.target
     elif kind is Emulation.JMP:
         ip = insn.target
@@ -162,7 +162,7 @@ def emulate(machine: Machine, insn: Insn, kind: Emulation, regs: PtRegs) -> None
             ip = insn.target
     elif kind is Emulation.CALL_INDIRECT:
         target = regs[BY_NUMBER[indirect_reg(insn)]]
-        _push(machine, regs, ip)
+        _push(memory, regs, ip)
         ip = target
     elif kind is Emulation.JMP_INDIRECT:
         ip = regs[BY_NUMBER[indirect_reg(insn)]]

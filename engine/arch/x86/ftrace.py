@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kpfs.engine.arch.x86.ainsn import Ainsn, ainsn_of
 from kpfs.engine.arch.x86.insn import NOP5
+from kpfs.engine.arch.x86.stub import Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, call, jmp
+from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
+from kpfs.engine.runtime.records import KpSite
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.slots import KprobeInsnCache
 
@@ -16,31 +20,45 @@ BOTH_SIZE = 16
 
 
 class FtraceSites:
-    """What each entry nop is patched to.
+    """What each entry nop is patched to: implements kpfs.engine.arch_hooks.Ftrace.
 
     Context: control.  Kernel: struct dyn_ftrace, ftrace_replace_code()
     """
 
     def __init__(
-        self, machine: Machine, patcher: TextPatcher, runtime: Runtime
+        self, machine: Machine, patcher: TextPatcher, runtime: Runtime, stubs: Stubs
     ) -> None:
         self._patcher = patcher
         self._runtime = runtime
+        self._make_stub = stubs.make
         self.slots = KprobeInsnCache(machine, BOTH_SIZE, "ftrace_page")
         self._enabled = True
         self._stubs: dict[KAddr, KAddr] = {}  # of armed probes
         self._traced: set[KAddr] = set()
         self._both: dict[KAddr, KAddr] = {}  # code that calls the tracer, then the stub
 
-    def arm(self, addr: KAddr, stub: KAddr) -> None:
-        """Let the function call a probe's stub."""
-        if self._stubs.get(addr) != stub:
-            self._stubs[addr] = stub
-            self._write(addr)
+    def prepare(self, p: Kprobe) -> None:
+        """Kernel: arch_prepare_kprobe_ftrace()"""
+        site = self._runtime.make(KpSite)
+        site.probe_addr = p.addr
+        site.cont = p.addr + len(NOP5)
+        ainsn = Ainsn(site)
+        self._make_stub(ainsn)
+        p.opcode = NOP5
+        p.ainsn = ainsn
+        p.site = site.addr
 
-    def disarm(self, addr: KAddr) -> None:
-        if self._stubs.pop(addr, None) is not None:
-            self._write(addr)
+    def arm(self, p: Kprobe) -> None:
+        """Let the function call a probe's stub."""
+        stub = ainsn_of(p).stub
+        assert stub is not None
+        if self._stubs.get(p.addr) != stub:
+            self._stubs[p.addr] = stub
+            self._write(p.addr)
+
+    def disarm(self, p: Kprobe) -> None:
+        if self._stubs.pop(p.addr, None) is not None:
+            self._write(p.addr)
 
     def forget(self, addr: KAddr) -> None:
         """The probe is removed; if it is still armed, the text is gone."""
@@ -76,12 +94,9 @@ class FtraceSites:
                 self._patcher.forget(addr)
 
     def _write_all(self, addrs: Collection[KAddr]) -> None:
-        self._patcher.begin()
-        try:
+        with self._patcher:
             for addr in addrs:
                 self._write(addr)
-        finally:
-            self._patcher.finish()
 
     def _write(self, addr: KAddr) -> None:
         """Kernel: ftrace_make_call(), ftrace_make_nop()"""

@@ -16,13 +16,19 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kpfs.abi import KP_HIT_SS, KP_HIT_SSDONE, KP_IDLE, KP_REENTER, KpRethookNode
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.emulate import emulate
 from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
-from kpfs.engine.arch.x86.regs import IP, PT_REGS_SIZE, SP, FramePtRegs, LivePtRegs
+from kpfs.engine.arch.x86.regs import (
+    IP,
+    PT_REGS_SIZE,
+    SP,
+    FramePtRegs,
+    LivePtRegs,
+    PtRegs,
+)
 from kpfs.engine.arch.x86.trap import GuestHandlers
 from kpfs.engine.errors import MemoryFault
 from kpfs.engine.kprobe import Kprobe, PostHandler, PreHandler
@@ -91,7 +97,7 @@ class LazyNode(RethookNode):
         self.addr = addr
         self.rethook = rethook
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """Read all fields at the first question."""
         if name not in _NODE_FIELDS:
             raise AttributeError(name)
@@ -204,7 +210,7 @@ class HitPath:
         cpus[base + STATUS] = KP_HIT_SS
         return self._post_process(hit, base)
 
-    def _failed(self, p: Kprobe | None, regs: Any, what: str, addr: int = 0) -> None:
+    def _failed(self, p: Kprobe | None, regs: PtRegs, what: str, addr: int = 0) -> None:
         """A Python handler of p has raised, in whose except clause this is.
 
         If there was no memory where it looked, that is a fault in a handler: p's
@@ -246,7 +252,7 @@ class HitPath:
         if hit.step:
             cpus = self.cpus
             if cpus[base + STATUS] == KP_REENTER:
-                self.machine.printk(
+                self.machine.log.printk(
                     KERN_ERR, f"kprobes: Unrecoverable kprobe detected at {hit.addr:#x}"
                 )
             cpus[base + PREV_CURRENT] = cpus[base + CURRENT]
@@ -307,7 +313,7 @@ class HitPath:
     # ---- faults
     def _is_bug(self, trapnr: int, ip: int) -> bool:
         """A BUG or WARN in a handler is no fault."""
-        return trapnr == X86_TRAP_UD and self.machine.is_bug_site(ip)
+        return trapnr == X86_TRAP_UD and self.machine.text.is_bug_site(ip)
 
     def kprobe_fault_handler(self, trapnr: int, ip: int, addr: int) -> int | None:
         """Attribute a fault in a slot to the probed instruction; ask fault_handlers.
@@ -425,8 +431,8 @@ class HitPath:
         base = eax * CPU_WORDS
         blamed = self.blame(self.cpus[base + MAIL0] + PT_REGS_SIZE)
         if blamed:
-            self.machine.printk(KERN_ERR, blamed)
-        self.machine.printk(
+            self.machine.log.printk(KERN_ERR, blamed)
+        self.machine.log.printk(
             KERN_ERR,
             "rethook: Return address not found! Maybe there is a bug in the kernel",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kpfs.engine.arch.x86.ainsn import ainsn_of
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
     MAX_INSN_SIZE,
@@ -12,6 +13,7 @@ from kpfs.engine.arch.x86.insn import (
     decode,
     disassemble,
 )
+from kpfs.engine.arch.x86.opt import optinsn_of
 from kpfs.engine.errors import MemoryFault
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
 from kpfs.engine.ktypes import KAddr
@@ -47,7 +49,7 @@ class Listing:
 
     def name(self, addr: int) -> str:
         """Kernel: sprint_symbol() without size."""
-        sym = self.machine.symbol_at(addr)
+        sym = self.machine.kallsyms.symbol_at(addr)
         if sym is None:
             return self.names.get(KAddr(addr), f"{addr:#x}")
         offset = addr - sym.addr
@@ -89,9 +91,10 @@ class Listing:
     def patch(self, p: Kprobe, addr: int, opcode: int) -> tuple[int, list[str]]:
         """(bytes that the patch stands for, its lines)."""
         was, size = p.opcode, len(p.opcode)
-        ainsn = p.ainsn
+        ainsn, optinsn = ainsn_of(p), None
         if opcode == JMP32_OPCODE and isinstance(p, OptimizedKprobe) and p.optinsn:
-            was, size = p.optinsn.code, p.optinsn.size
+            optinsn = optinsn_of(p)
+            was, size = optinsn.code, optinsn.size
         words = "; ".join(found.text for found in disassemble(was, addr, self.dis))
         patch = decode(self.machine.read(addr, max(size, 5)), addr)
         assert patch is not None
@@ -100,16 +103,15 @@ class Listing:
         title = f"{self.name(addr)}"
         if opcode == INT3_INSN_OPCODE:
             note = f"breakpoint, was: {words}"
-            self.extra.append((f"slot of {title}", ainsn.slot))
-        elif opcode == JMP32_OPCODE:
+            self.extra.append((f"slot of {title}", ainsn.slot or 0))
+        elif optinsn is not None:
             note = f"jump, was: {words}"
-            optinsn = p.optinsn  # type: ignore[attr-defined]
             self.extra.append((f"detour buffer of {title}", optinsn.buffer))
             self.stubs[optinsn.buffer] = optinsn.stub, optinsn.displaced
             self.block(title, ainsn.blocks.get("opt"))
         else:
             note = f"ftrace call, was: {words}"
-            self.extra.append((f"stub of {title}", ainsn.stub))
+            self.extra.append((f"stub of {title}", ainsn.stub or 0))
             self.block(title, ainsn.blocks.get("ftrace"))
         return size, [self.line(addr, raw, text, note)]
 

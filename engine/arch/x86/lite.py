@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.machine import Machine
+from kpfs.engine.machine import Memory
 
 FIELD = Struct("<iI")  # an entry of kp_lite_fixups
 OPERAND = Struct("<I")
@@ -42,8 +42,8 @@ class LiteCode:
     Context: control.
     """
 
-    def __init__(self, machine: Machine, symbols: dict[str, KAddr]) -> None:
-        self._machine = machine
+    def __init__(self, memory: Memory, symbols: dict[str, KAddr]) -> None:
+        self._memory = memory
         self._symbols = symbols
         self._found: dict[str, Template] = {}
         prefix, end = "kp_lite_", "_end"
@@ -57,7 +57,7 @@ class LiteCode:
 
     def read(self) -> None:
         """Read them anew: struct kp_config has changed."""
-        read, symbols = self._machine.read, self._symbols
+        read, symbols = self._memory.read, self._symbols
         fields = []
         at = symbols["kp_lite_fixups"]
         (self._base,) = OPERAND.unpack(read(at, OPERAND.size))
@@ -91,7 +91,7 @@ class LiteCode:
         """The code that stands at ``at``."""
         site, addr, cont, data, handler = operands
         template = self._found[name]
-        code = bytearray(self._machine.read(template.addr, template.size))
+        code = bytearray(self._memory.read(template.addr, template.size))
         values = {
             abi.LITE_SITE: site,
             abi.LITE_DATA: data,

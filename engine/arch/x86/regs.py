@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kpfs import abi
+from kpfs.engine import kprobe
 from kpfs.engine.ktypes import MASK64
 from kpfs.engine.machine import Machine
 
@@ -50,7 +52,7 @@ def _register(i: int) -> Any:
     return property(get, put, doc=f"Register {NAMES[i]}, unsigned.")
 
 
-class PtRegs:
+class PtRegs(kprobe.PtRegs):
     """Registers as a handler sees them; ip is the probed address + 1.
 
     Nothing is read before a handler asks for it.  Valid until the handler returns: the
@@ -147,7 +149,7 @@ class FramePtRegs(PtRegs):
         self._machine.write_u64(self.addr + 8 * i, value)
 
 
-def regs_get_kernel_argument(regs: PtRegs, n: int) -> int:
+def regs_get_kernel_argument(regs: kprobe.PtRegs, n: int) -> int:
     """The n-th argument of a function, from 0, at its first instruction.
 
     Beyond the sixth they are on the stack: MemoryFault where it is not mapped.
@@ -155,4 +157,15 @@ def regs_get_kernel_argument(regs: PtRegs, n: int) -> int:
     """
     if n < len(ARGUMENTS):
         return regs[ARGUMENTS[n]]
+    assert isinstance(regs, PtRegs)
     return regs._machine.read_u64(regs.sp + 8 * (n - len(ARGUMENTS) + 1))
+
+
+class CallRegisters:
+    """Where a function's arguments are: implements kpfs.engine.arch_hooks.Calls."""
+
+    offsets: Mapping[str, int] = MappingProxyType({n: 8 * i for n, i in INDEX.items()})
+    arguments = tuple(NAMES[i] for i in ARGUMENTS)
+    return_value = "ax"
+    stack_pointer = "sp"
+    argument = staticmethod(regs_get_kernel_argument)

@@ -23,11 +23,15 @@ FRAME, FUNC, RP = (
 
 
 class Rethooks:
-    """Context: control."""
+    """Implements kpfs.engine.arch_hooks.Rethooks.
+
+    Context: control.
+    """
 
     def __init__(self, runtime: Runtime, path: HitPath) -> None:
         self.runtime = runtime
         self.path = path
+        self.pre_handler = runtime.symbols["kp_kret_entry"]
         # struct kp_rethook -> (it, its nodes, their size in all)
         self._made: dict[KAddr, tuple[KpRethook, KAddr, int]] = {}
         path.blame = self.blame
@@ -71,7 +75,6 @@ class Rethooks:
 
     def free(self, rh: Rethook) -> None:
         """Kernel: rethook_free()"""
-        assert rh.addr is not None
         record, nodes, size = self._made.pop(rh.addr)
         del self.path.rethooks[rh.addr]
         self._set_rp(nodes, size, rh, 0)
@@ -106,5 +109,4 @@ class Rethooks:
         return nmissed
 
     def _record(self, rh: Rethook) -> KpRethook:
-        assert rh.addr is not None
         return self._made[rh.addr][0]

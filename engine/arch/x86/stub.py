@@ -10,8 +10,8 @@ a block is made of the pieces of krets.S.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from kpfs.engine.arch.x86.ainsn import Ainsn, Entry
 from kpfs.engine.arch.x86.lite import LiteCode, Operands
 from kpfs.engine.arch.x86.regs import KERNEL_DS
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
@@ -21,15 +21,8 @@ from kpfs.engine.runtime.records import KpHandler
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.slots import KprobeInsnCache
 
-if TYPE_CHECKING:
-    from kpfs.engine.arch.x86.ainsn import Ainsn
-
 STUB_SIZE = 16  # of that of entry.S, at most
-PYTHON = "_python"  # entry of a site whose handlers are all Python
 NO_RESCHED_WORD = 0xFFFF_FFFF
-JPROBE = "_jprobe"
-KRET = "_kret"  # of a site with nothing but a return probe
-KRETS = "_krets"  # of a site with return probes among others
 PARTS_MAX = 4  # handlers of a block
 
 
@@ -49,16 +42,16 @@ class Stubs:
         # a stack trace ends in them as in detour buffers
         self._opt_blocks = KprobeInsnCache(machine, size, "kprobe_optinsn_page")
         self.caches = self.slots, self._blocks, self._opt_blocks
-        # fn of a handler -> end of the name of the lite code for it
+        # fn of a handler -> the code for it alone
         self._short_ways = {
-            symbols["kp_event_handler"]: "_event",
-            symbols["kp_kret_entry"]: KRET,
-            symbols["kp_setjmp_pre"]: JPROBE,
+            symbols["kp_event_handler"]: Entry.EVENT,
+            symbols["kp_kret_entry"]: Entry.KRET,
+            symbols["kp_setjmp_pre"]: Entry.JPROBE,
         }
         self._kret, self._jprobe = symbols["kp_kret_entry"], symbols["kp_setjmp_pre"]
         # an event's shows in stack traces how it was called
         self._others = {0, self._jprobe, symbols["kp_event_handler"]}
-        if machine.runtime_config().gs_resched == NO_RESCHED_WORD:
+        if machine.runtime_image.config.gs_resched == NO_RESCHED_WORD:
             self._short_ways = {}
 
     def make(self, ainsn: Ainsn) -> None:
@@ -67,12 +60,12 @@ class Stubs:
 
     def write(self, ainsn: Ainsn) -> None:
         stub, hit = ainsn.stub, ainsn.hit
-        if stub is None or ainsn.entry == PYTHON:
+        if stub is None or ainsn.entry is Entry.PYTHON:
             return
         if hit is None:
             code = self.code(ainsn, stub, "ftrace", ainsn.site.cont)
         else:
-            kind = "step" if hit.step and ainsn.entry else "int3"
+            kind = "step" if hit.step and ainsn.entry is not Entry.RUNTIME else "int3"
             code = self.code(ainsn, stub, kind, hit.slot)
             hit.stub = ainsn.way_in() if hit.stub else 0
         self._patcher.poke(stub, code)
@@ -99,7 +92,7 @@ class Stubs:
         """Made anew, never written anew: a handler may be about to return to it."""
         self._free_block(ainsn, kind, dirty=True)
         block = self._cache(kind).get_insn_slot()
-        copy, name = self.lite.copy, kind + KRETS
+        copy, name = self.lite.copy, kind + Entry.KRETS.value
         where = Operands(ainsn.site.addr, ainsn.site.probe_addr, cont)
         code = copy(name, block, where)
         for record in ainsn.parts:
@@ -113,18 +106,18 @@ class Stubs:
 
     def code(self, ainsn: Ainsn, at: int, kind: str, cont: int) -> bytes:
         """What stands at ``at`` for a site that is entered in that way."""
-        site = ainsn.site
-        if ainsn.entry == KRETS:
+        site, entry = ainsn.site, ainsn.entry
+        if entry is Entry.KRETS:
             return jmp(at, self._make_block(ainsn, kind, cont))
-        if ainsn.entry and ainsn.entry != JPROBE:
+        if entry not in (Entry.RUNTIME, Entry.JPROBE):
             where = Operands(site.addr, site.probe_addr, cont, ainsn.data)
-            return self.lite.copy(kind + ainsn.entry, at, where)
+            return self.lite.copy(kind + entry.value, at, where)
         code = push_imm32(site.addr)
         if kind != "ftrace":
             code = bytes((0x6A, KERNEL_DS)) + code  # push $KERNEL_DS
         name = {"step": "int3"}.get(kind, kind)
-        if kind != "opt" or ainsn.entry != JPROBE:
-            name += ainsn.entry
+        if kind != "opt" or entry is not Entry.JPROBE:
+            name += entry.value
         return code + jmp(at + len(code), self._symbols[f"kp_entry_{name}"])
 
     def _are_krets(self, records: Sequence[KpHandler]) -> bool:
@@ -142,19 +135,19 @@ class Stubs:
 
     def set_entry(self, ainsn: Ainsn, records: Sequence[KpHandler]) -> bool:
         """Choose the code by a site's handlers; whether it is now another one."""
-        entry, data = "", 0
+        entry, data = Entry.RUNTIME, 0
         parts: tuple[KpHandler, ...] = ()
         if ainsn.hit is not None and not ainsn.hit.stub:
-            entry = PYTHON
+            entry = Entry.PYTHON
         elif len(records) == 1:
             (record,) = records
             if not record.flags and not record.post_fn:
-                entry = self._short_ways.get(record.fn, "")
-                data = record.data if entry else 0
+                entry = self._short_ways.get(record.fn, entry)
+                data = record.data if entry is not Entry.RUNTIME else 0
         elif records and records[-1].fn == self._jprobe and self._are_krets(records):
-            entry = self._short_ways.get(self._jprobe, "")
+            entry = self._short_ways.get(self._jprobe, entry)
         elif self._have_krets(records) and not (ainsn.hit and ainsn.hit.step):
-            entry, parts = KRETS, tuple(records)
+            entry, parts = Entry.KRETS, tuple(records)
         if (entry, data, parts) == (ainsn.entry, ainsn.data, ainsn.parts):
             return False
         ainsn.entry, ainsn.data, ainsn.parts = entry, data, parts

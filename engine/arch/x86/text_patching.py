@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kpfs.engine.machine import Machine
+from kpfs.engine.machine import Memory, TextWriter
 
 # with more addresses than this, dropping all translated code is cheaper
 DROP_ALL = 20
@@ -39,31 +39,26 @@ class TextPatcher:
     Context: control.  Kernel: text_poke(), text_poke_bp()
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self._poke_text = machine.poke_text
+    def __init__(self, memory: Memory, writer: TextWriter) -> None:
+        self._memory = memory
+        self._writer = writer
+        self._poke_text = writer.poke_text
         self._depth = 0
         self._stale: list[tuple[int, int]] = []
         self._all_stale = False
         self._pending: list[_Page] = []  # those with anything to be written
         self._pages: dict[int, _Page] = {}
 
-    def begin(self) -> None:
-        """Put off patching and dropping translated code until finish(); calls nest."""
+    def __enter__(self) -> TextPatcher:
+        """Put off patching and dropping translated code until the end; it nests."""
         self._depth += 1
+        return self
 
-    def finish(self) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._depth -= 1
         if not self._depth:
             self._write_pending()
             self._drop()
-
-    def __enter__(self) -> TextPatcher:
-        self.begin()
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.finish()
 
     def poke(self, addr: int, data: bytes) -> None:
         """Write memory of the engine's own that may have run before."""
@@ -71,7 +66,7 @@ class TextPatcher:
         if self._depth:
             self._stale.append((addr, len(data)))
         else:
-            self.machine.drop_translations(addr, len(data))
+            self._writer.drop(addr, len(data))
 
     def _put(self, page: _Page, at: int, data: bytes) -> None:
         """Write the kernel's text, in a batch later and a page at a time."""
@@ -87,7 +82,7 @@ class TextPatcher:
         for page in pages:
             start, pending = page.start, page.pending
             page.pending = []
-            text = bytearray(self.machine.read(start, _PAGE))
+            text = bytearray(self._memory.read(start, _PAGE))
             for at, data in pending:
                 text[at : at + len(data)] = data
             self._poke_text(start, bytes(text))
@@ -100,10 +95,10 @@ class TextPatcher:
         stale, self._stale = self._stale, []
         if self._all_stale or len(stale) > DROP_ALL:
             self._all_stale = False
-            self.machine.drop_all_translations()
+            self._writer.drop_all()
             return
         for addr, size in stale:
-            self.machine.drop_translations(addr, size)
+            self._writer.drop(addr, size)
 
     # ---- the kernel's text
     def patch(self, addr: int, data: bytes, original: bytes) -> None:
@@ -160,7 +155,7 @@ class TextPatcher:
         """
         if self._pending:
             self._write_pending()
-        text = self.machine.read(addr, size)
+        text = self._memory.read(addr, size)
         # a patch of the page before may reach into the first one
         for number in range(addr - 16 >> _SHIFT, (addr + size - 1 >> _SHIFT) + 1):
             page = self._pages.get(number)

@@ -59,7 +59,7 @@ class GuestHandlers:
                 cpu.jprobe = self.runtime.heap.alloc(KpJprobe.SIZE)
                 for at, value in ((ORIG_AX, MASK64), (CS, KERNEL_CS), (SS, KERNEL_DS)):
                     self.machine.write_u64(KAddr(cpu.jprobe + 8 * at), value)
-        found = self.machine.lookup_name("jprobe_return_end")
+        found = self.machine.kallsyms.lookup_name("jprobe_return_end")
         return found[0].addr if found else None
 
     # ---- breakpoints that are no probe's

@@ -7,11 +7,9 @@ All functions are for control context.  Kernel: kernel/trace/trace_events.c
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from weakref import WeakSet
 
-from kpfs.engine.arch.base import Arch
+from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import BLANKS
 from kpfs.engine.trace.event import event_file
@@ -44,16 +42,6 @@ DEFAULT_SYS_FILTER_MESSAGE = """\
 # Only events with the given fields will be affected.
 # If no events are modified, an error message will be displayed here
 """
-
-
-@contextmanager
-def text_poke(arch: Arch) -> Iterator[None]:
-    """Let many probes share what the writing of text costs."""
-    arch.text_poke_begin()
-    try:
-        yield
-    finally:
-        arch.text_poke_finish()
 
 
 class ArrayEvents:
@@ -111,7 +99,7 @@ class ArrayEvents:
         self._array.ring.expand()
         if group is None and not self._events.groups():
             return  # Linux always has events of its own
-        with text_poke(self._arch):
+        with self._arch.text_poke:
             set_clr_event(self._members(group), None, group, None, enable)
 
     def set_clr_event(self, system: str | None, name: str | None, enable: bool) -> None:
@@ -120,7 +108,7 @@ class ArrayEvents:
         Kernel: trace_array_set_clr_event()
         """
         self._array.ring.expand()
-        with text_poke(self._arch):
+        with self._arch.text_poke:
             set_clr_event(self._members(None), None, system, name, enable)
 
     # ---- filters
@@ -201,13 +189,13 @@ class ArrayEvents:
         self._array.ring.expand()
         word, consumed = trace_get_user(data, EVENT_BUF_SIZE)
         if word:
-            with text_poke(self._arch):
+            with self._arch.text_poke:
                 set_event_word(self._members(None), word)
         return consumed
 
     def set_event_clear(self) -> None:
         """Kernel: ftrace_clear_events()."""
-        with text_poke(self._arch):
+        with self._arch.text_poke:
             for file in self.files():
                 enable_disable(file, False)
 

@@ -58,7 +58,7 @@ class DynEvents:
         self,
         machine: Machine,
         trace_events: Events,
-        text_poke: Callable[[], AbstractContextManager[None]],
+        text_poke: AbstractContextManager[object],
         reset: Callable[[], None],
     ) -> None:
         """text_poke: within it many probes share what the writing of text costs.
@@ -127,7 +127,7 @@ class DynEvents:
 
     def _line_too_long(self) -> None:
         text = f"Line length is too long: Should be less than {WRITE_BUFSIZE - 2}"
-        self._machine.printk(4, text)
+        self._machine.log.printk(4, text)
         raise KernelError(errno.EINVAL, text)
 
     def run_command(self, command: str, ops: DynEventOps | None = None) -> None:
@@ -173,7 +173,7 @@ class DynEvents:
             if any(event.ops.is_busy(event) for event in events):
                 raise KernelError(errno.EBUSY, "an event is in use")
             # the guest must not run before its text is as the engine believes it is
-            with self._trace_events.held(), self._text_poke():
+            with self._trace_events.held(), self._text_poke:
                 for event in events:
                     event.ops.free(event)
         finally:

@@ -32,7 +32,7 @@ class PrintEvent(TraceEvent):
     def __init__(self, machine: Machine) -> None:
         super().__init__("ftrace", "print")
         self.id = TRACE_PRINT
-        found = machine.lookup_name(MARKER_FUNCTION)
+        found = machine.kallsyms.lookup_name(MARKER_FUNCTION)
         self.ip = found[0].addr if found else 0
 
     def fields(self) -> Sequence[Field]:

@@ -57,7 +57,7 @@ class TraceArray:
         self.events = events
         self.guest = runtime.make(KpArray)
         self.ring = RingBuffer(runtime, self.guest, first=not name)
-        self.err_log = ErrorLog(st.machine.now)
+        self.err_log = ErrorLog(st.machine.clock.now)
         # what is configured as one: without ftrace sites nothing calls it
         self.tracers = TRACERS if st.kprobes_on_ftrace else ("nop",)
         self.options = Options(self._option_changed, self.tracers)
@@ -143,7 +143,7 @@ class TraceArray:
         if name not in CLOCKS:
             raise KernelError(errno.EINVAL, f"no clock {name!r}")
         self.clock = name
-        offset = self.st.machine.real_offset() if CLOCKS[name] == 1 else 0
+        offset = self.st.machine.clock.real_offset() if CLOCKS[name] == 1 else 0
         self.ring.set_clock(CLOCKS[name], offset)
 
     def reset_after_events(self) -> None:

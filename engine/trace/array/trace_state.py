@@ -11,12 +11,10 @@ character per byte: encode and decode it with "latin-1".
 from __future__ import annotations
 
 import errno
-from functools import partial
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
-from kpfs.engine.trace.array.array_events import text_poke
 from kpfs.engine.trace.array.dynevent import DynEvents
 from kpfs.engine.trace.array.marker import PrintEvent, RawDataEvent
 from kpfs.engine.trace.array.trace_array import TraceArray
@@ -55,7 +53,7 @@ class TraceState(TraceArray):
         self.dyn_events = DynEvents(
             st.machine,
             self.events,
-            partial(text_poke, st.arch),
+            st.arch.text_poke,
             self.tracing_reset_all,
         )
 

@@ -22,18 +22,18 @@ class StackTraces:
         """Context: control."""
         self._machine = machine = runtime.machine
         self._cpus = runtime.cpus
-        room = machine.alloc_data(8 * KP_STACK_MAX * machine.nr_cpus)
+        room = machine.area.alloc_data(8 * KP_STACK_MAX * machine.nr_cpus)
         self._words = machine.view(room, 8 * KP_STACK_MAX * machine.nr_cpus)
         for number, cpu in enumerate(self._cpus):
             cpu.stack = room + 8 * KP_STACK_MAX * number
-        machine.on_hypercall(HC_STACK, self._hit)
+        machine.traps.on_hypercall(HC_STACK, self._hit)
 
     def _hit(self, cpu: int) -> None:
         """Context: hit."""
         mail = self._cpus[cpu]
         base = mail.base + MAIL0
         ip, sp, bp, skip = mail.words[base : base + 4]
-        found = self._machine.stack_trace(ip, sp, bp, KP_STACK_MAX)[skip:]
+        found = self._machine.backtrace.trace(ip, sp, bp, KP_STACK_MAX)[skip:]
         at = 8 * KP_STACK_MAX * cpu
         struct.pack_into(f"<{len(found)}Q", self._words, at, *found)
         mail.words[mail.base + MAIL_RET] = len(found)

@@ -48,7 +48,7 @@ class KernelEvent(TraceEvent):
             self._guest.type = self.id
         event = self._guest.addr if enable else 0
         commit = self._runtime.symbols[COMMIT]
-        self._machine.enable_static_event(self.group, self.name, event, commit)
+        self._machine.trace_events.enable(self.group, self.name, event, commit)
 
     def fields(self) -> Sequence[Field]:
         return self._what.fields
@@ -185,4 +185,4 @@ TEXTS: Mapping[str, Callable[[Values], str]] = {
 def static_events(runtime: Runtime) -> list[KernelEvent]:
     """All of them.  Context: control.  Kernel: __start_ftrace_events"""
     machine = runtime.machine
-    return [KernelEvent(machine, runtime, what) for what in machine.static_events()]
+    return [KernelEvent(machine, runtime, what) for what in machine.trace_events.all()]

@@ -138,7 +138,7 @@ class Triggers:
         self._of: dict[EventFile, list[Trigger]] = {}  # newest first
         self._by_id: dict[int, Trigger] = {}
         self._next_id = 1
-        runtime.machine.on_hypercall(HC_TRIGGER, self._hit)
+        runtime.machine.traps.on_hypercall(HC_TRIGGER, self._hit)
 
     def _hit(self, cpu: int) -> None:
         """Context: hit."""

@@ -37,7 +37,7 @@ class FunctionTracers:
         self._active: list[FunctionTracer] = []
         # counts what the first array's filters choose
         self.profile = FunctionProfile(runtime, self.update)
-        runtime.machine.on_hypercall(HC_FN_PROBE, self._hit)
+        runtime.machine.traps.on_hypercall(HC_FN_PROBE, self._hit)
 
     def _hit(self, cpu: int) -> None:
         """A function with commands is called.  Context: hit."""
@@ -70,7 +70,7 @@ class FunctionTracers:
     def modules_changed(self, going: str = "") -> None:
         """A module has come, has lost its init part, or that one is about to go."""
         here = self.functions.modules_changed(going)
-        self._st.arch.ftrace_gone(self._patched - here)
+        self._st.arch.ftrace.gone(self._patched - here)
         self._patched &= here
         for tracer in self._all:
             tracer.modules_changed(here)
@@ -87,7 +87,7 @@ class FunctionTracers:
             commanded |= tracer.probes.functions()
         wanted = commanded.union(profiled, *(t.chosen() for t in self._active))
         add, remove = wanted - self._patched, self._patched - wanted
-        self._st.arch.ftrace_trace(add, remove)
+        self._st.arch.ftrace.trace(add, remove)
         self._patched = wanted
         following = 0
         shared = len(self._active) > 1 or bool(profiled) or bool(commanded)

@@ -39,8 +39,8 @@ class Functions:
         if self._all is None:
             machine = self._machine
             self._all = []
-            for addr in machine.ftrace_locations():
-                symbol = machine.symbol_at(addr)
+            for addr in machine.text.ftrace_locations():
+                symbol = machine.kallsyms.symbol_at(addr)
                 if symbol is not None:
                     self._all.append(Function(addr, symbol.name, symbol.module))
         return self._all

@@ -112,7 +112,7 @@ class FunctionProfile:
         hits = (self._read() if self._tables else self._hits)[cpu]
         lines = [HEADER]
         for addr, count in hits.most_common():
-            symbol = self._runtime.machine.symbol_at(addr)
+            symbol = self._runtime.machine.kallsyms.symbol_at(addr)
             if count and symbol is not None:
                 lines.append(f"  {symbol.name:<30.30}  {count:>10}\n")
         return "".join(lines)

@@ -7,7 +7,6 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from kpfs.abi import EVENT_RETURN
 from kpfs.engine.errors import KernelError
@@ -30,7 +29,6 @@ from kpfs.engine.trace.probe.fetch import (
     prog_size,
 )
 from kpfs.engine.trace.probe.parse import Place
-from kpfs.engine.trace.symbols import sprint_symbol
 
 _IP = struct.Struct("<Q")
 _FUNC_RET_IP = struct.Struct("<QQ")
@@ -202,7 +200,7 @@ class KprobeEvent(TraceEvent):
         if not first.args:
             return bare
         show_args = print_args(
-            first.args, first.start, partial(sprint_symbol, self._st.machine), mark
+            first.args, first.start, self._st.machine.kallsyms.sprint_symbol, mark
         )
 
         def full(pages: memoryview, record: int) -> str:

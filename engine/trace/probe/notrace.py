@@ -3,18 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
-from kpfs.engine.ktypes import KAddr, Symbol
-
-
-class Tables(Protocol):
-    """The part of kpfs.engine.machine.Machine that this rule reads."""
-
-    def lookup_name(self, name: str) -> Sequence[Symbol]: ...
-    def symbol_at(self, addr: int) -> Symbol | None: ...
-    def ftrace_location(self, start: int, end: int) -> KAddr | None: ...
+from kpfs.engine.judge import Tables
 
 
 def within_notrace_func(tables: Tables, addr: int) -> bool:
@@ -28,14 +17,15 @@ def within_notrace_func(tables: Tables, addr: int) -> bool:
     """
     if not _without_site(tables, addr):
         return False
-    symbol = tables.symbol_at(addr)
+    symbol = tables.kallsyms.symbol_at(addr)
     stem, dot, _ = symbol.name.partition(".") if symbol else ("", "", "")
-    whole = tables.lookup_name(stem) if dot else ()
+    whole = tables.kallsyms.lookup_name(stem) if dot else ()
     return _without_site(tables, whole[0].addr) if whole else True
 
 
 def _without_site(tables: Tables, addr: int) -> bool:
-    symbol = tables.symbol_at(addr) if addr else None
+    symbol = tables.kallsyms.symbol_at(addr) if addr else None
     if symbol is None:
         return False
-    return tables.ftrace_location(symbol.addr, symbol.addr + symbol.size - 1) is None
+    last = symbol.addr + symbol.size - 1
+    return tables.text.ftrace_location(symbol.addr, last) is None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kpfs.abi import HC_SYMBOL
 from kpfs.engine.aggr import kprobe_nmissed
 from kpfs.engine.errors import KernelError
-from kpfs.engine.kprobe import Kprobe, KprobeFlag
+from kpfs.engine.kprobe import NO_ADDR, Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import (
     Kretprobe,
     kretprobe_nmissed,
@@ -41,7 +41,7 @@ from kpfs.engine.trace.probe.parse import (
     parse_place,
     split_symbol_offset,
 )
-from kpfs.engine.trace.symbols import pointer_id, sprint_symbol
+from kpfs.engine.trace.symbols import pointer_id
 from kpfs.engine.trace.words import argv_split
 
 
@@ -60,21 +60,21 @@ class TraceKprobeOps(DynEventOps):
         self._handler = symbols["kp_event_handler"]
         self._ret_handler = symbols["kp_event_return"]
         arch = ts.st.arch
-        offsets = arch.register_offsets
+        offsets = arch.calls.offsets
         # what arguments may refer to, by (is_return, on_func_entry)
         self._contexts = {
             (is_return, on_func_entry): ArgContext(
                 is_return=is_return,
                 on_func_entry=on_func_entry,
                 registers=offsets,
-                arguments=[offsets[name] for name in arch.argument_registers],
-                return_value=offsets[arch.return_register],
-                stack_pointer=offsets[arch.stack_register],
+                arguments=[offsets[name] for name in arch.calls.arguments],
+                return_value=offsets[arch.calls.return_value],
+                stack_pointer=offsets[arch.calls.stack_pointer],
             )
             for is_return in (False, True)
             for on_func_entry in (False, True)
         }
-        ts.st.machine.on_hypercall(HC_SYMBOL, self._sprint_symbol)
+        ts.st.machine.traps.on_hypercall(HC_SYMBOL, self._sprint_symbol)
         ts.dyn_events.register(self)
 
     def _sprint_symbol(self, cpu: int) -> None:
@@ -83,14 +83,14 @@ class TraceKprobeOps(DynEventOps):
         Context: hit.  Kernel: fetch_store_symstring()
         """
         mail = self._ts.runtime.cpus[cpu]
-        name = sprint_symbol(self._st.machine, mail.mail0).encode("latin-1")
+        name = self._st.machine.kallsyms.sprint_symbol(mail.mail0).encode("latin-1")
         if mail.mail1:
             name = name[: max(mail.mail2 - 1, 0)]
             self._st.machine.write(mail.mail1, name + b"\0")
         mail.mail_ret = len(name)
 
     def _warn(self, text: str) -> None:
-        self._st.machine.printk(KERN_WARNING, f"trace_kprobe: {text}")
+        self._st.machine.log.printk(KERN_WARNING, f"trace_kprobe: {text}")
 
     # ---- create
 
@@ -143,14 +143,14 @@ class TraceKprobeOps(DynEventOps):
             return False
         on_func_entry = False
         try:
-            kprobe_on_func_entry(self._st, None, symbol, place.offset)
+            kprobe_on_func_entry(self._st, NO_ADDR, symbol, place.offset)
             on_func_entry = True
         except KernelError as error:
             # what is not found may come with a module
             if error.errno == errno.EINVAL and place.is_return:
                 log.fail(Err.BAD_RETPROBE, 0)
         if ":" not in symbol:
-            count = len(self._st.machine.lookup_name(symbol))
+            count = len(self._st.machine.kallsyms.lookup_name(symbol))
             if count > 1:
                 log.fail(Err.NON_UNIQ_SYMBOL, 0, errno.EADDRNOTAVAIL)
             if count == 0:
@@ -256,13 +256,13 @@ class TraceKprobeOps(DynEventOps):
         state = self._st.module_states.get(name)
         if state is not None:
             return state is not ModuleState.GOING
-        return any(s.module == name for s in self._st.machine.symbols() if s.module)
+        return any(s.module == name for s in self._st.machine.kallsyms if s.module)
 
     def _address(self, tk: TraceKprobe) -> int:
         """0 if the symbol is not there.  Kernel: trace_kprobe_address()"""
         if tk.place.symbol is None:
             return tk.place.addr
-        found = self._st.machine.lookup_name(tk.place.symbol)
+        found = self._st.machine.kallsyms.lookup_name(tk.place.symbol)
         return found[0].addr + tk.place.offset if found else 0
 
     def _register(self, tk: TraceKprobe) -> None:
@@ -296,7 +296,7 @@ class TraceKprobeOps(DynEventOps):
             if insn.op is not Op.SYMBOL:
                 continue
             name, offset = split_symbol_offset(insn.data)
-            found = self._st.machine.lookup_name(name)
+            found = self._st.machine.kallsyms.lookup_name(name)
             if not found or not found[0].addr:
                 raise KernelError(errno.ENOENT, f"no symbol {name!r}")
             following.value = found[0].addr + offset
@@ -311,7 +311,7 @@ class TraceKprobeOps(DynEventOps):
             unregister_kprobe(self._st, tk.rp.kp)
         tk.registered = False
         if tk.rp.kp.symbol_name is not None:
-            tk.rp.kp.addr = None
+            tk.rp.kp.addr = NO_ADDR
 
     def module_coming(self, module: str) -> None:
         """Register the probes that were waiting for a module that has been loaded.

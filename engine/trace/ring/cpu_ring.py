@@ -102,7 +102,7 @@ class CpuRing:
         self._room = 0
         self._cursor: tuple[int, int, int] = (-1, -1, 0)  # head, read, time there
         self.addr = KAddr(0)
-        self._scratch = machine.alloc_data(PAGE_SIZE)
+        self._scratch = machine.area.alloc_data(PAGE_SIZE)
         self._alloc(nr_pages)
         self._set(KpRing.on, 1)
         self._set(KpRing.overwrite, 1)
@@ -110,7 +110,7 @@ class CpuRing:
     def _alloc(self, nr_pages: int) -> None:
         header = -(-(KpRing.page_entries + 4 * nr_pages + 8) // PAGE_SIZE) * PAGE_SIZE
         size = header + nr_pages * PAGE_SIZE
-        self.addr = self._machine.alloc_data(size)
+        self.addr = self._machine.area.alloc_data(size)
         self._ring = self._machine.view(self.addr, header)
         self.pages = self._machine.view(self.addr + header, nr_pages * PAGE_SIZE)
         self._words = self.pages.cast("B").cast("I")
@@ -123,8 +123,8 @@ class CpuRing:
 
     def free(self) -> None:
         """Give back its memory; guest code must not know of it any more."""
-        self._machine.free_data(self.addr)
-        self._machine.free_data(self._scratch)
+        self._machine.area.free_data(self.addr)
+        self._machine.area.free_data(self._scratch)
 
     def _get(self, offset: int) -> int:
         value: int = _U64.unpack_from(self._ring, offset)[0]
@@ -204,10 +204,10 @@ class CpuRing:
     def now(self) -> int:
         """Time by the ring's clock.  Kernel: ring_buffer_time_stamp()."""
         if not self._get(KpRing.on) & RING_SLOW_CLOCK:
-            return self._machine.now()
+            return self._machine.clock.now()
         quantum = self._get(KpRing.quantum)
         if quantum:
-            return self._machine.now() // quantum + self._get(KpRing.offset)
+            return self._machine.clock.now() // quantum + self._get(KpRing.offset)
         return self._count()
 
     def _count(self) -> int:
@@ -279,7 +279,7 @@ class CpuRing:
         read = self._get(KpRing.read)
         if nr_pages > self._room:
             self._alloc(nr_pages)
-            self._machine.free_data(old_room)
+            self._machine.area.free_data(old_room)
         self._ring[KpRing.last_ts : KpRing.counter] = words
         self._set(KpRing.quantum, clock[0])
         self._set(KpRing.offset, clock[1])

@@ -12,7 +12,6 @@ import struct
 from collections.abc import Callable
 
 from kpfs import abi
-from kpfs.engine.cstring import read_cstring
 from kpfs.engine.errors import KernelError
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.array.trace_state import TraceState
@@ -54,7 +53,7 @@ class SynthApi:
         return first, second, third
 
     def _text(self, at: int) -> str:
-        return read_cstring(self._ts.st.machine, at, _NAME_MAX)
+        return self._ts.st.machine.read_cstring(at, _NAME_MAX).decode("latin-1")
 
     # ---- files
 

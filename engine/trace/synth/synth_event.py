@@ -19,7 +19,6 @@ from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
 from kpfs.engine.trace.event.fields import Field, string_at
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
-from kpfs.engine.trace.symbols import sprint_symbol
 from kpfs.engine.trace.synth.synth_field import SynthField, gfp_text, number_text
 
 SYNTH_SYSTEM = "synthetic"
@@ -54,8 +53,8 @@ class SynthTraceEvent(TraceEvent):
         if not self.module:
             return
         if not enable:
-            machine.module_put(self.module)
-        elif not machine.try_module_get(self.module):
+            machine.modules.module_put(self.module)
+        elif not machine.modules.try_module_get(self.module):
             raise KernelError(errno.EBUSY, "its module is going")
 
     # ---- texts
@@ -121,7 +120,7 @@ class SynthTraceEvent(TraceEvent):
             (addr,) = _U64.unpack_from(pages, place)
             if not addr:
                 break
-            lines.append(f"=> {sprint_symbol(self._runtime.machine, addr)}\n")
+            lines.append(f"=> {self._runtime.machine.kallsyms.sprint_symbol(addr)}\n")
         return "".join(lines)
 
     # ---- for guest code

@@ -248,12 +248,12 @@ def lat_fmt(flags: int, preempt_count: int) -> str:
 
 def symbol_text(tr: TraceArray) -> SymbolText:
     """How the options say that addresses are printed.  Kernel: seq_print_ip_sym()."""
-    machine, options = tr.st.machine, tr.options
+    symbols, options = tr.st.machine.kallsyms, tr.options
     always, sym_addr = options["sym-offset"], options["sym-addr"]
     trampoline = tr.runtime.symbols["kp_ret_trampoline"]
 
     def symbol(addr: int, offset: bool) -> str:
-        text = ip_sym(machine, addr, offset or always, trampoline)
+        text = ip_sym(symbols, addr, offset or always, trampoline)
         return f"{text} <{addr:016x}>" if sym_addr and addr else text
 
     return symbol

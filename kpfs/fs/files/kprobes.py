@@ -31,7 +31,7 @@ class List(SeqFile):
         # the same few pairs of flags, and enum arithmetic is slow
         known: dict[tuple[int, int], str] = {}
         for p, entry, symbol in show_entries(self.kernel.state):
-            addr = p.addr or 0
+            addr = p.addr
             if symbol is None:
                 where = f"0x{addr:016x}"
             else:

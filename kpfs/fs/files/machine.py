@@ -50,7 +50,7 @@ class TextDir(DynDir):
 
     def entry(self, name: str) -> Node | None:
         with self.kernel.lock:
-            symbols = self.kernel.guest.lookup_name(name)
+            symbols = self.kernel.guest.kallsyms.lookup_name(name)
         for symbol in symbols:
             if self.is_function(symbol):
                 return self.files.setdefault(symbol, Text(self.kernel, symbol))
@@ -58,7 +58,7 @@ class TextDir(DynDir):
 
     def entries(self) -> Iterable[str]:
         with self.kernel.lock:
-            symbols = list(self.kernel.guest.symbols())
+            symbols = list(self.kernel.guest.kallsyms)
         return dict.fromkeys(s.name for s in symbols if self.is_function(s))
 
     @staticmethod

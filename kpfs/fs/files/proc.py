@@ -42,7 +42,7 @@ class Kallsyms(ProcFile):
             [
                 f"{s.addr:016x} {s.type} {s.name}"
                 + (f"\t[{s.module}]\n" if s.module else "\n")
-                for s in self.kernel.guest.symbols()
+                for s in self.kernel.guest.kallsyms
             ]
         )
 
@@ -64,7 +64,7 @@ class Version(ProcFile):
         addr = guest.address_of(symbol)
         if addr is None:
             raise KernelError(errno.ENOENT, f"the guest has no {symbol}")
-        return guest.read_cstring(addr + offset, STRING_MAX)
+        return guest.memory.read_cstring(addr + offset, STRING_MAX)
 
 
 class KmsgHandle(Handle):
@@ -81,7 +81,7 @@ class KmsgHandle(Handle):
     def fill(self) -> None:
         if not self.pending:
             kernel: Kernel = self.file.kernel
-            self.pending = kernel.guest.kernel_log(self.seq)[::-1]
+            self.pending = kernel.guest.log.records(self.seq)[::-1]
 
     def ready(self) -> bool:
         self.fill()
@@ -133,7 +133,7 @@ class Kmsg(File):
             number = int(prefix[1] or b"0")
             facility, level = number >> 3 & 0xFF or facility, number & 7
             text = text[prefix.end() :]
-        self.kernel.guest.devkmsg_emit(facility, level, text.removesuffix(b"\n"))
+        self.kernel.guest.log.store(facility, level, text.removesuffix(b"\n"))
 
     def handle(self, flags: int, pid: int) -> Handle:
         return KmsgHandle(self, flags, pid)

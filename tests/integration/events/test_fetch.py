@@ -88,8 +88,8 @@ def test_values(guest, offset, args, text):
 
 def test_symbols(guest):
     text = guest.values(r'a=%ip:symbol b=%ip:symstr c=\"x" d=$stack0:symstr')
-    symbol = guest.kernel.guest.lookup_name(FUNC)[0]
-    name = guest.kernel.guest.symbol_at(symbol.addr).name
+    symbol = guest.kernel.guest.kallsyms.lookup_name(FUNC)[0]
+    name = guest.kernel.guest.kallsyms.symbol_at(symbol.addr).name
     here = f"{name}+0x1/{symbol.size:#x}"
     first, second, third, fourth = text.split()
     assert first == f"a={here}"

@@ -243,7 +243,7 @@ def test_a_trigger_shows_the_handlers_on_the_stack(files, event, frames):
 
 def test_tai_is_the_time_of_day(files, monkeypatch):
     day = 1_700_000_000
-    monkeypatch.setattr(files.kernel.guest, "real_offset", lambda: day * 10**9)
+    monkeypatch.setattr(files.kernel.guest.clock, "real_offset", lambda: day * 10**9)
     files.write("/tracing/trace_clock", "tai")
     files.write("/tracing/trace_marker", "x")
     files.getppid(1)

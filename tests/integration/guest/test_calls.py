@@ -29,7 +29,7 @@ class Caller:
 
     def __init__(self, guest):
         self.guest = guest
-        self.task = guest.host_task(1234, 0, comm="caller", parent=1)
+        self.task = guest.syscalls.host_task(1234, 0, comm="caller", parent=1)
 
     def __getattr__(self, name):
         return lambda *words: self.guest.syscalls.call(self.task, name, *words)
@@ -46,7 +46,7 @@ def fd(call):
 
 
 def free_pages(guest):
-    return guest.call(guest.lookup_name("nr_free_pages")[0].addr)
+    return guest.call(guest.kallsyms.lookup_name("nr_free_pages")[0].addr)
 
 
 @pytest.mark.parametrize("new", [NOFILE, 1_000_000, 0x7FFF_FFFF, -1, 1 << 31])
@@ -130,12 +130,12 @@ def test_clone3_with_a_structure_that_does_not_fit(call):
 @pytest.mark.parametrize("stack", [0, 1, 0xFFFF_FFFF_8100_0000, 0x7FFF_0000])
 def test_a_child_of_a_host_process_ends_at_once(guest, call, stack):
     """It has no program: its stack is no address to go on at."""
-    tasks, pages = len(guest.tasks()), free_pages(guest)
+    tasks, pages = len(list(guest.task_table)), free_pages(guest)
     for _ in range(600):  # more than there is room for
         assert call.clone(17, stack, 0, 0, 0) > 0
     assert call.fork() > 0
-    assert len(guest.tasks()) == tasks
-    assert not any("BUG" in r.text.decode() for r in guest.kernel_log())
+    assert len(list(guest.task_table)) == tasks
+    assert not any("BUG" in r.text.decode() for r in guest.log.records())
     assert pages - free_pages(guest) < 16
 
 
@@ -146,7 +146,7 @@ def test_a_child_that_shares_its_directories(guest, call):
     assert call.chdir("/tmp") == 0
     assert call.getcwd(call.task.buffer, 100) == 5
     assert call.umask(0o22) == 0o22
-    assert guest.call(guest.lookup_name("validate_slab_caches")[0].addr) == 0
+    assert guest.call(guest.kallsyms.lookup_name("validate_slab_caches")[0].addr) == 0
 
 
 def test_a_named_child_serves_the_host(guest, call):

@@ -24,9 +24,9 @@ REG_AX, REG_IP = 10, 16
 
 def text(guest, code):
     code = bytes.fromhex(code)
-    addr = guest.alloc_text(len(code))
-    guest.poke_text(addr, code)
-    guest.drop_translations(addr, len(code))
+    addr = guest.area.alloc_text(len(code))
+    guest.text_writer.poke_text(addr, code)
+    guest.text_writer.drop(addr, len(code))
     return addr
 
 
@@ -46,17 +46,17 @@ def test_other_cpu_numbers_are_refused(nr_cpus):
 
 
 def test_boot_says_so_in_the_log(shared_guest):
-    records = shared_guest.kernel_log()
+    records = shared_guest.log.records()
     assert records[0].text.startswith(b"Linux version 6.1")
-    shared_guest.printk(4, "from Python")
-    last = shared_guest.kernel_log()[-1]
+    shared_guest.log.printk(4, "from Python")
+    last = shared_guest.log.records()[-1]
     assert (last.level, last.text) == (4, b"from Python")
 
 
 def test_two_guests_live_in_one_process(guest):
     other = boot(quiet=True)
-    ours = guest.host_task(100, 0, comm="a", parent=1)
-    theirs = other.host_task(100, 0, comm="b", parent=1)
+    ours = guest.syscalls.host_task(100, 0, comm="a", parent=1)
+    theirs = other.syscalls.host_task(100, 0, comm="b", parent=1)
     assert guest.syscalls.call(ours, "getppid") == 1
     other.close()
     assert theirs.comm == "b"
@@ -65,79 +65,83 @@ def test_two_guests_live_in_one_process(guest):
 
 # ---- what the image says
 def test_symbols_are_in_order_and_lead_back(shared_guest):
-    symbols = list(shared_guest.symbols())
+    symbols = list(shared_guest.kallsyms)
     assert len([s for s in symbols if s.type in "tT"]) >= 400
     assert symbols == sorted(symbols, key=lambda s: s.addr)
     for sym in symbols:
-        found = shared_guest.symbol_at(sym.addr)
+        found = shared_guest.kallsyms.symbol_at(sym.addr)
         if sym.size:
             assert found.addr == sym.addr
-        assert sym in shared_guest.lookup_name(sym.name)
+        assert sym in shared_guest.kallsyms.lookup_name(sym.name)
 
 
 def test_getppid_has_its_alias(shared_guest):
-    addr = shared_guest.lookup_name("__x64_sys_getppid")[0].addr
-    assert shared_guest.symbol_at(addr).name == "__do_sys_getppid"
+    addr = shared_guest.kallsyms.lookup_name("__x64_sys_getppid")[0].addr
+    assert shared_guest.kallsyms.symbol_at(addr).name == "__do_sys_getppid"
 
 
 def test_text_and_data(shared_guest):
-    function = shared_guest.lookup_name("vfs_read")[0]
-    data = shared_guest.lookup_name("init_task")[0]
-    assert shared_guest.is_text(function.addr)
-    assert not shared_guest.is_text(data.addr)
-    assert not shared_guest.is_text(abi.MODULE_BASE)
-    assert not shared_guest.in_init_text(function.addr)
-    assert shared_guest.module_of(function.addr) == ""
+    function = shared_guest.kallsyms.lookup_name("vfs_read")[0]
+    data = shared_guest.kallsyms.lookup_name("init_task")[0]
+    assert shared_guest.text.is_text(function.addr)
+    assert not shared_guest.text.is_text(data.addr)
+    assert not shared_guest.text.is_text(abi.MODULE_BASE)
+    assert not shared_guest.text.in_init_text(function.addr)
+    assert shared_guest.text.module_of(function.addr) == ""
 
 
 def test_fentry_sites_are_nops(shared_guest):
-    function = shared_guest.lookup_name("vfs_read")[0]
-    site = shared_guest.ftrace_location(function.addr, function.addr)
+    function = shared_guest.kallsyms.lookup_name("vfs_read")[0]
+    site = shared_guest.text.ftrace_location(function.addr, function.addr)
     assert site == function.addr
     assert shared_guest.read(site, 5) == bytes.fromhex("0f1f440000")
-    assert shared_guest.ftrace_location(site + 1, site + 4) is None
+    assert shared_guest.text.ftrace_location(site + 1, site + 4) is None
 
 
 def test_blacklist_covers_entry_text(shared_guest):
-    entries = {e.name: e for e in shared_guest.blacklist()}
+    entries = {e.name: e for e in shared_guest.text.blacklist()}
     entry = entries["asm_exc_page_fault"]
-    assert entry.start == shared_guest.lookup_name("asm_exc_page_fault")[0].addr
+    assert (
+        entry.start == shared_guest.kallsyms.lookup_name("asm_exc_page_fault")[0].addr
+    )
     assert "do_int3" in entries  # __kprobes
     assert "notify_die" in entries  # NOKPROBE_SYMBOL
     assert "vfs_read" not in entries
 
 
 def test_user_copies_have_fixups(shared_guest):
-    function = shared_guest.lookup_name("copy_user_generic")[0]
+    function = shared_guest.kallsyms.lookup_name("copy_user_generic")[0]
     end = function.addr + function.size
-    assert shared_guest.has_exception_entry(function.addr, end)
-    other = shared_guest.lookup_name("memcpy")[0]
-    assert not shared_guest.has_exception_entry(other.addr, other.addr + other.size)
+    assert shared_guest.text.has_exception_entry(function.addr, end)
+    other = shared_guest.kallsyms.lookup_name("memcpy")[0]
+    assert not shared_guest.text.has_exception_entry(
+        other.addr, other.addr + other.size
+    )
 
 
 def test_bugs_are_ud2(shared_guest):
-    sites = shared_guest._tables.bugs
+    sites = shared_guest.text.kernel.bugs
     assert sites
     for site in sites:
         assert shared_guest.read(site, 2) == b"\x0f\x0b"
-        assert shared_guest.is_bug_site(site)
-    assert not shared_guest.is_bug_site(0)
+        assert shared_guest.text.is_bug_site(site)
+    assert not shared_guest.text.is_bug_site(0)
 
 
 def test_static_calls_are_reserved(shared_guest):
-    sites = shared_guest._tables.reserved
+    sites = shared_guest.text.kernel.reserved
     assert sites
     for site in sites:
-        assert shared_guest.text_reserved(site, site)
+        assert shared_guest.text.text_reserved(site, site)
 
 
 # ---- memory
 def test_engine_memory(guest):
-    data = guest.alloc_data(100)
-    code = guest.alloc_text(100)
+    data = guest.area.alloc_data(100)
+    code = guest.area.alloc_text(100)
     assert data >= 0xFFFF_FFFF_8000_0000
-    last = guest.lookup_name("_etext")[0].addr
-    first = guest.lookup_name("_stext")[0].addr
+    last = guest.kallsyms.lookup_name("_etext")[0].addr
+    first = guest.kallsyms.lookup_name("_stext")[0].addr
     assert code - first < 2**31
     assert abs(code - last) < 2**31
     view = guest.view(data, 8)
@@ -150,13 +154,13 @@ def test_engine_memory(guest):
 
 
 def test_guest_cannot_write_text_or_run_data(guest):
-    task = guest.host_task(60, 0, comm="a", parent=1)
+    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
     store = text(guest, "c60700c3")  # movb $0,(%rdi); ret
-    target = guest.lookup_name("vfs_read")[0].addr
+    target = guest.kallsyms.lookup_name("vfs_read")[0].addr
     for bad in (target, store):
         assert guest.syscalls.call_function(task, store, bad) == -errno.EFAULT
-        task = guest.host_task(60, 0, comm="a", parent=1)
-    data = guest.alloc_data(10)
+        task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
+    data = guest.area.alloc_data(10)
     guest.write(data, b"\xc3")
     assert guest.syscalls.call_function(task, data) == -errno.EFAULT
     guest.call(store, data)
@@ -164,10 +168,10 @@ def test_guest_cannot_write_text_or_run_data(guest):
 
 
 def test_runtime_image_is_linked_into_the_module_area(guest):
-    symbols = guest.runtime_symbols()
-    assert guest.runtime_symbols() == symbols
+    symbols = guest.runtime_image.symbols()
+    assert guest.runtime_image.symbols() == symbols
     assert symbols["kp_config"] >= abi.MODULE_BASE
-    config = guest.runtime_config()
+    config = guest.runtime_image.config
     assert config.task_pid == guest.task_table.info.task_pid
     guest.write(symbols["kp_config"], struct.pack("<8I", *config[:8]))
 
@@ -183,7 +187,7 @@ def test_breakpoint_handler(guest):
         seen.append((guest.current().pid, guest.read_regs()[REG_IP], guest.cpu()))
         return ip
 
-    guest.on_breakpoint(handler)
+    guest.traps.on_breakpoint(handler)
     assert guest.call(add, 1, 2) == 3
     assert guest.call(add, 3, 4) == 7
     assert [(pid, ip) for pid, ip, _cpu in seen] == [(1, add + 1)] * 2
@@ -200,10 +204,10 @@ def test_fault_handler_comes_before_the_fixups(guest):
         guest.write_reg(REG_AX, 77)
         return ip + 3
 
-    guest.on_fault(handler)
+    guest.traps.on_fault(handler)
     assert guest.call(load, 0x123) == 77
-    copy = guest.lookup_name("copy_user_generic")[0].addr
-    buffer = guest.host_task(1, 0).buffer
+    copy = guest.kallsyms.lookup_name("copy_user_generic")[0].addr
+    buffer = guest.syscalls.host_task(1, 0).buffer
     assert guest.call(copy, buffer, 0x5000, 16) == 16
     assert seen[0] == (14, load, 0x123)
     assert (seen[1][0], seen[1][2]) == (14, 0x5000)
@@ -212,30 +216,30 @@ def test_fault_handler_comes_before_the_fixups(guest):
 def test_engine_hypercalls(guest):
     code = text(guest, "b807000000e720c3")  # mov $7,%eax; out %eax,$0x20; ret
     seen = []
-    guest.on_hypercall(0x20, seen.append)
+    guest.traps.on_hypercall(0x20, seen.append)
     guest.call(code)
     assert seen == [7]
     with pytest.raises(ValueError, match="machine's own"):
-        guest.on_hypercall(abi.HC_IDLE, seen.append)
+        guest.traps.on_hypercall(abi.HC_IDLE, seen.append)
 
 
 def test_an_exception_in_a_handler_comes_out_and_the_guest_goes_on(guest):
-    task = guest.host_task(60, 0, comm="a", parent=1)
+    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
 
     def fail(ip):
         raise ZeroDivisionError
 
-    guest.on_breakpoint(fail)
+    guest.traps.on_breakpoint(fail)
     with pytest.raises(ZeroDivisionError):
         guest.syscalls.call_function(task, text(guest, "ccc3"))
-    guest.on_breakpoint(lambda ip: ip)
+    guest.traps.on_breakpoint(lambda ip: ip)
     assert guest.call(text(guest, "31c0c3")) == 0
 
 
 # ---- files, blocking, time
 def test_files_in_ramfs(guest):
     call = guest.syscalls.call
-    task = guest.host_task(60, 0, comm="a", parent=1)
+    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
     fd = call(task, "openat", AT_FDCWD, "/tmp/file", O_RDWR_CREAT, 0o644)
     assert fd >= 0
     assert call(task, "write", fd, b"contents", 8) == 8
@@ -251,13 +255,13 @@ def test_files_in_ramfs(guest):
 
 def test_a_call_that_sleeps_for_ever_is_given_up(guest):
     call = guest.syscalls.call
-    task = guest.host_task(60, 0, comm="a", parent=1)
+    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
     assert call(task, "pipe", task.buffer) == 0
     (reader,) = struct.unpack("<i", guest.read(task.buffer, 4))
     assert call(task, "read", reader, task.buffer, 10) == BLOCKED
     with pytest.raises(KernelError, match="EBUSY"):
         call(task, "getppid")
-    again = guest.host_task(60, 0, comm="a", parent=1)
+    again = guest.syscalls.host_task(60, 0, comm="a", parent=1)
     assert again is not task
     assert again.pid == 60
     assert call(again, "getppid") == 1
@@ -265,8 +269,8 @@ def test_a_call_that_sleeps_for_ever_is_given_up(guest):
 
 def test_functions_are_run_later(guest):
     ran = []
-    guest.call_later(10_000_000, lambda: ran.append(guest.now()))
-    assert guest.next_deadline() == guest.now() + 10_000_000
+    guest.clock.call_later(10_000_000, lambda: ran.append(guest.clock.now()))
+    assert guest.next_deadline() == guest.clock.now() + 10_000_000
     deadline = guest.next_deadline()
     guest.tick()
     assert ran == [deadline]
@@ -275,9 +279,9 @@ def test_functions_are_run_later(guest):
 
 def test_functions_wait_for_a_quiescent_state(guest):
     ran = []
-    guest.call_after_quiescence(lambda: ran.append(1))
+    guest.sched.call_after_quiescence(lambda: ran.append(1))
     assert ran == []
-    assert guest.next_deadline() == guest.now()
+    assert guest.next_deadline() == guest.clock.now()
     guest.tick()
     assert ran == [1]
     assert guest.next_deadline() is None
@@ -288,10 +292,10 @@ def test_no_quiescent_state_within_a_call(guest):
     code = text(guest, "ccc3")
 
     def handler(ip):
-        guest.call_after_quiescence(lambda: ran.append(guest.next_deadline()))
+        guest.sched.call_after_quiescence(lambda: ran.append(guest.next_deadline()))
         return ip
 
-    guest.on_breakpoint(handler)
+    guest.traps.on_breakpoint(handler)
     guest.call(code)
     assert len(ran) == 1
 
@@ -300,18 +304,20 @@ def test_the_same_operations_give_the_same_run():
     def history():
         guest = boot(quiet=True)
         seen = []
-        guest.on_breakpoint(
-            lambda ip: seen.append((guest.read_regs(), guest.cpu(), guest.now())) or ip
+        guest.traps.on_breakpoint(
+            lambda ip: (
+                seen.append((guest.read_regs(), guest.cpu(), guest.clock.now())) or ip
+            )
         )
         site = text(guest, "ccc3")
         for pid in (50, 60, 70):
-            task = guest.host_task(pid, 0, comm="a", parent=1)
+            task = guest.syscalls.host_task(pid, 0, comm="a", parent=1)
             guest.syscalls.call(task, "openat", AT_FDCWD, "/tmp/x", O_RDWR_CREAT, 0o644)
             guest.syscalls.call_function(task, site, pid)
             guest.syscalls.call(task, "nanosleep", struct.pack("<2Q", 1, pid), 0)
             guest.tick()
-        log = [tuple(r) for r in guest.kernel_log()]
-        result = seen, log, guest.stats(), guest.tasks()
+        log = [tuple(r) for r in guest.log.records()]
+        result = seen, log, guest.stats(), list(guest.task_table)
         guest.close()
         return result
 
@@ -320,12 +326,12 @@ def test_the_same_operations_give_the_same_run():
 
 def test_live_time_passes(shared_guest):
     guest = boot()
-    first = guest.now()
-    task = guest.host_task(60, 0, comm="a", parent=1)
+    first = guest.clock.now()
+    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
     assert (
         guest.syscalls.call(task, "nanosleep", struct.pack("<2Q", 0, 2_000_000), 0) == 0
     )
-    assert guest.now() - first >= 2_000_000
+    assert guest.clock.now() - first >= 2_000_000
     for _ in range(20):
         guest.tick()
     guest.close()

@@ -25,14 +25,14 @@ ADD_ARGS = "488d0437" + "c3"  # lea (%rdi,%rsi),%rax; ret
 
 @pytest.fixture
 def task(guest):
-    return guest.host_task(1234, 1000, comm="cat", parent=1)
+    return guest.syscalls.host_task(1234, 1000, comm="cat", parent=1)
 
 
 @pytest.fixture
 def host_call(guest, task):
     """Call kpfs_host_op() as the task, as a file of the mount does."""
-    data = guest.alloc_data(8192)
-    func = guest.lookup_name("kpfs_host_op")[0].addr
+    data = guest.area.alloc_data(8192)
+    func = guest.kallsyms.lookup_name("kpfs_host_op")[0].addr
     guest.write(data + 0x100, b"kprobes/list\0")
 
     def call(handler, kind=abi.HOST_READ, count=0, contents=b""):
@@ -51,9 +51,9 @@ def host_call(guest, task):
 
 def text(guest, code):
     code = bytes.fromhex(code)
-    addr = guest.alloc_text(len(code))
-    guest.poke_text(addr, code)
-    guest.drop_translations(addr, len(code))
+    addr = guest.area.alloc_text(len(code))
+    guest.text_writer.poke_text(addr, code)
+    guest.text_writer.drop(addr, len(code))
     return addr
 
 
@@ -87,10 +87,10 @@ def test_strings_go_to_user_memory(guest, task):
 
 
 def test_sleeping_on_a_timer_ends(guest, task):
-    before = guest.now()
+    before = guest.clock.now()
     spec = struct.pack("<2Q", 5, 0)
     assert guest.syscalls.call(task, "nanosleep", spec, 0) == 0
-    assert guest.now() - before >= 5_000_000_000
+    assert guest.clock.now() - before >= 5_000_000_000
 
 
 KTIME_MAX = (1 << 63) - 1
@@ -101,16 +101,16 @@ TOO_LONG = ((1 << 63) // 10**9 - 2, (1 << 63) // 10**9 + 1, 1 << 62, (1 << 63) -
 def test_a_sleep_without_end_does_not_wrap_into_the_past(guest, task, seconds):
     """Nor does its timer keep others from coming, at the end of time neither."""
     endless = struct.pack("<2Q", seconds, 999_999_999)
-    other = guest.host_task(1235, 1000, comm="cat", parent=1)
+    other = guest.syscalls.host_task(1235, 1000, comm="cat", parent=1)
     assert guest.syscalls.call(task, "nanosleep", endless, 0) == BLOCKED
     for _ in range(3):  # to the end of the sleep, if that is anywhere
         guest.tick()
-        assert guest.now() <= KTIME_MAX
+        assert guest.clock.now() <= KTIME_MAX
         turns = guest.stats()["turns"]
         guest.syscalls.call(other, "nanosleep", struct.pack("<2Q", 5, 0), 0)
         assert guest.stats()["turns"] - turns < 100
         if other.blocked:
-            other = guest.host_task(1235, 1000, comm="cat", parent=1)
+            other = guest.syscalls.host_task(1235, 1000, comm="cat", parent=1)
 
 
 # ---- host operations
@@ -189,10 +189,10 @@ def test_host_operations_nest(guest, task, host_call):
         if len(depth) == 3:
             return 1000
         return 1 + guest.call(
-            guest.lookup_name("kpfs_host_op")[0].addr, host_call.inner
+            guest.kallsyms.lookup_name("kpfs_host_op")[0].addr, host_call.inner
         )
 
-    host_call.inner = guest.alloc_data(4096)
+    host_call.inner = guest.area.alloc_data(4096)
     guest.write(host_call.inner, HOST_OP.pack(abi.HOST_READ, 0, 0, 0, 0, 0, 0, 0, 0))
     assert host_call(handler) == 1002
 
@@ -201,12 +201,12 @@ def test_a_process_is_forked_in_the_middle_of_a_host_operation(guest, host_call)
     forked = []
 
     def handler(op):
-        forked.append(guest.host_task(77, 5, comm="new", parent=1).pid)
+        forked.append(guest.syscalls.host_task(77, 5, comm="new", parent=1).pid)
         return 0
 
     assert host_call(handler) == 0
     assert forked == [77]
-    task = guest.host_task(77, 5, comm="new")
+    task = guest.syscalls.host_task(77, 5, comm="new")
     assert guest.syscalls.call(task, "getppid") == 1234  # the one that stood there
 
 
@@ -215,13 +215,13 @@ HOURS = struct.pack("<2Q", 2 * 3600, 0)  # longer than a call may sleep
 
 def wake_sleepers(guest):
     """Let the time of HOURS pass."""
-    guest.clock.advance(guest.now() + 3 * 3600 * 10**9)
+    guest.clock.advance(guest.clock.now() + 3 * 3600 * 10**9)
     guest.tick()
 
 
 def test_a_call_that_sleeps_too_long_is_abandoned(guest, task):
     assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
-    again = guest.host_task(1234, 1000, comm="cat", parent=1)
+    again = guest.syscalls.host_task(1234, 1000, comm="cat", parent=1)
     assert again is not task
     assert task.gone
     assert guest.syscalls.call(again, "getppid") == 1
@@ -230,7 +230,7 @@ def test_a_call_that_sleeps_too_long_is_abandoned(guest, task):
 def test_a_call_that_has_ended_meanwhile_is_not(guest, task):
     assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
     wake_sleepers(guest)
-    assert guest.host_task(1234, 1000, comm="cat", parent=1) is task
+    assert guest.syscalls.host_task(1234, 1000, comm="cat", parent=1) is task
     assert guest.syscalls.call(task, "getppid") == 1
 
 
@@ -239,7 +239,7 @@ def test_a_child_of_a_process_that_left_a_call(guest, task, ended):
     assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
     if ended:
         wake_sleepers(guest)
-    child = guest.host_task(1235, 1000, comm="cat", parent=1234)
+    child = guest.syscalls.host_task(1235, 1000, comm="cat", parent=1234)
     parent = 1234 if ended else 1
     assert guest.syscalls.call(child, "getppid") == parent
 
@@ -255,7 +255,7 @@ def test_a_signal_ends_a_process_between_two_calls(guest, task):
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_vanished_process_that_sleeps_is_reaped(guest, ended):
     with subprocess.Popen(["sleep", "60"]) as process:
-        task = guest.host_task(process.pid, 0)
+        task = guest.syscalls.host_task(process.pid, 0)
         assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
         process.kill()
     if ended:
@@ -267,44 +267,46 @@ def test_a_vanished_process_that_sleeps_is_reaped(guest, ended):
 
 # ---- tasks
 def test_tasks_carry_pid_uid_and_comm(guest, task):
-    seen = [(t.pid, t.comm, t.uid) for t in guest.tasks() if t.pid in (1, 1234)]
+    seen = [
+        (t.pid, t.comm, t.uid) for t in list(guest.task_table) if t.pid in (1, 1234)
+    ]
     assert seen == [(1, "init", 0), (1234, "cat", 1000)]
-    again = guest.host_task(1234, 7, comm="a-name-that-is-too-long")
+    again = guest.syscalls.host_task(1234, 7, comm="a-name-that-is-too-long")
     assert again is task
     assert (1234, "a-name-that-is-", 7) in [
-        (t.pid, t.comm, t.uid) for t in guest.tasks()
+        (t.pid, t.comm, t.uid) for t in list(guest.task_table)
     ]
 
 
 def test_parent_is_the_known_one(guest, task):
-    child = guest.host_task(1300, 1000, comm="sh", parent=1234)
-    orphan = guest.host_task(1301, 1000, comm="sh", parent=999)
+    child = guest.syscalls.host_task(1300, 1000, comm="sh", parent=1234)
+    orphan = guest.syscalls.host_task(1301, 1000, comm="sh", parent=999)
     assert guest.syscalls.call(child, "getppid") == 1234
     assert guest.syscalls.call(orphan, "getppid") == 1
 
 
 def test_process_one_and_unknown_processes_are_init(guest):
-    assert guest.host_task(1, 0).pid == 1
-    assert guest.host_task(0, 0).pid == 1
+    assert guest.syscalls.host_task(1, 0).pid == 1
+    assert guest.syscalls.host_task(0, 0).pid == 1
 
 
 def test_a_pid_that_the_guest_uses_itself_gets_another(guest):
-    taken = next(t.pid for t in guest.tasks() if t.comm == "kthreadd")
-    task = guest.host_task(taken, 3, comm="host", parent=1)
+    taken = next(t.pid for t in list(guest.task_table) if t.comm == "kthreadd")
+    task = guest.syscalls.host_task(taken, 3, comm="host", parent=1)
     assert task.pid != taken
-    assert guest.host_task(taken, 3) is task
+    assert guest.syscalls.host_task(taken, 3) is task
     assert guest.syscalls.call(task, "getppid") == 1
     guest.syscalls.exit(task)
-    assert guest.host_task(taken, 3, comm="host", parent=1) is not task
+    assert guest.syscalls.host_task(taken, 3, comm="host", parent=1) is not task
 
 
 def test_exit_and_return(guest, task):
-    before = len(guest.tasks())
+    before = len(list(guest.task_table))
     guest.syscalls.exit(task)
-    assert len(guest.tasks()) == before - 1
+    assert len(list(guest.task_table)) == before - 1
     with pytest.raises(KernelError, match="ESRCH"):
         guest.syscalls.call(task, "getppid")
-    again = guest.host_task(1234, 0, comm="cat", parent=1)
+    again = guest.syscalls.host_task(1234, 0, comm="cat", parent=1)
     assert guest.syscalls.call(again, "getppid") == 1
 
 
@@ -315,8 +317,8 @@ def test_a_real_process_comes_and_goes(guest):
     )
     assert child.stdout.readline() == b"ready\n"
     try:
-        parent = guest.host_task(os.getpid(), 0)
-        task = guest.host_task(child.pid, 0)
+        parent = guest.syscalls.host_task(os.getpid(), 0)
+        task = guest.syscalls.host_task(child.pid, 0)
         with open(f"/proc/{child.pid}/comm", encoding="ascii") as comm:
             assert task.comm == comm.read().strip()
         assert guest.syscalls.call(task, "getppid") == parent.pid
@@ -324,17 +326,17 @@ def test_a_real_process_comes_and_goes(guest):
     finally:
         child.communicate(b"\n")
     assert guest.syscalls.reap() == 1
-    assert child.pid not in [t.pid for t in guest.tasks()]
+    assert child.pid not in [t.pid for t in list(guest.task_table)]
 
 
 def test_comm_is_refreshed(guest):
-    task = guest.host_task(os.getpid(), 0)
+    task = guest.syscalls.host_task(os.getpid(), 0)
     before = task.comm
     with open("/proc/self/comm", "r+", encoding="ascii") as comm:
         try:
             comm.write("renamed")
             comm.flush()
-            guest.host_task(os.getpid(), 0)
+            guest.syscalls.host_task(os.getpid(), 0)
             assert guest.task_table.read(task.addr).comm == "renamed"
         finally:
             comm.seek(0)
@@ -343,20 +345,20 @@ def test_comm_is_refreshed(guest):
 
 def test_many_processes_come_and_go(guest):
     for pid in range(100, 700):
-        task = guest.host_task(pid, 0, comm="x", parent=1)
+        task = guest.syscalls.host_task(pid, 0, comm="x", parent=1)
         assert guest.syscalls.call(task, "getppid") == 1
         if pid % 3:
             guest.syscalls.exit(task)
-    assert len(guest.tasks()) > 200
+    assert len(list(guest.task_table)) > 200
 
 
 def test_an_oops_kills_the_task_and_the_kernel_lives_on(guest, task):
-    start = guest.kernel_log()[-1].seq + 1
+    start = guest.log.records()[-1].seq + 1
     assert guest.syscalls.call_function(task, 0) == -errno.EFAULT
-    oops = b"\n".join(r.text for r in guest.kernel_log(start))
+    oops = b"\n".join(r.text for r in guest.log.records(start))
     assert b"NULL pointer dereference" in oops
     assert b"Comm: cat" in oops
-    again = guest.host_task(1234, 0, comm="cat", parent=1)
+    again = guest.syscalls.host_task(1234, 0, comm="cat", parent=1)
     assert again is not task
     assert guest.syscalls.call(again, "getppid") == 1
 

@@ -16,38 +16,38 @@ MASKED = "faebfe"  # cli; jmp .
 
 @pytest.fixture
 def task(guest, monkeypatch):
-    dog = guest._cpu.watchdog
+    dog = guest.cpus.watchdog
     dog.limit, dog.rewind_at = LIMIT, 0
     monkeypatch.setattr("kpfs.guest.emu.watchdog.REWIND", LIMIT / 20)
-    return guest.host_task(1234, 1000, comm="looper", parent=1)
+    return guest.syscalls.host_task(1234, 1000, comm="looper", parent=1)
 
 
 def text(guest, code):
-    addr = guest.alloc_text(len(code))
-    guest.poke_text(addr, code)
-    guest.drop_translations(addr, len(code))
+    addr = guest.area.alloc_text(len(code))
+    guest.text_writer.poke_text(addr, code)
+    guest.text_writer.drop(addr, len(code))
     return addr
 
 
 def polled_loop(guest):
     """1: mov $__cond_resched,%rax; call *%rax; jmp 1b"""
-    target = guest.lookup_name("__cond_resched")[0].addr
-    addr = guest.alloc_text(32)
+    target = guest.kallsyms.lookup_name("__cond_resched")[0].addr
+    addr = guest.area.alloc_text(32)
     call = b"\x48\x83\xec\x08" + b"\x48\xb8" + target.to_bytes(8, "little")
-    guest.poke_text(addr, call + b"\xff\xd0\xeb\xf2")
-    guest.drop_translations(addr, 32)
+    guest.text_writer.poke_text(addr, call + b"\xff\xd0\xeb\xf2")
+    guest.text_writer.drop(addr, 32)
     return addr
 
 
 def log_of(guest):
-    return [record.text.decode() for record in guest.kernel_log()]
+    return [record.text.decode() for record in guest.log.records()]
 
 
 @pytest.mark.parametrize("code", [FOREVER, COUNT, MASKED])
 def test_a_loop_without_a_poll(guest, task, code):
     begin = time.process_time()
     loop = text(guest, bytes.fromhex(code))
-    data = guest.alloc_data(4096)
+    data = guest.area.alloc_data(4096)
     assert guest.syscalls.call_function(task, loop, data) == -errno.EFAULT
     assert time.process_time() - begin < 5
     assert task.gone
@@ -62,11 +62,11 @@ def test_a_loop_without_a_poll(guest, task, code):
 def test_others_live_on(guest, task):
     loop = text(guest, bytes.fromhex(FOREVER))
     for pid in (1234, 1235, 1236):
-        other = guest.host_task(pid, 0, comm="looper", parent=1)
+        other = guest.syscalls.host_task(pid, 0, comm="looper", parent=1)
         assert guest.syscalls.call_function(other, loop) == -errno.EFAULT
-    last = guest.host_task(1237, 0, comm="cat", parent=1)
+    last = guest.syscalls.host_task(1237, 0, comm="cat", parent=1)
     assert guest.syscalls.call(last, "getppid") == 1
-    assert guest.call(guest.lookup_name("__x64_sys_getuid")[0].addr, 0) == 0
+    assert guest.call(guest.kallsyms.lookup_name("__x64_sys_getuid")[0].addr, 0) == 0
 
 
 def test_init_lives_on_too(guest, task):
@@ -78,7 +78,7 @@ def test_init_lives_on_too(guest, task):
 def test_a_loop_that_polls(guest, task):
     assert guest.syscalls.call_function(task, polled_loop(guest)) == -errno.EFAULT
     assert any("soft lockup" in line for line in log_of(guest))
-    other = guest.host_task(1235, 0, comm="cat", parent=1)
+    other = guest.syscalls.host_task(1235, 0, comm="cat", parent=1)
     assert guest.syscalls.call(other, "getppid") == 1
 
 

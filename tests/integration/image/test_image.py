@@ -35,7 +35,7 @@ def text(shared_guest):
 
 
 def address(guest, name):
-    symbols = guest.lookup_name(name)
+    symbols = guest.kallsyms.lookup_name(name)
     assert len(symbols) == 1, f"{len(symbols)} symbols {name}"
     return symbols[0].addr
 
@@ -43,9 +43,9 @@ def address(guest, name):
 def functions(guest):
     """Text symbols with a nop at their entry, one per address."""
     found = {}
-    for symbol in guest.symbols():
+    for symbol in guest.kallsyms:
         at = symbol.addr
-        if symbol.type in "tT" and guest.ftrace_location(at, at) == at:
+        if symbol.type in "tT" and guest.text.ftrace_location(at, at) == at:
             found.setdefault(at, symbol.name)
     return found
 
@@ -119,7 +119,7 @@ def test_the_boundary_inside_the_jump_can_be_optimised(shared_guest, text, name)
 def test_getppid_has_an_alias_and_no_room(shared_guest, text):
     at = address(shared_guest, "__x64_sys_getppid")
     assert address(shared_guest, "__do_sys_getppid") == at
-    symbol = shared_guest.symbol_at(at)
+    symbol = shared_guest.kallsyms.symbol_at(at)
     assert symbol is not None
     assert symbol.name == "__do_sys_getppid"
     assert decode_at(text, at + 5) is not None
@@ -135,11 +135,11 @@ def test_names_that_tools_expect_are_there_once(shared_guest, name):
     "name", ["name_show", "init_once", "t_start", "t_next", "m_show"]
 )
 def test_some_static_names_are_there_twice(shared_guest, name):
-    assert len(shared_guest.lookup_name(name)) >= 2
+    assert len(shared_guest.kallsyms.lookup_name(name)) >= 2
 
 
 def test_text_has_what_compilers_make_of_c(shared_guest):
-    names = [symbol.name for symbol in shared_guest.symbols()]
+    names = [symbol.name for symbol in shared_guest.kallsyms]
     assert any(name.endswith(".cold") for name in names)
     assert any(".isra." in name for name in names)
     assert any(".constprop." in name for name in names)
@@ -147,7 +147,7 @@ def test_text_has_what_compilers_make_of_c(shared_guest):
 
 
 def test_blacklist_has_marked_functions_and_sections(shared_guest):
-    names = {entry.name for entry in shared_guest.blacklist()}
+    names = {entry.name for entry in shared_guest.text.blacklist()}
     assert {"get_kprobe", "aggr_pre_handler", "kprobe_ftrace_handler"} <= names
     assert {"do_int3", "exc_int3", "noist_exc_debug", "do_syscall_64"} <= names
     assert {"asm_exc_int3", "asm_exc_page_fault", "entry_SYSCALL_64"} <= names
@@ -155,11 +155,11 @@ def test_blacklist_has_marked_functions_and_sections(shared_guest):
 
 def test_some_text_is_reserved_or_may_fault(shared_guest):
     at = address(shared_guest, "_copy_from_user")
-    assert not shared_guest.has_exception_entry(at, at + 64)
+    assert not shared_guest.text.has_exception_entry(at, at + 64)
     at = address(shared_guest, "copy_user_generic")
-    assert shared_guest.has_exception_entry(at, at + 64)
+    assert shared_guest.text.has_exception_entry(at, at + 64)
     names = ("vfs_read", "mutex_lock", "close_files", "__slab_free")
     at = {name: address(shared_guest, name) for name in names}
-    assert not shared_guest.text_reserved(at["vfs_read"], at["vfs_read"] + 64)
-    assert shared_guest.text_reserved(at["mutex_lock"], at["mutex_lock"] + 64)
-    assert shared_guest.text_reserved(at["__slab_free"], at["__slab_free"] + 64)
+    assert not shared_guest.text.text_reserved(at["vfs_read"], at["vfs_read"] + 64)
+    assert shared_guest.text.text_reserved(at["mutex_lock"], at["mutex_lock"] + 64)
+    assert shared_guest.text.text_reserved(at["__slab_free"], at["__slab_free"] + 64)

@@ -56,10 +56,10 @@ class Mirrored:
 
     def word(self, name):
         guest = self.kernel.guest
-        return guest.read_u64(guest.lookup_name(name)[0].addr)
+        return guest.read_u64(guest.kallsyms.lookup_name(name)[0].addr)
 
     def comm(self, pid):
-        tasks = {task.pid: task.comm for task in self.kernel.guest.tasks()}
+        tasks = {task.pid: task.comm for task in list(self.kernel.guest.task_table)}
         return tasks.get(pid)
 
 
@@ -344,8 +344,8 @@ class TestReplay:
 
     def test_the_guest_has_all_these_calls(self, kernel):
         guest = kernel.guest
-        table = guest.lookup_name("sys_call_table")[0].addr
-        none = guest.lookup_name("__x64_sys_ni_syscall")[0].addr
+        table = guest.kallsyms.lookup_name("sys_call_table")[0].addr
+        none = guest.kallsyms.lookup_name("__x64_sys_ni_syscall")[0].addr
         missing = [
             nr for nr in mirror_calls.CALLS if guest.read_u64(table + 8 * nr) == none
         ]

@@ -128,7 +128,7 @@ class TestInTheGuest:
     def test_one_record_of_a_writev_to_kmsg(self, kernel, vfs):
         opened = vfs.open(ME, "/kmsg", os.O_WRONLY)
         vfs.write_call(ME, opened, call("writev", b"one ", b"two\n"), 0)
-        assert bytes(kernel.guest.kernel_log(0)[-1].text) == b"one two"
+        assert bytes(kernel.guest.log.records(0)[-1].text) == b"one two"
 
     def test_the_calls_of_all_segments_are_made(self, kernel, vfs):
         opened = vfs.open(ME, "/machine/syscall", os.O_WRONLY)

@@ -25,14 +25,14 @@ def test_a_million_hits(box):
         return [guest.read_u64(box.address(name)) for name in NAMES]
 
     hit(1000, 1000)
-    heap = list(guest._memory.area._free)
+    heap = list(guest.memory.area._free)
     before = resident()
     counts = hit(BUSY, OUTER)
     busy, outer = BUSY + 1000, OUTER + 1000
     assert counts == [3 * busy, 2 * busy, outer, outer, busy + outer, busy]
     assert sum(counts) > 1_000_000
     assert resident() - before < 1 << 20
-    assert guest._memory.area._free == heap
+    assert guest.memory.area._free == heap
     box.rmmod("all_kinds")
     assert box.list() == []
 
@@ -47,8 +47,8 @@ def test_a_hundred_loads(box):
 
     for _ in range(10):
         load()
-    free, before = list(box.kernel.guest._memory.area._free), resident()
+    free, before = list(box.kernel.guest.memory.area._free), resident()
     for _ in range(100):
         load()
-    assert box.kernel.guest._memory.area._free == free
+    assert box.kernel.guest.memory.area._free == free
     assert resident() - before < 1 << 20

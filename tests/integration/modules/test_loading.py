@@ -53,7 +53,7 @@ def test_life_of_a_module(box):
     box.rmmod("plain")
     assert box.log() == ["plain: gone"]
     assert box.read("/modules") == ""
-    assert box.kernel.guest.lookup_name("plain_function") == []
+    assert box.kernel.guest.kallsyms.lookup_name("plain_function") == []
 
 
 def test_it_comes_to_the_same_place_again(box):
@@ -73,10 +73,10 @@ def test_symbols_and_freed_init(box):
     assert "plain_exit" in names
     assert "plain_init" not in names
     assert "init_module" not in names
-    symbol = box.kernel.guest.lookup_name("plain:plain_function")[0]
+    symbol = box.kernel.guest.kallsyms.lookup_name("plain:plain_function")[0]
     assert symbol.module == "plain"
     assert symbol.addr + symbol.size <= 0xFFFFFFFFC0001000
-    assert box.kernel.guest.symbol_at(symbol.addr + 1) == symbol
+    assert box.kernel.guest.kallsyms.symbol_at(symbol.addr + 1) == symbol
 
 
 def test_init_sections_are_given_back(box):
@@ -160,7 +160,7 @@ def test_each_shipped_module(box, name):
     fd = box.syscall("openat", -100, "/proc/version", 0, 0)
     assert fd == (-errno.EIO if name == "fault_injection" else 0)
     if fd == 0:
-        buffer = box.kernel.guest.host_task(777_000, 0, "caller", 1).buffer
+        buffer = box.kernel.guest.syscalls.host_task(777_000, 0, "caller", 1).buffer
         assert box.syscall("read", fd, buffer, 5) == 5
         assert box.syscall("close", fd) == 0
     box.rmmod(name)
@@ -205,9 +205,9 @@ def test_too_many_per_cpu_variables(box):
     assert refused(box, errno.ENOMEM, path) == [
         "percpu_much: Could not allocate 16000 bytes percpu data"
     ]
-    free = list(box.kernel.guest._memory.area._free)
+    free = list(box.kernel.guest.memory.area._free)
     refused(box, errno.ENOMEM, path)
-    assert box.kernel.guest._memory.area._free == free
+    assert box.kernel.guest.memory.area._free == free
 
 
 # ---- the file
@@ -386,7 +386,7 @@ def test_init_that_fails(box):
 
 
 def _free_pages(box):
-    return sum(count for _, count in box.kernel.guest._memory.area._free)
+    return sum(count for _, count in box.kernel.guest.memory.area._free)
 
 
 def test_init_that_is_too_pleased(box):

@@ -16,7 +16,7 @@ LOOP = 'for (;;) __asm__ __volatile__("" ::: "memory");'
 def impatient(box, monkeypatch):
     """The watchdog waits for half a second only."""
     monkeypatch.setattr("kpfs.guest.emu.watchdog.REWIND", 0.02)
-    dog = box.kernel.guest._cpu.watchdog
+    dog = box.kernel.guest.cpus.watchdog
     dog.limit, dog.rewind_at = 0.5, 0
     return box
 
@@ -57,7 +57,7 @@ def test_a_handler_that_loops(impatient, offset):
     assert box.syscall("getppid") == -errno.EFAULT
     assert len(locked_up(box)) == 1
     guest = box.kernel.guest
-    other = guest.host_task(777_001, 0, "other", 1)
+    other = guest.syscalls.host_task(777_001, 0, "other", 1)
     for _ in range(4):  # on every CPU
         assert guest.syscalls.call(other, "getppid") == 1
     assert locked_up(box) == []

@@ -43,7 +43,7 @@ REGISTERS = [
 def oops(box, name, *args):
     """Let a task of its own call a function that kills it; what is said of it."""
     guest = box.kernel.guest
-    task = guest.host_task(777_000, 0, "victim", 1)
+    task = guest.syscalls.host_task(777_000, 0, "victim", 1)
     at = box.address(name)
     assert guest.syscalls.call_function(task, at, *args) == -errno.EFAULT
     return [line for line in box.log() if not line.startswith("kprobes: ")]

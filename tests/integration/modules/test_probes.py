@@ -89,7 +89,7 @@ def test_an_oops_in_a_handler_kills_the_task_alone(box, offset):
     assert "Comm: caller" in " ".join(log)
     # another task, and probes on that CPU, go on
     kernel = box.kernel.guest
-    other = kernel.host_task(777_001, 0, "other", 1)
+    other = kernel.syscalls.host_task(777_001, 0, "other", 1)
     for _ in range(4):
         assert kernel.syscalls.call(other, "getppid") == 1
     assert kernel.syscalls.call(other, "getpid") == 777_001
@@ -119,14 +119,14 @@ def test_an_oops_in_the_copied_instruction(box, asked):
     box.insmod(module("stepped", STEPPED), f"asked={asked}")
     box.log()
     guest = box.kernel.guest
-    task = guest.host_task(777_000, 0, "caller", 1)
+    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
     load = box.address("load")
     assert guest.syscalls.call_function(task, load, 0x18) == -errno.EFAULT
     log = box.log()
     assert "BUG: kernel NULL pointer dereference, address: 0000000000000018" in log
     assert any(re.match(r"RIP: 0010:load\+0x5/0x.*\[stepped\]", x) for x in log)
     assert box.int_at("faults") == (asked & 1)
-    other = guest.host_task(777_001, 0, "other", 1)
+    other = guest.syscalls.host_task(777_001, 0, "other", 1)
     assert guest.syscalls.call_function(other, load, box.address("faults")) > 0
     box.rmmod("stepped")
     assert box.list() == []
@@ -146,7 +146,7 @@ def test_instances_of_a_task_that_exits(box):
     box.insmod(module("exits", body))
     guest = box.kernel.guest
     for pid in range(777_100, 777_110):
-        guest.syscalls.exit(guest.host_task(pid, 0, "mortal", 1))
+        guest.syscalls.exit(guest.syscalls.host_task(pid, 0, "mortal", 1))
     raw = guest.read(box.address("exits") + 124, 4)
     assert int.from_bytes(raw, "little") == 0  # nmissed
     box.rmmod("exits")
@@ -220,14 +220,14 @@ def test_a_return_that_was_not_expected(box):
     box.insmod(module("twice", TWICE))
     box.log()
     guest = box.kernel.guest
-    task = guest.host_task(777_000, 0, "caller", 1)
+    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
     ret = guest.syscalls.call_function(task, box.address("again"))
     assert ret == -errno.EFAULT
     log = box.log()
     assert (
         "rethook: Return address not found! Maybe there is a bug in the kernel" in log
     )
-    other = guest.host_task(777_001, 0, "other", 1)
+    other = guest.syscalls.host_task(777_001, 0, "other", 1)
     assert guest.syscalls.call(other, "getpid") == 777_001
     box.rmmod("twice")
 
@@ -242,7 +242,7 @@ def test_a_function_that_returns_twice(box):
     rp = box.address("rp")
     box.log()
     guest = box.kernel.guest
-    task = guest.host_task(777_000, 0, "caller", 1)
+    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
     target = box.address("target")
     ret = guest.syscalls.call_function(task, box.address("again"))
     assert ret == -errno.EFAULT
@@ -285,14 +285,14 @@ def test_jprobe_return_outside_is_an_oops(box):
     )
     box.insmod(module("stray", body))
     guest = box.kernel.guest
-    task = guest.host_task(777_000, 0, "caller", 1)
+    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
     box.log()
     assert guest.syscalls.call_function(task, box.address("stray")) == -errno.EFAULT
     assert any(line.startswith("int3: 0000") for line in box.log())
     # and after a jprobe has been there; in a handler too
     box.insmod("jprobe_example")
     for pid, name in ((777_001, "stray"), (777_002, "probed")):
-        task = guest.host_task(pid, 0, "caller", 1)
+        task = guest.syscalls.host_task(pid, 0, "caller", 1)
         assert guest.syscalls.call(task, "openat", 77, "/x", 0, 0) == -errno.ENOENT
         box.log()
         assert guest.syscalls.call_function(task, box.address(name)) == -errno.EFAULT
@@ -318,7 +318,7 @@ EXAMPLES = {
 @pytest.mark.parametrize("words", EXAMPLES)
 def test_what_the_examples_say(box, words):
     guest = box.kernel.guest
-    task = guest.host_task(777_000, 0, "caller", 1)
+    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
     box.insmod(words)
     box.log()
     assert guest.syscalls.call(task, "openat", 77, "/none", 0o1000, 0) == -errno.ENOENT

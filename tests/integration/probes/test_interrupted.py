@@ -30,10 +30,10 @@ class Interrupted:
     def __init__(self):
         self.kernel = Kernel(nr_cpus=2, quiet=True)
         self.guest = self.kernel.guest
-        self.cpu, self.sched = self.guest._cpu, self.guest._sched
-        self.entry = self.guest._timer_entry
+        self.cpu, self.sched = self.guest.cpus, self.guest.sched
+        self.entry = self.sched.timer_entry
         text = self.kernel.state.arch.text
-        symbol = self.guest.lookup_name(FUNCTION)[0]
+        symbol = self.guest.kallsyms.lookup_name(FUNCTION)[0]
         regions = [
             can_optimize(text, addr)
             for addr in text.function(symbol.addr).boundaries
@@ -45,7 +45,7 @@ class Interrupted:
         )
         self.addr = insns[0].addr
         self.boundaries = [i.addr - self.addr for i in insns]
-        self.task = self.guest.host_task(60, 0, comm="a", parent=1)
+        self.task = self.guest.syscalls.host_task(60, 0, comm="a", parent=1)
         self.hits = 0
         self.interrupt_at = 0
         self.state = ""

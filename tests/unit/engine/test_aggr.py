@@ -141,7 +141,7 @@ def test_nmissed_is_each_ones_own_and_outlives_it(st):
     assert [kprobe_nmissed(st, p) for p in (a, b)] == [4, 1]
     unregister_kprobe(st, a)
     assert kprobe_nmissed(st, a) == a.nmissed == 4
-    a.addr = None
+    a.addr = 0
     register_kprobe(st, a)
     assert kprobe_nmissed(st, a) == 0
 

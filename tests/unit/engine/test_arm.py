@@ -29,7 +29,7 @@ def machine():
 @pytest.fixture
 def st(machine):
     st = new_state(machine)
-    machine.log.clear()
+    machine.log.lines.clear()
     return st
 
 
@@ -53,12 +53,12 @@ def test_text_is_restored_and_armed_again(st, machine):
 
 def test_only_a_change_is_logged(st, machine):
     arm_all_kprobes(st)
-    assert machine.log == []
+    assert machine.log.lines == []
     disarm_all_kprobes(st)
     disarm_all_kprobes(st)
     arm_all_kprobes(st)
     arm_all_kprobes(st)
-    assert machine.log == [
+    assert machine.log.lines == [
         (6, "kprobes: Kprobes globally disabled"),
         (6, "kprobes: Kprobes globally enabled"),
     ]
@@ -72,12 +72,12 @@ def test_failures_are_counted_and_the_rest_done(st, machine):
         arm_all_kprobes(st)
     assert machine.patched()[0] == ftrace.addr
     assert plain.addr not in machine.patched()
-    assert machine.log[-1] == (
+    assert machine.log.lines[-1] == (
         4,
         "kprobes: Kprobes globally enabled, but failed to enable 1 out of 2 probes. "
         "Please check which kprobes are kept disabled via debugfs.",
     )
-    assert st.arch.poke_depth == 0
+    assert st.arch.text_poke.depth == 0
 
 
 def test_nothing_is_armed_meanwhile(st, machine):
@@ -164,8 +164,8 @@ def calls_for(count: int) -> int:
     machine.add_function("f", ENTRY_NOP + NOP * count)
     st = new_state(machine)
     # a machine without look-up of text, so that the core alone is measured
-    st.arch._original = lambda addr, size: NOP * size
-    machine.ftrace_location = lambda start, end: None
+    st.arch.original = lambda addr, size: NOP * size
+    machine.text.ftrace_location = lambda start, end: None
     calls = 0
 
     def profile(_frame, event, _function):

@@ -13,13 +13,13 @@ def machine():
     for name in ("a", "b", "c", "d", "b.cold", "c.part.0", "entry_64", "lone.cold"):
         machine.add_function(name)
     for name in ("d", "b"):  # the kernel's list is not sorted
-        machine.add_blacklist(machine.lookup_name(name)[0])
+        machine.add_blacklist(machine.kallsyms.lookup_name(name)[0])
     return machine
 
 
 def test_ranges(machine):
     st = new_state(machine)
-    symbols = {s.name: s for s in machine.symbols()}
+    symbols = {s.name: s for s in machine.kallsyms}
     for name, inside in {"a": False, "b": True, "c": False, "d": True}.items():
         symbol = symbols[name]
         for addr in (symbol.addr, symbol.addr + symbol.size - 1):
@@ -28,7 +28,9 @@ def test_ranges(machine):
 
 def test_the_architecture_has_a_say(machine):
     st = new_state(machine)
-    assert within_kprobe_blacklist(st, machine.lookup_name("entry_64")[0].addr + 3)
+    assert within_kprobe_blacklist(
+        st, machine.kallsyms.lookup_name("entry_64")[0].addr + 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,12 +39,12 @@ def test_the_architecture_has_a_say(machine):
 )
 def test_split_off_parts_are_judged_by_the_whole(machine, name, inside):
     st = new_state(machine)
-    addr = machine.lookup_name(name)[0].addr
+    addr = machine.kallsyms.lookup_name(name)[0].addr
     assert within_kprobe_blacklist(st, addr + 2) is inside
 
 
 def test_ranges_that_overlap(machine):
-    symbols = {s.name: s for s in machine.symbols()}
+    symbols = {s.name: s for s in machine.kallsyms}
     machine.add_blacklist(symbols["d"])  # listed twice, as asm_exc_* are
     whole = machine.add_symbol("area", symbols["a"].addr, 70, "T")
     machine.add_blacklist(whole)

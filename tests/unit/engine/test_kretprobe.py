@@ -30,7 +30,7 @@ def machine():
     for name in ("f", "g", "__switch_to", "nokprobe"):
         machine.add_function(name)
     machine.add_function("odd", TRAP + NOP * 9)
-    machine.add_blacklist(machine.lookup_name("nokprobe")[0])
+    machine.add_blacklist(machine.kallsyms.lookup_name("nokprobe")[0])
     return machine
 
 
@@ -47,7 +47,7 @@ def refusal(st, rp):
     with pytest.raises(KernelError) as e:
         register_kretprobe(st, rp)
     assert not st.kprobe_table
-    assert not st.arch.rethooks
+    assert not st.arch.rethooks.there
     assert not st.arch.handlers
     assert rp.rh is None
     return errno.errorcode[e.value.errno]
@@ -62,14 +62,14 @@ def test_entry_probe_and_hook(st, machine):
     assert rp.kp.kind == "r"
     assert kprobe_ftrace(rp.kp)
     assert machine.patched()
-    assert rp.kp.pre_handler == st.arch.pre_handler_kretprobe
+    assert rp.kp.pre_handler == st.arch.rethooks.pre_handler
     assert rp.kp.data == rp.rh.addr
     assert rp.rh.data is rp
     assert rp.rh.handler is handler
     assert (rp.rh.data_size, rp.rh.guest_kp, rp.rh.guest_data) == (24, 0x1234, 7)
     unregister_kretprobe(st, rp)
     assert machine.patched() == []
-    assert not st.arch.rethooks
+    assert not st.arch.rethooks.there
     assert not st.arch.handlers
     assert rp.rh is None
 
@@ -110,16 +110,16 @@ def test_refusals(st, rp, answer):
 
 
 def test_no_memory_for_instances(st):
-    st.arch.fail["rethook_alloc"] = errno.ENOMEM
+    st.arch.fail["rethooks.alloc"] = errno.ENOMEM
     assert refusal(st, ret()) == "ENOMEM"
 
 
 def test_by_address(st, machine):
-    addr = machine.lookup_name("f")[0].addr
+    addr = machine.kallsyms.lookup_name("f")[0].addr
     register_kretprobe(st, rp := Kretprobe(kp=Kprobe(addr=addr)))
     with pytest.raises(KernelError, match="EINVAL: is registered already"):
         register_kretprobe(st, rp)
-    assert len(st.arch.rethooks) == 1
+    assert len(st.arch.rethooks.there) == 1
 
 
 def test_beside_a_kprobe(st):
@@ -131,11 +131,11 @@ def test_beside_a_kprobe(st):
 
 def test_nmissed_outlives_the_probe(st):
     register_kretprobe(st, rp := ret())
-    st.arch.rethooks[rp.rh.addr] = 4
+    st.arch.rethooks.there[rp.rh.addr] = 4
     assert kretprobe_nmissed(st, rp) == 4
     unregister_kretprobe(st, rp)
     assert kretprobe_nmissed(st, rp) == rp.nmissed == 4
-    rp.kp.addr = None
+    rp.kp.addr = 0
     register_kretprobe(st, rp)
     assert kretprobe_nmissed(st, rp) == 0
 
@@ -159,24 +159,24 @@ def test_registered_disabled(st, machine):
 def test_batches(st, machine):
     good = [ret("f"), ret("g")]
     register_kretprobes(st, good)
-    assert len(st.arch.rethooks) == 2
+    assert len(st.arch.rethooks.there) == 2
     unregister_kretprobes(st, good)
-    assert not st.arch.rethooks
+    assert not st.arch.rethooks.there
     for rp in good:
-        rp.kp.addr = None
+        rp.kp.addr = 0
     bad = [*good, ret("__switch_to"), late := ret("f")]
     with pytest.raises(KernelError, match="EINVAL"):
         register_kretprobes(st, bad)
-    assert not st.arch.rethooks
+    assert not st.arch.rethooks.there
     assert not st.kprobe_table
     assert machine.patched() == []
-    assert late.kp.addr is None
+    assert late.kp.addr == 0
     with pytest.raises(KernelError, match="EINVAL"):
         register_kretprobes(st, [])
 
 
 def test_unregistering_what_is_not_registered_clears_its_address(st, machine):
     rp = ret()
-    rp.kp.addr = machine.lookup_name("f")[0].addr
+    rp.kp.addr = machine.kallsyms.lookup_name("f")[0].addr
     unregister_kretprobe(st, rp)
-    assert rp.kp.addr is None
+    assert rp.kp.addr == 0

@@ -84,16 +84,16 @@ def test_029_tag_first_text_later(s):
     assert s.lst() == {"e": "D"}
     s.on("e")
     assert (s.lst(), s.byte("e")) == ({"e": "O"}, BREAKPOINT)
-    s.machine.advance(OPTIMIZE_DELAY - 1)
-    s.machine.quiesce()
+    s.machine.clock.advance(OPTIMIZE_DELAY - 1)
+    s.machine.sched.quiesce()
     assert s.byte("e") == BREAKPOINT
-    s.machine.advance(1)
+    s.machine.clock.advance(1)
     assert s.byte("e") == BREAKPOINT  # a task may be inside the bytes
-    s.machine.quiesce()
+    s.machine.sched.quiesce()
     assert (s.lst(), s.byte("e")) == ({"e": "O"}, JUMP)
     s.off("e")
     assert (s.lst(), s.byte("e")) == ({"e": "DO"}, JUMP)
-    s.machine.advance(OPTIMIZE_DELAY)
+    s.machine.clock.advance(OPTIMIZE_DELAY)
     assert (s.lst(), s.byte("e")) == ({"e": "D"}, ORIGINAL)
     assert s.machine.patched() == []
 
@@ -173,10 +173,10 @@ def test_039_switched_on_while_the_sysctl_is_0(s):
 
 
 def test_sysctl_logs_only_a_change(s):
-    s.machine.log.clear()
+    s.machine.log.lines.clear()
     for value in (1, 0, 0, 1, 1):
         s.sysctl(value)
-    assert [text for _, text in s.machine.log] == [
+    assert [text for _, text in s.machine.log.lines] == [
         "kprobes: kprobe jump-optimization is disabled. "
         "All kprobes are based on software breakpoint.",
         "kprobes: kprobe jump-optimization is enabled. "
@@ -243,13 +243,13 @@ def test_on_and_off_within_the_delay_leaves_the_queue_at_once(s):
     s.off("e")
     assert (s.lst(), s.byte("e")) == ({"e": "D"}, ORIGINAL)
     s.sleep()
-    assert ("optimize", s.probes["e"].addr) not in s.st.arch.calls
+    assert ("optimize", s.probes["e"].addr) not in s.st.arch.calls_made
 
 
 def test_switched_off_while_tasks_are_waited_for(s):
     s.add("e", "vfs_read", 5)
     s.on("e")
-    s.machine.advance(OPTIMIZE_DELAY)
+    s.machine.clock.advance(OPTIMIZE_DELAY)
     s.off("e")
     s.sleep()
     assert (s.lst(), s.machine.patched()) == ({"e": "D"}, [])
@@ -259,23 +259,23 @@ def test_queued_during_a_wait_needs_a_wait_of_its_own(s):
     s.add("a", "vfs_read", 5)
     s.add("b", "vfs_write", 5)
     s.on("a")
-    s.machine.advance(OPTIMIZE_DELAY)
+    s.machine.clock.advance(OPTIMIZE_DELAY)
     s.on("b")  # armed after the wait began: a task may still stand in its bytes
-    s.machine.quiesce()
+    s.machine.sched.quiesce()
     assert (s.byte("a"), s.byte("b")) == (JUMP, BREAKPOINT)
-    s.machine.advance(OPTIMIZE_DELAY)
+    s.machine.clock.advance(OPTIMIZE_DELAY)
     assert s.byte("b") == BREAKPOINT
-    s.machine.quiesce()
+    s.machine.sched.quiesce()
     assert s.byte("b") == JUMP
 
 
 def test_requeued_during_a_wait_needs_a_wait_of_its_own(s):
     s.add("a", "vfs_read", 5)
     s.on("a")
-    s.machine.advance(OPTIMIZE_DELAY)
+    s.machine.clock.advance(OPTIMIZE_DELAY)
     s.off("a")
     s.on("a")
-    s.machine.quiesce()
+    s.machine.sched.quiesce()
     assert (s.lst(), s.byte("a")) == ({"a": "O"}, BREAKPOINT)
     s.sleep()
     assert s.byte("a") == JUMP
@@ -413,7 +413,7 @@ def test_kernel_without_optprobes():
     s.on("e", "e2")
     s.sleep()
     assert (s.lst(), s.byte("e")) == ({"e": "", "e2": ""}, BREAKPOINT)
-    assert s.st.arch.optslots.nr_used == 0
+    assert s.st.arch.opt.slots.nr_used == 0
 
 
 # ---- removal
@@ -431,17 +431,17 @@ def test_046_139_removed_and_added_again(s, switched_off):
     assert not list(show_entries(s.st))
     assert s.machine.patched() == []
     assert get_kprobe(s.st, addr) is None
-    assert s.st.arch.optslots.nr_used == 1  # some task may be in it
+    assert s.st.arch.opt.slots.nr_used == 1  # some task may be in it
     s.add("a", "vfs_read", 5)
     assert s.lst() == {"a": "D"}
     s.on("a")
     assert s.lst() == {"a": "O"}
     s.sleep()
     assert s.byte("a") == JUMP
-    assert s.st.arch.optslots.nr_used == 1
+    assert s.st.arch.opt.slots.nr_used == 1
     s.remove("a")
     s.sleep()
-    assert (s.st.arch.optslots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
+    assert (s.st.arch.opt.slots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
     assert not any(s.st.opt_queues.values())
 
 
@@ -452,7 +452,7 @@ def test_removed_while_queued(s):
     assert s.machine.patched() == []
     s.sleep()
     assert s.machine.patched() == []
-    assert (s.st.arch.optslots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
+    assert (s.st.arch.opt.slots.nr_used, s.st.arch.slots.nr_used) == (0, 0)
 
 
 def test_removing_hurries_nobody_past_the_quiescent_state(s):
@@ -463,7 +463,7 @@ def test_removing_hurries_nobody_past_the_quiescent_state(s):
     s.on("b")
     s.remove("a")
     assert s.byte("b") == BREAKPOINT
-    s.machine.quiesce()
+    s.machine.sched.quiesce()
     assert s.byte("b") == JUMP
 
 
@@ -480,7 +480,7 @@ def test_module_goes_with_its_jumps():
     s.machine.remove_symbols([addr])
     assert s.lst() == dict.fromkeys(s.probes, "")
     s.sleep()
-    assert s.st.arch.optslots.nr_used == 0
+    assert s.st.arch.opt.slots.nr_used == 0
     assert s.st.arch.slots.nr_used == 0
     for name in list(s.probes):
         s.remove(name)

@@ -30,7 +30,7 @@ def test_dirty_slot_waits_for_quiescence():
     cache.free_insn_slot(slot)
     assert cache.nr_used == 0
     assert cache.get_insn_slot() != slot
-    machine.quiesce()
+    machine.sched.quiesce()
     assert cache.get_insn_slot() == slot
 
 
@@ -40,10 +40,10 @@ def test_slot_freed_during_a_wait_waits_for_the_next():
     a, b = cache.get_insn_slot(), cache.get_insn_slot()
     cache.free_insn_slot(a)
     cache.free_insn_slot(b)
-    machine.quiesce()
+    machine.sched.quiesce()
     assert cache.get_insn_slot() == a
     assert cache.get_insn_slot() not in (a, b)
-    machine.quiesce()
+    machine.sched.quiesce()
     assert cache.get_insn_slot() == b
 
 

@@ -87,7 +87,7 @@ def test_slots_are_known_as_such():
     st = new_state(machine)
     p = Kprobe(symbol_name="f", offset=6)
     register_kprobe(st, p)
-    assert is_kprobe_insn_slot(st, p.ainsn["slot"])
+    assert is_kprobe_insn_slot(st, p.ainsn.slot)
     assert not is_kprobe_insn_slot(st, p.addr)
 
 
@@ -95,7 +95,7 @@ def test_boot_says_that_jumps_are_made():
     def said(**config):
         machine = FakeMachine()
         new_state(machine, **config)
-        return machine.log
+        return machine.log.lines
 
     assert said() == [
         (

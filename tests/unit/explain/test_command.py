@@ -92,9 +92,9 @@ def test_unknown_symbol(explainer):
 
 
 def test_address_and_offset_forms():
-    assert command.parse_point("vfs_read") == ("vfs_read", None, 0)
-    assert command.parse_point("vfs_read+5") == ("vfs_read", None, 5)
-    assert command.parse_point("vfs_read+0x10") == ("vfs_read", None, 16)
+    assert command.parse_point("vfs_read") == ("vfs_read", 0, 0)
+    assert command.parse_point("vfs_read+5") == ("vfs_read", 0, 5)
+    assert command.parse_point("vfs_read+0x10") == ("vfs_read", 0, 16)
     assert command.parse_point("0xffffffff81000000+2") == (None, 0xFFFFFFFF81000002, 0)
     for bad in ("vfs_read+", "f+x", "12z"):
         with pytest.raises(SetupError):

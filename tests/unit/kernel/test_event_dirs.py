@@ -17,6 +17,7 @@ class Guest:
         self.calls = []
         self.memory = {ASKING: bytes(DIR.size)}
         self.last = 0xFF
+        self.area = self
 
     def address_of(self, name):
         return {"tracefs_create_dir": CREATE, "tracefs_remove": REMOVE}[name]

@@ -94,9 +94,9 @@ def scan_function(text: Text, fn: Function, addr: int) -> Obstacle | None:
     Kernel: the loop of can_optimize().
     """
     found = []
-    if text.tables.has_exception_entry(fn.start, fn.start + fn.size):
+    if text.tables.text.has_exception_entry(fn.start, fn.start + fn.size):
         for insn in fn.insns:
-            if text.tables.has_exception_entry(insn.addr, insn.addr + 1):
+            if text.tables.text.has_exception_entry(insn.addr, insn.addr + 1):
                 found.append(Obstacle(Why.EXCEPTION, insn.addr))
                 break
     if fn.bad is not None:
@@ -134,9 +134,9 @@ def covered_region(text: Text, fn: Function, addr: int) -> Region | Obstacle:
             return Obstacle(Why.NOT_BOOSTABLE, at)
         insns.append(insn)
         at = insn.next_addr
-    site = text.tables.ftrace_location(addr, at - 1)
+    site = text.tables.text.ftrace_location(addr, at - 1)
     if site is not None:
         return Obstacle(Why.RESERVED, site, "ftrace site")
-    if text.tables.text_reserved(addr, at - 1):
+    if text.tables.text.text_reserved(addr, at - 1):
         return Obstacle(Why.RESERVED, 0, "jump label or static call")
     return Region(tuple(insns))

@@ -26,7 +26,6 @@ import errno
 from bisect import bisect_left
 from collections.abc import Callable
 
-from kpfs.engine.arch.judge import Tables
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
     MAX_INSN_SIZE,
@@ -37,6 +36,7 @@ from kpfs.engine.arch.x86.insn import (
     is_direct_branch,
 )
 from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.judge import Tables
 
 JMP32_INSN_SIZE = 5
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
@@ -96,8 +96,8 @@ class Text:
 
     def symbol_range(self, first: str, last: str) -> tuple[int, int]:
         """Addresses of a pair of marker symbols; (0, 0) if there are none."""
-        start = self.tables.lookup_name(first)
-        end = self.tables.lookup_name(last)
+        start = self.tables.kallsyms.lookup_name(first)
+        end = self.tables.kallsyms.lookup_name(last)
         return (start[0].addr, end[0].addr) if start and end else (0, 0)
 
     def entry_text(self) -> tuple[int, int]:
@@ -114,7 +114,7 @@ class Text:
         Decoded again only when its bytes have changed.
         Raises MemoryFault if its bytes are not there.
         """
-        sym = self.tables.symbol_at(addr)
+        sym = self.tables.kallsyms.symbol_at(addr)
         if sym is None or not sym.size:
             return None
         code = self.code(sym.addr, sym.size + MAX_INSN_SIZE - 1)
@@ -144,13 +144,13 @@ class MachineText(Text):
             if size <= 0:
                 raise
             code = self._original(addr, size)
-        site = self.tables.ftrace_location(addr, addr + len(code) - 1)
+        site = self.tables.text.ftrace_location(addr, addr + len(code) - 1)
         if site is None:
             return code
         patched = bytearray(code)
         while site is not None:
             patched[site - addr : site - addr + len(NOP5)] = NOP5
-            site = self.tables.ftrace_location(site + 1, addr + len(code) - 1)
+            site = self.tables.text.ftrace_location(site + 1, addr + len(code) - 1)
         return bytes(patched[: len(code)])
 
 
@@ -293,7 +293,7 @@ def can_boost(text: Text, insn: Insn) -> bool:
 
     Kernel: can_boost().
     """
-    if text.tables.has_exception_entry(insn.addr, insn.addr + 1):
+    if text.tables.text.has_exception_entry(insn.addr, insn.addr + 1):
         return False
     if len(insn.opcode) == 2:
         return insn.opcode[1] in _TWO_BYTE_BOOSTABLE

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""x86's verdicts as kpfs.engine.arch.judge wants them."""
+"""x86's verdicts as kpfs.engine.judge wants them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kpfs.engine.arch.judge import Jump, Tables
 from kpfs.engine.arch.x86.checks.optimize import Region, can_optimize
 from kpfs.engine.arch.x86.checks.probe import (
     JMP32_INSN_SIZE,
@@ -23,6 +22,7 @@ from kpfs.engine.arch.x86.insn import (
     disassemble,
     is_direct_branch,
 )
+from kpfs.engine.judge import Jump, Tables
 from kpfs.engine.ktypes import KAddr
 
 FUNCTION_ALIGN = 16

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kpfs import abi
+from kpfs.engine import machine
 from kpfs.engine.ktypes import KAddr, Symbol, Task
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
@@ -25,7 +26,7 @@ IF = 0x200
 ANYWHERE = -1
 
 
-class BareMachine:
+class BareMachine(machine.Memory):
     """Implements kpfs.engine.machine.Machine as far as the hit path goes."""
 
     arch = "x86"
@@ -36,6 +37,10 @@ class BareMachine:
             pytest.skip("guest/image/runtime.o is not built")
         self.memory = Memory()
         self.cpu_ = Cpu(self.memory, self.nr_cpus)
+        # one object for all parts, as there is so little of each
+        self.kallsyms = self.text = self.area = self.traps = self
+        self.clock = self.sched = self.log = self.runtime_image = self
+        self.text_writer = self.cpu_
         text = bytearray(END_STUB.ljust(FUNC_SIZE, b"\xcc"))
         self.syms = []
         for name, code in functions.items():
@@ -53,11 +58,11 @@ class BareMachine:
         self.stack = self.stack_page + 0x7000
         self.data = self.alloc_data(0x1000)  # per-CPU words, tasks, clock
         self.task = KAddr(self.data + 0x400)
-        self.clock = self.data + 0x800
+        self.time_at = self.data + 0x800
         self.memory.write_u64(self.data + abi.KpfsPcpu.current_task, self.task)
         self.memory.write(self.task, struct.pack("<I4x16s", 42, b"testing"))
         self.later: list[Callable[[], None]] = []
-        self.log: list[str] = []
+        self.lines: list[str] = []
         self.fault_handler: Callable[[int, int, int], int | None] | None = None
         self.faults: list[tuple[int, int, int]] = []
         # what lies on the stack of load(); as flags it has no TF
@@ -68,9 +73,6 @@ class BareMachine:
         self.cpu_.set_gs_base(self.data)
 
     # ---- symbols and text
-    def symbols(self):
-        return self.syms
-
     def lookup_name(self, name: str) -> Sequence[Symbol]:
         return [s for s in self.syms if s.name == name]
 
@@ -128,7 +130,7 @@ class BareMachine:
     def alloc_data(self, size: int) -> KAddr:
         return KAddr(self.memory.area.alloc(size, KERNEL_DATA))
 
-    def runtime_symbols(self) -> dict[str, KAddr]:
+    def symbols(self) -> dict[str, KAddr]:
         image = elf.ElfFile(RUNTIME.read_bytes())
         places, images = {}, {}
         for i, section in enumerate(image.sections):
@@ -142,7 +144,8 @@ class BareMachine:
             self.memory.write(places[i], bytes(data))
         return {name: KAddr(addr) for name, addr in own.items()}
 
-    def runtime_config(self) -> RuntimeConfig:
+    @property
+    def config(self) -> RuntimeConfig:
         pcpu = abi.KpfsPcpu
         return RuntimeConfig(
             gs_current=pcpu.current_task,
@@ -153,17 +156,8 @@ class BareMachine:
             task_comm=8,
             task_rethooks=32,
             clock_step=100,
-            clock=self.clock,
+            clock=self.time_at,
         )
-
-    def poke_text(self, addr: int, data: bytes) -> None:
-        self.memory.write(addr, data)
-
-    def drop_translations(self, addr: int, size: int) -> None:
-        self.cpu_.drop(addr, size)
-
-    def drop_all_translations(self) -> None:
-        self.cpu_.drop_all()
 
     # ---- CPUs
     def cpu(self) -> int:
@@ -260,10 +254,10 @@ class BareMachine:
         return values, self.memory.read(sp, self.stack_page + 0x8000 - sp)
 
     def now(self) -> int:
-        return self.memory.read_u64(self.clock)
+        return self.memory.read_u64(self.time_at)
 
     def printk(self, level: int, text: str) -> None:
-        self.log.append(text)
+        self.lines.append(text)
 
     def call_later(self, delay: int, func: Callable[[], None]) -> None:
         self.later.append(func)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import struct
 
-from kpfs.engine.arch.x86.regs import NAMES
+from kpfs.engine.arch.x86.regs import CallRegisters
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
@@ -40,18 +40,14 @@ class TraceMachine(FakeMachine):
         self.add_function("twice")
         self.add_function("twice")
         self.add_symbol("jiffies", 0xFFFFFFFF82000000, 8)
-
-    def runtime_symbols(self) -> dict[str, KAddr]:
-        return {n: KAddr(RUNTIME_BASE + 256 * i) for i, n in enumerate(RUNTIME_SYMBOLS)}
+        for i, name in enumerate(RUNTIME_SYMBOLS):
+            self.runtime_image.there[name] = KAddr(RUNTIME_BASE + 256 * i)
 
 
 class TraceArch(FakeArch):
     """With the registers of x86-64."""
 
-    register_offsets = {n: 8 * i for i, n in enumerate(NAMES)}  # noqa: RUF012
-    argument_registers = ("di", "si", "dx", "cx", "r8", "r9")
-    return_register = "ax"
-    stack_register = "sp"
+    calls = CallRegisters()
 
 
 class Trace:
@@ -110,9 +106,9 @@ class Writer:
 
     def write(self, ts: int, data: bytes) -> bool:
         """False if the buffer is full and keeps the oldest."""
-        now, self._machine.clock = self._machine.clock, ts
+        now, self._machine.clock.time = self._machine.clock.time, ts
         written = self.ring.write(data)
-        self._machine.clock = now
+        self._machine.clock.time = now
         return written
 
 

@@ -69,7 +69,7 @@ def test_text(kernel):
     node = directory.lookup("vfs_read")
     assert node is directory.lookup("vfs_read")
     assert node.show() == "listing"
-    addr = kernel.guest.lookup_name("vfs_read")[0].addr
+    addr = kernel.guest.kallsyms.lookup_name("vfs_read")[0].addr
     assert listed == [(addr, addr + 32)]
 
 

@@ -17,7 +17,7 @@ from tests.unit.fakes import FakeKernel
 def kernel():
     kernel = FakeKernel()
     records = []
-    kernel.guest.kernel_log = lambda since=0: [r for r in records if r.seq >= since]
+    kernel.guest.log.records = lambda since=0: [r for r in records if r.seq >= since]
     kernel.records = records
     return kernel
 
@@ -29,7 +29,7 @@ def code(function, *args):
 
 
 def test_kallsyms(kernel):
-    addr = kernel.guest.lookup_name("vfs_read")[0].addr
+    addr = kernel.guest.kallsyms.lookup_name("vfs_read")[0].addr
     module = kernel.guest.add_function("setup", module="dummy")
     lines = Kallsyms(kernel).show().splitlines()
     assert lines[0] == f"{addr:016x} T vfs_read"
@@ -85,7 +85,8 @@ KMSG = {
 def test_writing_to_kmsg(kernel):
     file = Kmsg(kernel)
     printed = []
-    kernel.guest = SimpleNamespace(devkmsg_emit=lambda *args: printed.append(args))
+    log = SimpleNamespace(store=lambda *args: printed.append(args))
+    kernel.guest = SimpleNamespace(log=log)
     for data in KMSG:
         file.store(data)
     assert printed == list(KMSG.values())

@@ -13,12 +13,19 @@ def log():
     memory = Memory()
     addr = memory.area.alloc(4096, KERNEL_DATA)
     memory.write(addr, abi.KpfsLog.STRUCT.pack(addr + 1024, 256, 0, 0, 0, 0))
-    return KernelLog(memory, addr)
+    log = KernelLog(memory, addr, lambda: log.time)
+    log.time = 0
+    return log
+
+
+def append(log, level, text, now):
+    log.time = now
+    log.printk(level, text)
 
 
 def test_records_in_order(log):
-    log.append(6, "one\ntwo\n", 1000)
-    log.append(4, "", 2000)
+    append(log, 6, "one\ntwo\n", 1000)
+    append(log, 4, "", 2000)
     assert [tuple(r) for r in log.records()] == [
         (0, 1000, 0, 6, b"one"),
         (1, 1000, 0, 6, b"two"),
@@ -32,7 +39,7 @@ def test_the_newest_survive_any_number_of_wraps(log, sizes):
     expected = []
     for number in range(200):
         text = chr(65 + number % 26) * sizes[number % len(sizes)]
-        log.append(number % 8, text, number)
+        append(log, number % 8, text, number)
         expected.append((number, number, 0, number % 8, text.encode()))
         kept = [tuple(r) for r in log.records()]
         assert kept, "the newest is always there"

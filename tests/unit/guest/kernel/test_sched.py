@@ -30,8 +30,16 @@ class Machine:
         self.cpu, self.memory = self.bare.cpu, self.bare.memory
         self.entries = {}
         self.traps = Traps(self.cpu, self.memory, self.entries.get)
-        clock = Clock(self.memory, 0x8000, quiet=True)
-        self.sched = Sched(self.cpu, self.memory, self.traps, clock)
+        self.clock = Clock(self.memory, self.memory.alloc_low(4096), quiet=True)
+        self.sched = Sched(
+            self.cpu,
+            self.memory,
+            self.traps,
+            self.clock,
+            timer_entry=self.bare.text + 0x800,
+            serve_control=lambda _cpu: None,
+            panic_reason=lambda: "kernel panic",
+        )
         self.pcpus = []
 
     def put(self, offset, code):
@@ -124,15 +132,17 @@ def test_an_idle_cpu_must_take_interrupts(machine):
 
 
 def test_deadlines(machine):
-    handler = machine.put(0x800, "48ffc348cf")
+    machine.put(0x800, "48ffc348cf")
     sched = machine.start("fb" + IDLE + AGAIN, "fb" + IDLE + AGAIN)
     sched.run_until_idle()
     assert sched.next_deadline() is None
     machine.memory.write_u64(machine.pcpus[1] + abi.KpfsPcpu.next_deadline, 500)
     assert sched.next_deadline() == 500
-    sched.expire(499, handler)
+    machine.clock.advance(499)
+    sched.expire()
     assert sched.all_idle()
-    sched.expire(500, handler)
+    machine.clock.advance(500)
+    sched.expire()
     sched.run_until_idle()
     assert machine.cpu.active == 1
     assert machine.cpu.read_reg(BX) == 1
@@ -177,7 +187,6 @@ def test_a_lockup_is_told_to_the_guest(machine, monkeypatch):
 def test_a_lockup_without_anybody_to_tell_is_the_end(machine, monkeypatch):
     monkeypatch.setattr("kpfs.guest.kernel.sched.LOCKUP_TURNS", 50)
     sched = machine.start(API + AGAIN)
-    sched.on_control = lambda _cpu: None
     with pytest.raises(GuestPanicError, match="soft lockup: CPU 0"):
         sched.run_until_idle()
     assert 100 <= sched.turns <= 100 + LOOK_TURNS + 1

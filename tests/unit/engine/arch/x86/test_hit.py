@@ -296,7 +296,7 @@ def test_fault_of_the_instruction_is_the_probed_ones(box, kind):
     b = box({"load": LOAD})
     at = b.machine.addr("load", 5)
     if kind == "exception":
-        b.machine.exceptions[at] = b.machine.addr("load", FIXUP)
+        b.machine.text.exceptions[at] = b.machine.addr("load", FIXUP)
     event = b.runtime.make(KpEvent)
     fields = {
         "boosted": {"pre_handler": b.note("pre")},
@@ -311,7 +311,7 @@ def test_fault_of_the_instruction_is_the_probed_ones(box, kind):
     p = b.probe("load", 5, **fields)
     assert p.ainsn.boostable == (kind != "exception")
     # the table is consulted for the probed instruction, wherever it ran
-    b.machine.exceptions[at] = b.machine.addr("load", FIXUP)
+    b.machine.text.exceptions[at] = b.machine.addr("load", FIXUP)
     assert b.call("load", 0) == 0xFFFFFFF2
     assert b.machine.faults == [(14, p.ainsn.slot, 0)]
     assert b.cpu_state() == (0, 0)
@@ -353,7 +353,7 @@ def test_fault_handlers_by_trap_number_until_one_says_1(box):
     # nobody handles it: the exception table is next
     unregister_kprobe(b.state, old)
     b.seen.clear()
-    b.machine.exceptions[at] = b.machine.addr("load", FIXUP)
+    b.machine.text.exceptions[at] = b.machine.addr("load", FIXUP)
     assert b.call("load", 0) == 0xFFFFFFF2
     assert b.seen == [(True, 14)]
     assert b.cpu_state() == (0, 0)
@@ -453,7 +453,9 @@ def test_break_handler(box, offset):
     assert b.seen == [(True, 1)]
     assert b.machine.faults == []
     for trap in (0, 1):
-        b.machine.exceptions[b.machine.addr("trap", trap)] = b.machine.addr("trap", 1)
+        b.machine.text.exceptions[b.machine.addr("trap", trap)] = b.machine.addr(
+            "trap", 1
+        )
     for _ in range(2):
         assert b.call("alu", 5, 7) == 27
     assert b.seen == [(True, 1)] * 3

@@ -80,7 +80,7 @@ def test_record_and_counts(box, offset, long_way):
     assert e.probe.ainsn.site.hits == 4
     assert e.b.runtime.comm_of(42) == "testing"
     assert e.b.runtime.comm_of(43) is None
-    assert e.b.machine.now() == 4 * step
+    assert e.b.machine.clock.now() == 4 * step
 
 
 @pytest.mark.parametrize("long_way", [False, True])
@@ -154,7 +154,7 @@ def test_long_gap_takes_a_time_extend(box):
     e = Events(box({"f": F}), FTRACE)
     e.hit()
     later = 5_000_000_000
-    e.b.machine.write_u64(e.b.machine.clock, later)
+    e.b.machine.write_u64(e.b.machine.time_at, later)
     e.hit()
     e.hit()
     assert [ts for ts, *_ in e.records()] == [100, later + 100, later + 200]
@@ -260,7 +260,7 @@ def test_python_writes_what_guest_code_writes(box, long_way, overwrite):
         ring.set_overwrite(overwrite)
     for hit in range(1, 700):
         if hit % 100 == 50:  # a time that needs an entry of its own
-            m.write_u64(m.clock, m.now() + (1 << 27) * hit)
+            m.write_u64(m.time_at, m.now() + (1 << 27) * hit)
         if hit == 300:
             guest._settle()
         e.hit()
@@ -268,7 +268,7 @@ def test_python_writes_what_guest_code_writes(box, long_way, overwrite):
     newest = list(guest.records())[-1]
     data = bytes(guest.pages[newest[2] : newest[3]])
     for time in times:
-        m.write_u64(m.clock, time)
+        m.write_u64(m.time_at, time)
         python.write(data)
     assert contents(python) == contents(guest)
     assert contents(guest)[0]["overrun" if overwrite else "dropped"] > 200

@@ -225,5 +225,5 @@ def test_orphan_return_is_an_oops_and_a_message(box):
     b.machine.prepare(b.machine.addr("leaf"), {14: 1})
     b.machine.write_u64(b.machine.stack, trampoline)
     b.machine.cpu_.run()  # ends at address 0
-    assert any("Return address not found" in line for line in b.machine.log)
+    assert any("Return address not found" in line for line in b.machine.lines)
     assert b.runtime.cpus[0].orphan_returns == 1

@@ -33,16 +33,16 @@ class Text:
     def poke_text(self, addr, data):
         self.bytes[addr - BASE : addr - BASE + len(data)] = data
 
-    def drop_translations(self, addr, size):
+    def drop(self, addr, size):
         self.dropped.append((addr, size))
 
-    def drop_all_translations(self):
+    def drop_all(self):
         self.dropped.append("all")
 
 
 def test_patch_and_back():
     text = Text()
-    patcher, before = TextPatcher(text), text.read(BASE, 64)
+    patcher, before = TextPatcher(text, text), text.read(BASE, 64)
     patcher.patch(BASE + 8, b"\xcc", before[8:9])
     assert patcher.patched(BASE + 8)
     assert text.read(BASE + 8, 1) == b"\xcc"
@@ -57,7 +57,7 @@ def test_patch_and_back():
 
 def test_breakpoint_to_jump_and_back_to_breakpoint():
     text = Text()
-    patcher, before = TextPatcher(text), text.read(BASE, 64)
+    patcher, before = TextPatcher(text, text), text.read(BASE, 64)
     patcher.patch(BASE + 8, b"\xcc", before[8:9])
     patcher.patch(BASE + 8, b"\xe9abcd", before[8:13])
     assert text.read(BASE + 8, 5) == b"\xe9abcd"
@@ -70,7 +70,7 @@ def test_breakpoint_to_jump_and_back_to_breakpoint():
 
 def test_forgotten_text_is_left_alone():
     text = Text()
-    patcher = TextPatcher(text)
+    patcher = TextPatcher(text, text)
     patcher.patch(BASE, b"\xcc", text.read(BASE, 1))
     patcher.forget(BASE)
     patcher.unpatch(BASE)
@@ -80,21 +80,19 @@ def test_forgotten_text_is_left_alone():
 @pytest.mark.parametrize("count", [1, DROP_ALL, DROP_ALL + 1])
 def test_batch_drops_once(count):
     text = Text()
-    patcher = TextPatcher(text)
-    patcher.begin()
-    patcher.begin()
-    for i in range(count):
-        patcher.patch(BASE + 2 * i, b"\xcc", text.read(BASE + 2 * i, 1))
-    patcher.finish()
-    assert text.dropped == []
-    patcher.finish()
+    patcher = TextPatcher(text, text)
+    with patcher:
+        with patcher:
+            for i in range(count):
+                patcher.patch(BASE + 2 * i, b"\xcc", text.read(BASE + 2 * i, 1))
+        assert text.dropped == []
     few = [(BASE + 2 * i, 1) for i in range(count)]
     assert text.dropped == (few if count <= DROP_ALL else ["all"])
 
 
 def test_original_of_missing_memory():
     with pytest.raises(MemoryFault):
-        TextPatcher(Text()).original(BASE + SIZE - 4, 8)
+        TextPatcher(*[Text()] * 2).original(BASE + SIZE - 4, 8)
 
 
 @given(
@@ -104,7 +102,7 @@ def test_original_of_missing_memory():
 )
 def test_original_is_what_was_there(places, start, size):
     text = Text()
-    patcher, before = TextPatcher(text), bytes(text.bytes)
+    patcher, before = TextPatcher(text, text), bytes(text.bytes)
     taken = set()
     for at, long in places:
         span = set(range(at, at + (5 if long else 1)))

@@ -52,7 +52,7 @@ def test_limits_of_lines(trace, text, result):
 def test_too_long_a_line_is_said_in_the_log(trace):
     trace.write("#" * 5000)
     text = "Line length is too long: Should be less than 4094"
-    assert (4, text) in trace.machine.log
+    assert (4, text) in trace.machine.log.lines
 
 
 def test_lines_before_a_nul_are_run(trace):

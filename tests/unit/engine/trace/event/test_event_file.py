@@ -28,7 +28,7 @@ def test_an_event_is_armed_as_long_as_an_array_has_it_on(trace):
 
 def test_what_could_not_be_armed_is_not_on(trace):
     trace.write("p:a vfs_read")
-    trace.arch.fail["arm_kprobe_ftrace"] = errno.EBUSY
+    trace.arch.fail["ftrace.arm"] = errno.EBUSY
     with pytest.raises(KernelError):
         trace.on("a")
     assert (trace.event("a").tracing, trace.file("a").enabled) == (False, False)

@@ -17,7 +17,7 @@ def shared():
     trace = Trace()
     machine = trace.machine
     machine.add_function("get_kprobe")
-    machine.add_blacklist(machine.lookup_name("get_kprobe")[0])
+    machine.add_blacklist(machine.kallsyms.lookup_name("get_kprobe")[0])
     trace.st.load_blacklist()
     machine.add_symbol("linux_banner", 0xFFFFFFFF82001000, 100, "R")
     trace.ts.events.add(TraceEvent("sched", "sched_switch"))
@@ -141,7 +141,7 @@ def test_log_keeps_the_last_eight(clean):
 
 
 def test_log_entry(clean):
-    clean.machine.clock = 12_345_678_901
+    clean.machine.clock.time = 12_345_678_901
     clean.write("  p:a-b   vfs_read    x=%di ")
     assert clean.ts.err_log.text() == (
         "[   12.345678] trace_kprobe: error: Event name must follow the same rules "

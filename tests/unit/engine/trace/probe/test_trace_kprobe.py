@@ -52,7 +52,7 @@ def test_show(trace, command, line):
 
 
 def test_address_is_shown_hashed(trace):
-    addr = trace.machine.lookup_name("vfs_read")[0].addr
+    addr = trace.machine.kallsyms.lookup_name("vfs_read")[0].addr
     assert trace.write(f"p {addr:#x}\nr:g {addr:#x}") == ""
     assert f"{addr:x}" not in trace.show()
     first, second = trace.show().splitlines()
@@ -71,7 +71,7 @@ def test_address_of_nothing_waits_forever(trace, addr):
 
 
 def test_return_probe_by_address_knows_no_retval(trace):
-    addr = trace.machine.lookup_name("vfs_read")[0].addr
+    addr = trace.machine.kallsyms.lookup_name("vfs_read")[0].addr
     assert trace.write(f"r:c {addr:#x} $retval") == "EINVAL"
     assert trace.errors()[0].startswith("$retval is not available on probe")
 
@@ -179,7 +179,7 @@ def test_profile(trace):
     probe(trace).guest.nhit = 12
     kp = probe(trace, "r").rp.kp
     trace.arch.handlers[kp.handler] = 2
-    trace.arch.rethooks[probe(trace, "r").rp.rh.addr] = 3
+    trace.arch.rethooks.there[probe(trace, "r").rp.rh.addr] = 3
     assert trace.ops.profile() == (
         "  e                                                         12"
         "               0\n"
@@ -200,7 +200,9 @@ def load(trace, *names):
 
 def unload(trace, *names):
     kprobes_module_callback(trace.st, ModuleState.GOING, "mod")
-    trace.machine.remove_symbols(trace.machine.lookup_name(n)[0].addr for n in names)
+    trace.machine.remove_symbols(
+        trace.machine.kallsyms.lookup_name(n)[0].addr for n in names
+    )
 
 
 def test_probe_waits_for_its_module(trace):
@@ -212,7 +214,7 @@ def test_probe_waits_for_its_module(trace):
     assert not kprobe_disabled(probe(trace, "a").rp.kp)
     assert not probe(trace, "b").registered
     assert not probe(trace, "c").registered
-    warnings = [text for level, text in trace.machine.log if level == 4]
+    warnings = [text for level, text in trace.machine.log.lines if level == 4]
     assert "trace_kprobe: Failed to re-register probe b on mod: -2" in warnings
     assert "trace_kprobe: Failed to re-register probe c on mod: -84" in warnings
 
@@ -249,4 +251,4 @@ def test_many_events_are_made_and_deleted_fast():
     assert trace.show().count("\n") == 2000
     assert trace.write("\n".join(f"-:e{i}" for i in range(2000))) == ""
     assert trace.show() == ""
-    trace.machine.quiesce()
+    trace.machine.sched.quiesce()

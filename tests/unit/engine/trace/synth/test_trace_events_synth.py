@@ -121,7 +121,7 @@ def test_numbers_as_text(synth):
 def test_strings_and_stacks_as_text(synth):
     synth.define("e char[4] a; char[] b; long[] c; u8 d")
     fixed = b"longer than its field".ljust(256, b"\0")
-    read = synth.machine.lookup_name("vfs_read")[0].addr
+    read = synth.machine.kallsyms.lookup_name("vfs_read")[0].addr
     at = 8 + 256 + 3 * 8
     slots = struct.pack("<QQQ", 4 << 16 | at, 24 << 16 | at + 8, 9)
     behind = b"dyn\0".ljust(8, b"\0") + struct.pack("<QQQ", read, 0, read)
@@ -144,12 +144,12 @@ def test_its_module_stays_while_it_is_on(synth):
     event.module = MODULE
     synth.on("e", "synthetic")
     synth.ts.mkdir("i").array_events.enable_store(event, b"1")
-    assert synth.machine.module_uses[MODULE] == 2
+    assert synth.machine.modules.uses[MODULE] == 2
     assert synth.define("!e") == synth.define("-:e", ops=None) == "EBUSY"
     synth.off("e", "synthetic")
     synth.ts.rmdir("i")
-    assert synth.machine.module_uses[MODULE] == 0
-    synth.machine.going_modules.add(MODULE)
+    assert synth.machine.modules.uses[MODULE] == 0
+    synth.machine.modules.going.add(MODULE)
     with pytest.raises(KernelError) as info:
         synth.on("e", "synthetic")
     assert info.value.errno == errno.EBUSY

@@ -27,7 +27,7 @@ def name_task(trace, pid, comm):
 
 
 def addr(trace, name):
-    return trace.machine.lookup_name(name)[0].addr
+    return trace.machine.kallsyms.lookup_name(name)[0].addr
 
 
 def test_header(trace):
@@ -66,12 +66,14 @@ def test_line_of_a_return_probe(trace):
 
 def test_addresses_outside_of_symbols(trace):
     machine = trace.machine
-    assert ip_sym(machine, 0, True) == "0"
-    assert ip_sym(machine, 0x1234, True) == "0x1234"
-    assert ip_sym(machine, 0x1234, False) == "0x00001234"
+    assert ip_sym(machine.kallsyms, 0, True) == "0"
+    assert ip_sym(machine.kallsyms, 0x1234, True) == "0x1234"
+    assert ip_sym(machine.kallsyms, 0x1234, False) == "0x00001234"
     machine.add_function("setup", module="mod")
-    assert ip_sym(machine, addr(trace, "setup"), True) == "setup+0x0/0x20 [mod]"
-    assert ip_sym(machine, addr(trace, "setup"), False) == "setup"
+    assert (
+        ip_sym(machine.kallsyms, addr(trace, "setup"), True) == "setup+0x0/0x20 [mod]"
+    )
+    assert ip_sym(machine.kallsyms, addr(trace, "setup"), False) == "setup"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ class Tables:
     """One function at F in otherwise empty text."""
 
     def __init__(self, code, *, reserved=(), exceptions=(), ftrace=()):
+        self.kallsyms = self.text = self
         self.bytes = bytes.fromhex(code)
         self.size = len(self.bytes)
         self.reserved = reserved

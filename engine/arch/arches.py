@@ -4,10 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
-from kpfs.engine.arch.base import GuestArch
-from kpfs.engine.arch.judge import Judge, Tables
+from kpfs.engine.arch_hooks import Arch
+from kpfs.engine.judge import Judge, Tables
 from kpfs.engine.machine import Machine
+from kpfs.engine.runtime.runtime import Runtime
+
+
+class GuestArch(Arch, Protocol):
+    """An architecture whose code runs in a guest: what events need beside the core."""
+
+    runtime: Runtime  # once it is a core's
 
 
 def _x86(machine: Machine) -> GuestArch:

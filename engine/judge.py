@@ -2,7 +2,8 @@
 """What an architecture says of a probe point without a probe or a running machine.
 
 It judges from bytes and tables, so that a dump of a kernel will do.  Arch's own checks
-are the same functions.  Made as Class(tables); engine/arches.py has the table JUDGES.
+are the same functions.  Made as Class(tables), by the table JUDGES of
+engine/arch/arches.py.
 """
 
 from __future__ import annotations
@@ -13,14 +14,28 @@ from typing import NamedTuple, Protocol
 from kpfs.engine.ktypes import KAddr, Symbol
 
 
-class Tables(Protocol):
-    """The part of kpfs.engine.machine.Machine that a judge reads."""
+class Symbols(Protocol):
+    """The part of kpfs.engine.machine.Kallsyms that a judge reads."""
 
     def lookup_name(self, name: str) -> Sequence[Symbol]: ...
     def symbol_at(self, addr: int) -> Symbol | None: ...
+
+
+class TextTables(Protocol):
+    """The part of kpfs.engine.machine.KernelText that a judge reads."""
+
     def ftrace_location(self, start: int, end: int) -> KAddr | None: ...
     def text_reserved(self, start: int, end: int) -> bool: ...
     def has_exception_entry(self, start: int, end: int) -> bool: ...
+
+
+class Tables(Protocol):
+    """The part of kpfs.engine.machine.Machine that a judge reads."""
+
+    @property
+    def kallsyms(self) -> Symbols: ...
+    @property
+    def text(self) -> TextTables: ...
     def read(self, addr: int, size: int) -> bytes: ...
 
 

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is known of the text of the kernel and its modules together.
+
+Context: control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+from kpfs.engine.ktypes import BlacklistEntry, KAddr
+from kpfs.guest.loader.elf import ElfFile
+from kpfs.guest.loader.kallsyms import Kallsyms
+from kpfs.guest.loader.modules import Module, Modules
+from kpfs.guest.loader.sections import Tables
+
+
+class KernelText:
+    """Implements kpfs.engine.machine.KernelText."""
+
+    def __init__(
+        self,
+        image: ElfFile,
+        kallsyms: Kallsyms,
+        modules: Modules,
+        address_of: Callable[[str], int | None],
+        *,
+        text: range,
+        dynamic_ftrace: bool,
+    ) -> None:
+        """text: the kernel's own; address_of: addresses of its symbols.
+
+        dynamic_ftrace: the nops at functions' entries may become calls; else they are
+        nops like any other.
+        """
+        self._image = image
+        self._kallsyms = kallsyms
+        self._modules = modules
+        self._address_of = address_of
+        self._dynamic_ftrace = dynamic_ftrace
+        self._text = text
+
+    @cached_property
+    def kernel(self) -> Tables:
+        """The kernel's own."""
+        tables, image = Tables(), self._image
+
+        def base(name: str) -> int | None:
+            section = image.section(name)
+            return section.addr if section else None
+
+        tables.add(image, base)
+        return tables
+
+    def _tables(self) -> Iterator[Tables]:
+        """The kernel's, then those of the modules, the oldest module first."""
+        yield self.kernel
+        for module in self._modules.by_age():
+            yield module.tables
+
+    def is_text(self, addr: int) -> bool:
+        return addr in self._text or any(m.layout.is_text(addr) for m in self._modules)
+
+    def in_init_text(self, addr: int) -> bool:
+        """A module's; the kernel's own init text is no text any more."""
+        return any(m.layout.in_init(addr) for m in self._modules)
+
+    def module_of(self, addr: int) -> str:
+        module = self._modules.at(addr)
+        return module.name if module else ""
+
+    def blacklist(self) -> Sequence[BlacklistEntry]:
+        """Of modules NOKPROBE functions and __kprobes text.
+
+        Kernel: populate_kprobe_blacklist(), add_module_kprobe_blacklist()
+        """
+        symbol_at = self._kallsyms.symbol_at
+        result = [*self.kernel.blacklist(symbol_at, self._address_of)]
+        for module in self._modules.by_age():
+            result += module.tables.blacklist(symbol_at, _text_ends(module).get)
+        return result
+
+    def ftrace_location(self, start: int, end: int) -> KAddr | None:
+        if self._dynamic_ftrace:
+            for tables in self._tables():
+                found = tables.ftrace_location(start, end)
+                if found is not None:
+                    return found
+        return None
+
+    def ftrace_locations(self) -> Sequence[KAddr]:
+        if not self._dynamic_ftrace:
+            return []
+        return [KAddr(addr) for t in self._tables() for addr in t.ftrace_sites]
+
+    def text_reserved(self, start: int, end: int) -> bool:
+        return any(t.text_reserved(start, end) for t in self._tables())
+
+    def has_exception_entry(self, start: int, end: int) -> bool:
+        return any(t.has_exception_entry(start, end) for t in self._tables())
+
+    def is_bug_site(self, addr: int) -> bool:
+        return any(addr in t.bugs for t in self._tables())
+
+
+def _text_ends(module: Module) -> dict[str, int]:
+    """Where a module's text lies that no probe may be in, by marker symbols."""
+    ends: dict[str, int] = {}
+    for name in ("kprobes", "noinstr"):
+        place, raw = module.section(f".{name}.text")
+        if raw:
+            ends[f"__{name}_text_start"] = place
+            ends[f"__{name}_text_end"] = place + len(raw)
+    return ends
