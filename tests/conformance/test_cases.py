@@ -81,3 +81,11 @@ def test_the_table_names_cases():
     for table in (DIFFERS, read_table("run")):
         assert set(table) <= numbers
         assert all(reason.strip() for reason in table.values())
+
+
+@pytest.mark.parametrize("folder", ["cases", "scripts", "modules"])
+def test_each_says_what_it_is_about(folder):
+    for path in sorted((HERE / folder).glob("*.sh")):
+        first = path.read_text().partition("\n")[0]
+        assert first.startswith("# "), path.name
+        assert "shellcheck" not in first, path.name

@@ -1,3 +1,4 @@
+# Triggers traceoff, traceon, enable_event and disable_event: is the hit that fires them still recorded?
 add 'p:e __x64_sys_getppid'; add 'p:g __x64_sys_getppid'; S=syscalls/sys_enter_getppid
 t() { echo "## $1 $2 on=$3"; echo > $TRACING/trace; echo $3 > $TRACING/tracing_on; w $TRACING/events/$1/trigger "$2"; echo 1 > $TRACING/events/$1/enable; $HIT 3; echo 0 > $TRACING/events/$1/enable; grep -v '^#' $TRACING/trace | grep -c getppid; cat $TRACING/tracing_on $TRACING/events/$1/trigger; w $TRACING/events/$1/trigger "!$2"; echo 1 > $TRACING/tracing_on; }
 for e in kprobes/e $S; do t $e traceoff 1; t $e traceoff:1 1; t $e traceoff:0 1; t $e 'traceoff if common_pid > 0' 1; t $e 'traceoff if common_pid < 0' 1; t $e traceon 0; t $e traceon:1 0; t $e 'traceon if common_pid > 0' 0; done

@@ -1,4 +1,4 @@
-# every file that is written: an empty write, where a write leaves the position, pwrite
+# Every file that is written: an empty write, where a write leaves the position, and pwrite().
 T=$TRACING
 look() { echo "--- ${1##*/}"; $KIO "open:rw:$1" write: lseek:7:set "write:$2" lseek:0:cur "pwrite:3:$2" lseek:0:cur; }
 add 'p:e vfs_read'

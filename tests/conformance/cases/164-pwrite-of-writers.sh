@@ -1,4 +1,4 @@
-# opened for writing alone, where some files are no seq_file
+# Every file opened for writing alone: where lseek() and pwrite() are allowed, for some are no seq_file.
 look() { echo "--- ${1##*/}"; $KIO "open:w:$1" write: "write:$2" "pwrite:3:$2" "pwrite:-1:$2"; }
 T=$TRACING
 add 'p:e vfs_read'

@@ -1,4 +1,4 @@
-# each segment is a write of its own, but for sysctls
+# Each segment of a writev() is a write of its own, except for sysctls.
 look() { echo "--- ${1##*/}"; $KIO "open:rw:$1" "writev:$2|$3" lseek:0:cur "writev:|$2" lseek:0:cur "writev:$2||$3" lseek:0:cur writev:; }
 add 'p:e vfs_read'
 look $KPROBES/enabled 0 1

@@ -1,3 +1,4 @@
+# Synthetic events: defining, showing and deleting them by synthetic_events and dynamic_events.
 SE=$TRACING/synthetic_events; DE=$TRACING/dynamic_events; ES=$TRACING/events/synthetic
 sw() { w $SE "$1"; }
 sd() { w $DE "$1"; }

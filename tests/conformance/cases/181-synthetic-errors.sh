@@ -1,3 +1,4 @@
+# Synthetic events that are refused: errno, error_log text and caret of each.
 SE=$TRACING/synthetic_events; DE=$TRACING/dynamic_events
 f64=""; i=0; while [ $i -lt 64 ]; do f64="$f64 u8 f$i;"; i=$((i+1)); done
 long=abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz

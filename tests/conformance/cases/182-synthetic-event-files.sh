@@ -1,3 +1,4 @@
+# The directory of a synthetic event: its files, enable, filters, triggers, and deletion while in use.
 SE=$TRACING/synthetic_events; DE=$TRACING/dynamic_events; ES=$TRACING/events/synthetic
 sw() { w $SE "$1"; }
 sw 'one u64 v; char[16] s; char[] d; int n'; sw 'two pid_t p; gfp_t g; bool b; unsigned char c'

@@ -1,4 +1,4 @@
-# what of a string is compared: its length in the record, that of comm's array, a NUL behind its end
+# What a filter compares of a string: its length in the record, the whole array of comm, a NUL at its end.
 add 'p:e __x64_sys_getppid s=$comm q=\\"hello" e=\\"" f=+0(\\0):string n=\\"9*x" y=%ip:symstr'
 on e
 i=0

@@ -1,4 +1,4 @@
-# a snapshot that looks at the record takes it along, one that does not leaves it; and it is taken while tracing is off
+# A snapshot trigger that has a condition takes the record that fires it along; one without leaves it. It works while tracing is off.
 add 'p:e __x64_sys_getppid i=\\5'
 on e
 see() { for f in trace snapshot; do echo "$f: $(grep -c ' e: ' $TRACING/$f)"; done; }

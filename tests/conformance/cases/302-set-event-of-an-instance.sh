@@ -1,4 +1,4 @@
-# set_event: newest first; an instance has the events that are older than itself the other way round
+# The order of set_event: newest first, but an instance lists the events that are older than itself the other way round.
 add 'p:a __x64_sys_getppid'; add 'p:b __x64_sys_getppid'; add 'p:g/c __x64_sys_getppid'
 mkdir $TRACING/instances/i
 add 'p:d __x64_sys_getppid'; add 'p:g/e __x64_sys_getppid'

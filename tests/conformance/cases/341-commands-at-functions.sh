@@ -1,3 +1,4 @@
+# Commands in set_ftrace_filter: traceoff, stacktrace, snapshot and enable_event at a function, and what is refused.
 cd $TRACING; F=set_ftrace_filter; G=__do_sys_getppid
 on1() { echo 1 > tracing_on; cat tracing_on; }
 echo $G > $F; echo function > current_tracer; w $F $G:traceoff:1; cat $F; $HIT 1; cat tracing_on $F; on1; $HIT 1; cat tracing_on; grep -c "$G <-" trace; w $F "!$G:traceoff:0"; cat $F

@@ -1,4 +1,4 @@
-# what the files about the trace accept, and where that leaves the file position
+# What the files about the trace accept, and where that leaves the file position.
 cd $TRACING
 try() { f=$1; shift; for v in "$@"; do w $f "$v"; cat $f; done; }
 m=$(cat tracing_cpumask); try tracing_cpumask 0 1 00000001 000000001 0x1 x '' 1,1 0,1 1, ,1 ' 1' '1 ' '1 1'; $KIO open:rw:tracing_cpumask read:1 read:2 read:3 lseek:0 write:1 read:5; echo $m > tracing_cpumask

@@ -1,4 +1,4 @@
-# what a swap brings back from before `echo > trace` is in the buffer, but not in trace
+# What a swap of the snapshot brings back from before `echo > trace` is in the buffer, but not in `trace`.
 cd $TRACING
 t() { echo "-- $1"; grep -v '^#  ' $1 | sed 's/^.*[0-9]: /- /; s/ *#P.*//'; }
 w snapshot 1; w trace_marker one; w snapshot 1; w trace_marker two; echo > trace

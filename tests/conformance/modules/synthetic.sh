@@ -1,7 +1,7 @@
+# Records of synthetic events that a module makes: tests/modules/synth_calls.c through every call it has.
 # shellcheck shell=sh disable=SC2086
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Records of synthetic events, which tests/modules/synth_calls.c makes; $KMODULES/synth_calls.ko
-# is built for the kernel that runs this. Lines do not show what Linux leaves unwritten.
+# $KMODULES/synth_calls.ko is built for the kernel that runs this. Lines do not show what Linux leaves unwritten.
 cd "${TRACING:-/sys/kernel/tracing}" || exit
 S=events/synthetic
 said=0
