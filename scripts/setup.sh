@@ -1,18 +1,22 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Sourced by scripts/kpfs and scripts/test, which set root: prepare KEY finds or makes
-# home, a virtual environment with the packages of that list in pyproject.toml and with
-# a libfuse 2. It lies in the checkout, or in the user's cache where he may not write to
-# the checkout. Where root may, apt brings what Debian lacks.
+# home, a virtual environment with the packages of requirements/KEY.txt and with a libfuse
+# 2. It lies in the checkout, or in the user's cache where he may not write to the
+# checkout. Where root may, apt brings what Debian lacks, unless KPFS_NO_APT is set.
+#
+# Every Python is started with -I: no file of the current directory, and no variable of
+# the environment, decides what is run.
 : "${root:?}"
-cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/kpfs
+[[ -n ${HOME:-} ]] || { unset HOME && HOME=~; } # as the password database has it
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/kpfs
 home=$root/.venv
 
-# ready KEY: home is prepared for this very pyproject.toml. Forks nothing.
+# ready KEY: home is prepared for this very list of packages. Forks nothing.
 ready() {
 	local want='' have=''
 	[[ -x $home/bin/python && -e $home/libfuse.so.2 && -r $home/stamp-$1 ]] || return 1
-	IFS= read -r -d '' want <"$root/pyproject.toml" || :
+	IFS= read -r -d '' want <"$root/requirements/$1.txt" || :
 	IFS= read -r -d '' have <"$home/stamp-$1" || :
 	[[ $want == "$have" ]]
 }
@@ -22,7 +26,7 @@ give_up() {
 	say $'\n'"kpfs: $*"$'\n'
 	exit 2
 }
-may_apt() { [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; }
+may_apt() { [[ -z ${KPFS_NO_APT:-} && $(id -u) == 0 ]] && command -v apt-get >/dev/null; }
 
 # quietly COMMAND...: its output goes to the log.
 quietly() { "$@" >>"$home/setup.log" 2>&1 </dev/null; }
@@ -31,6 +35,7 @@ quietly() { "$@" >>"$home/setup.log" 2>&1 </dev/null; }
 apt() {
 	local get=(env DEBIAN_FRONTEND=noninteractive apt-get -qq)
 	local install=("${get[@]}" install -y --no-install-recommends)
+	say $'\n'"kpfs: as root, installing with apt-get: $* (KPFS_NO_APT=1 forbids it)"
 	quietly "${install[@]}" "$@" || { quietly "${get[@]}" update && quietly "${install[@]}" "$@"; }
 }
 
@@ -38,17 +43,29 @@ apt() {
 need() {
 	PATH=$PATH:/sbin:/usr/sbin command -v "$1" >/dev/null && return
 	if may_apt; then
-		say "kpfs: installing ${*:2} (once)"
 		if apt "${@:2}"; then say " done"$'\n' && return; fi
 		say $'\n'
 	fi
 	say "kpfs: $1 is missing (Debian: ${*:2}); what needs it is skipped"$'\n'
 }
 
+# only_ours DIR: nobody but we and root can have put there what is in it.
+only_ours() {
+	local at=$1 owner mode sticky
+	local -a above=()
+	while [[ $at == /?* ]]; do above+=("$at") && at=${at%/*}; done
+	while read -r owner mode at; do
+		sticky=$((0$mode & 01000))
+		[[ $owner == "$EUID" || $owner == 0 && $at != "$1" ]] && ((!(0$mode & 022) || sticky)) && continue
+		give_up "$at belongs to somebody else, or others may write to it: what lies there is not run." \
+			"Mend that, or name another directory in XDG_CACHE_HOME"
+	done < <(stat -L -c '%u %a %n' "${above[@]}" 2>/dev/null)
+}
+
 find_python() {
 	local py found
-	for py in python3 /usr/bin/python3 python3.{13,12,11,10}; do
-		found=$("$py" -c 'import os, sys; sys.version_info < (3, 10) or print(os.path.realpath(sys.executable))' 2>/dev/null) || continue
+	for py in python3 /usr/bin/python3 python3.{14,13,12,11,10}; do
+		found=$("$py" -I -c 'import os, sys; sys.version_info < (3, 10) or print(os.path.realpath(sys.executable))' 2>/dev/null) || continue
 		[[ -z $found ]] || { printf '%s\n' "$found" && return; }
 	done
 }
@@ -62,27 +79,41 @@ make_venv() {
 	fi
 	[[ -n $py ]] || give_up "needs Python 3.10 or newer (Debian: apt install python3-venv)"
 	rm -rf "${home:?}"/{bin,lib,lib64,include,pyvenv.cfg,pip-of}
-	quietly "$py" -m venv "$home" && return
+	quietly "$py" -I -m venv "$home" && return
 	# Debian without python3-venv: ask apt for it, else borrow a pip from outside.
-	may_apt && apt python3-venv && quietly "$py" -m venv "$home" && return
-	quietly "$py" -m venv --without-pip "$home" || give_up "cannot make $home: see $home/setup.log"
-	quietly "$py" -m pip --version ||
+	may_apt && apt python3-venv && quietly "$py" -I -m venv "$home" && return
+	quietly "$py" -I -m venv --without-pip "$home" || give_up "cannot make $home: see $home/setup.log"
+	quietly "$py" -I -m pip --version ||
 		give_up "needs pip: ask an administrator for 'apt install python3-venv'"
-	"$py" -c 'import sys; print(sys.executable)' >"$home/pip-of"
+	"$py" -I -c 'import sys; print(sys.executable)' >"$home/pip-of"
 }
 
-# pip_install ARGUMENT...: with our pip, or the one from outside.
+site_packages() { "$home/bin/python" -I -c 'import site; print(site.getsitepackages()[0])'; }
+
+# pip_install ARGUMENT...: with our pip, or the one from outside. What comes as source is
+# built with the setuptools that was installed before, which is no download of its own.
 pip_install() {
-	local py=$home/bin/python
+	local py=$home/bin/python options=(--disable-pip-version-check --require-hashes)
 	[[ ! -r $home/pip-of ]] || py=$(<"$home/pip-of")
-	quietly "$py" -m pip install --disable-pip-version-check "$@"
+	quietly env PYTHONPATH="$(site_packages)" "$py" -I -m pip install "${options[@]}" "$@"
 }
 
-site_packages() { "$home/bin/python" -c 'import site; print(site.getsitepackages()[0])'; }
+# packages NAME ARGUMENT...: install those of a list in requirements/.
+packages() {
+	local options=(--only-binary=:all: --no-binary=fusepy --no-build-isolation --use-pep517)
+	[[ ! -r $home/pip-of ]] || options+=(--target "$(site_packages)" --upgrade)
+	pip_install "${options[@]}" -r "$root/requirements/$1.txt" && return
+	if grep -qE 'No matching distribution|Could not find a version|Connection' "$home/setup.log"; then
+		give_up "the first use needs the Python package index, which does not answer (see $home/setup.log)." \
+			"Without a network: elsewhere, pip download -d DIR -r $root/requirements/run.txt" \
+			"-r $root/requirements/build.txt; here, PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR"
+	fi
+	give_up "pip failed: $(tail -n 1 "$home/setup.log") (see $home/setup.log)"
+}
 
 # requirements KEY: the packages of a list in pyproject.toml; Python 3.10 has no tomllib.
 requirements() {
-	"$home/bin/python" - "$root/pyproject.toml" "$1" <<-'EOF'
+	"$home/bin/python" -I - "$root/pyproject.toml" "$1" <<-'EOF'
 		import ast, re, sys
 		text = open(sys.argv[1], encoding="utf-8").read()
 		found = re.search(rf"^{sys.argv[2]} = (\[.*?\])", text, re.S | re.M)
@@ -90,7 +121,7 @@ requirements() {
 	EOF
 }
 
-loads() { "$home/bin/python" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$1" 2>/dev/null; }
+loads() { "$home/bin/python" -I -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$1" 2>/dev/null; }
 
 # The path of a libfuse 2 that this Python can load.
 find_libfuse() {
@@ -112,16 +143,19 @@ find_or_get_libfuse() {
 	fi
 	# A wheel with a libfuse 2 inside; its Python module must stay out of the way.
 	pip_install --target "$home/fuse-python" --no-deps --only-binary=:all: \
-		--python-version 3.12 fuse-python || :
+		--python-version 3.12 -r "$root/requirements/libfuse.txt" || :
 	find_libfuse || give_up "needs libfuse 2 (Debian: apt install libfuse2, newer ones libfuse2t64)"
 }
 
 # prepare KEY: see above; KEY is dependencies, or an extra, which comes with them.
 prepare() {
 	! ready "$1" || return 0
-	[[ -w $root ]] || home=$cache/venv${root//\//-}
-	! ready "$1" || return 0
-	mkdir -p "$home" || give_up "cannot make $home"
+	if [[ ! -w $root ]]; then
+		home=$cache/venv${root//\//-}
+		only_ours "$home"
+		! ready "$1" || return 0
+	fi
+	(umask 022 && mkdir -p "$home" 2>/dev/null) || give_up "cannot make $home"
 	exec 9>"$home/lock"
 	flock 9 2>/dev/null || :
 	ready "$1" || fill "$1"
@@ -129,20 +163,18 @@ prepare() {
 }
 
 fill() {
-	local packages lib
+	local lib
 	say "kpfs: preparing $home (once):"
 	: >"$home/setup.log"
 	say " python"
-	"$home/bin/python" -c 'import pip' 2>/dev/null || [[ -r $home/pip-of ]] || make_venv
+	"$home/bin/python" -I -c 'import pip' 2>/dev/null || [[ -r $home/pip-of ]] || make_venv
 	say " packages"
-	mapfile -t packages < <(requirements dependencies && requirements "$1")
-	[[ ! -r $home/pip-of ]] || packages+=(--target "$(site_packages)" --upgrade)
-	pip_install "${packages[@]}" ||
-		give_up "pip failed: $(tail -n 1 "$home/setup.log") (see $home/setup.log)"
+	packages build
+	packages "$1"
 	say " libfuse"
 	lib=$(find_or_get_libfuse)
 	ln -sf "$lib" "$home/libfuse.so.2"
-	cp "$root/pyproject.toml" "$home/stamp-dependencies"
-	cp "$root/pyproject.toml" "$home/stamp-$1"
+	cp "$root/requirements/run.txt" "$home/stamp-run"
+	cp "$root/requirements/$1.txt" "$home/stamp-$1"
 	say " done"$'\n'
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -126,9 +127,14 @@ def wait_for(fd: int, complaint: str, seconds: float = 10) -> None:
 def copy_checkout(target: Path) -> None:
     """What a user needs of the project, as in a fresh clone."""
     skip = shutil.ignore_patterns("__pycache__")
-    for name in ("kpfs", "engine", "guest", "scripts", "bench"):
+    for name in ("kpfs", "engine", "guest", "requirements", "scripts", "bench"):
         shutil.copytree(ROOT / name, target / name, symlinks=True, ignore=skip)
     shutil.copy(ROOT / "pyproject.toml", target)
+
+
+def user_name() -> str:
+    """Who we are, by the password database."""
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def pip_settings() -> dict[str, str]:

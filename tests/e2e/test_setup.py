@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The first use of a checkout: what scripts/setup.sh runs, what it refuses to run."""
+
+import os
+import subprocess
+
+import pytest
+
+from tests import harness
+
+PLANTED = ("ast", "ctypes", "json", "os", "pip", "re", "site", "subprocess", "venv")
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A checkout that nothing was prepared in."""
+    target = tmp_path / "checkout"
+    target.mkdir()
+    harness.copy_checkout(target)
+    return target
+
+
+def first_use(checkout, cwd, **environment):
+    settings = {"PATH": PATH, **harness.pip_settings(), **environment}
+    return subprocess.run(
+        [checkout / "scripts/kpfs", "--version"],
+        cwd=cwd,
+        env={name: value for name, value in settings.items() if value is not None},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def shell(script, **environment):
+    """A script that has sourced scripts/setup.sh."""
+    return subprocess.run(
+        ["bash", "-euc", f"root={harness.ROOT}; . scripts/setup.sh; {script}"],
+        cwd=harness.ROOT,
+        env={"PATH": PATH, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_planted_modules_are_not_run(checkout, tmp_path):
+    planted, traces = tmp_path / "planted", tmp_path / "traces"
+    planted.mkdir()
+    for name in PLANTED:
+        code = f"open({str(traces)!r}, 'a').write({name!r})\n"
+        (planted / f"{name}.py").write_text(code)
+    home = str(tmp_path)
+    done = first_use(checkout, planted, HOME=home, PYTHONPATH=str(planted))
+    assert not traces.exists()
+    assert (done.returncode, done.stdout) == (0, "kpfs 0.1.0\n")
+
+
+def test_the_package_index_does_not_answer(checkout, tmp_path):
+    done = first_use(
+        checkout,
+        tmp_path,
+        HOME=str(tmp_path),
+        PIP_CONFIG_FILE=os.devnull,
+        PIP_INDEX_URL="http://127.0.0.1:9/simple",
+        PIP_RETRIES="0",
+        PIP_FIND_LINKS=None,
+        PIP_NO_CACHE_DIR="1",
+    )
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert "needs the Python package index" in last
+    assert "pip download" in last
+
+
+def test_only_files_with_known_hashes_are_installed(checkout, tmp_path):
+    packages = checkout / "requirements" / "run.txt"
+    packages.write_text(packages.read_text().replace("sha256:", "sha256:0000"))
+    done = first_use(checkout, tmp_path, HOME=str(tmp_path))
+    assert done.returncode == 2
+    assert "pip failed" in done.stderr
+
+
+def test_without_home_the_password_database_is_asked():
+    done = shell('echo "$cache"')
+    home = os.path.expanduser(f"~{harness.user_name()}")
+    assert done.stdout == f"{home}/.cache/kpfs\n"
+
+
+@pytest.mark.parametrize("flaw", ["writable", "owner"])
+def test_the_cache_of_somebody_else_is_refused(tmp_path, flaw):
+    folder = tmp_path / "kpfs" / "venv"
+    folder.mkdir(parents=True)
+    asked = f'only_ours "{folder}"; echo trusted'
+    assert shell(asked).stdout == "trusted\n"
+    if flaw == "writable":
+        folder.parent.chmod(0o777)
+    elif os.geteuid() == 0:
+        os.chown(folder, harness.NOBODY, harness.NOBODY)
+    else:
+        pytest.skip("only root can give a directory away")
+    done = shell(asked)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "belongs to somebody else" in done.stderr
+    assert done.stderr.count("\n") == 2  # an empty line, and the one that says it
+
+
+def test_apt_can_be_forbidden():
+    assert shell("may_apt && echo yes || echo no", KPFS_NO_APT="1").stdout == "no\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("run", "dependencies"), ("dev", "dependencies"), ("dev", "dev")]
+)
+def test_the_lists_have_what_pyproject_asks_for(name, key):
+    packages = shell(f"home={harness.ROOT}/.venv; requirements {key}").stdout.split()
+    listed = (harness.ROOT / "requirements" / f"{name}.txt").read_text()
+    assert packages
+    assert [p for p in packages if f"\n{p} \\\n" not in listed] == []
