@@ -47,8 +47,8 @@ class Node:
     fs: Mapping[str, int] = DEBUGFS
     blksize = 4096
 
-    def __init__(self) -> None:
-        self.mode = 0
+    def __init__(self, mode: int = 0) -> None:
+        self.mode = mode
         self.uid: int | None = None  # None: who mounted
         self.gid: int | None = None
         self.size = 0
@@ -78,9 +78,14 @@ class Node:
 class Dir(Node):
     """A directory with a fixed set of entries."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, mode: int = 0) -> None:
+        super().__init__(mode)
         self.children: dict[str, Node] = {}
+
+    def add(self, name: str, mode: int, node: Node) -> None:
+        """Make an entry; it is a file if mode does not say what it is."""
+        node.mode = mode if stat.S_IFMT(mode) else stat.S_IFREG | mode
+        self.children[name] = node
 
     def lookup(self, name: str) -> Node | None:
         return self.children.get(name)
@@ -112,8 +117,9 @@ class DynDir(Dir):
 
     entry_type = stat.S_IFDIR
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, kernel: Kernel, mode: int = 0) -> None:
+        super().__init__(mode)
+        self.kernel = kernel
         self._kept: dict[str, tuple[object, Node]] = {}
 
     def keep(
@@ -312,8 +318,8 @@ def populate(root: Dir, rows: Iterable[Row], kernel: Kernel, prefix: str = "") -
     dirs: dict[str, Dir] = {"": root}
     for path, mode, make in rows:
         parent, _, name = path.rpartition("/")
-        node = dirs[parent].children[name] = make(kernel)
-        node.mode = mode if stat.S_IFMT(mode) else stat.S_IFREG | mode
+        node = make(kernel)
+        dirs[parent].add(name, mode, node)
         if isinstance(node, Dir):
             dirs[path] = node
     for path in kernel.config.absent():

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kpfs.fs.node import Dir, DynDir, File, Node
+from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray
-    from kpfs.kernel.root import Kernel
 
 
 class ArrayFile(File):
@@ -32,14 +32,18 @@ class ArrayFile(File):
             self.array.ref -= 1
 
 
+class CpuFile(ArrayFile):
+    """A file that is there for each CPU; None: it is about all of them."""
+
+    def __init__(self, kernel: Kernel, cpu: int | None = None) -> None:
+        super().__init__(kernel)
+        self.cpu = cpu
+
+
 class ArrayDir(DynDir):
     """A directory that is made of a trace array, with all that is in it."""
 
     array: TraceArray | None = None
-
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__()
-        self.kernel = kernel
 
 
 def bind(node: Node, array: TraceArray | None) -> None:

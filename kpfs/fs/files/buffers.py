@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
-from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.files.array import ArrayFile, CpuFile
 from kpfs.fs.node import Handle
 from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
 from kpfs.kernel.root import Kernel
@@ -155,16 +155,12 @@ class FreeBuffer(ArrayFile):
         self.tr.ring.resize(0)
 
 
-class Snapshot(ArrayFile, SeqFile):
+class Snapshot(CpuFile, SeqFile):
     """What was recorded when a snapshot was taken.  Kernel: snapshot_fops."""
 
     tracing_lseek = True
     write_moves: int | None = None
     seq_for_writers = False
-
-    def __init__(self, kernel: Kernel, cpu: int | None = None) -> None:
-        super().__init__(kernel)
-        self.cpu = cpu
 
     def show(self) -> str:
         from kpfs.engine.trace.text.output import trace_text

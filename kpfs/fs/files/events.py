@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kpfs.engine.trace.event.trace_event import TraceEvent
 
 DIR_MODE = stat.S_IFDIR | 0o750
-RW = stat.S_IFREG | 0o640
-RO = stat.S_IFREG | 0o440
 
 
 def alive(event: TraceEvent) -> TraceEvent:
@@ -154,38 +152,32 @@ class EventDir(Dir):
     """events/GROUP/EVENT/."""
 
     FILES: tuple[tuple[str, int, type[EventFile]], ...] = (
-        ("enable", RW, EventEnable),
-        ("filter", RW, EventFilter),
-        ("trigger", RW, EventTrigger),
-        ("id", RO, EventId),
-        ("format", RO, EventFormat),
-        ("hist", RO, EventHist),
+        ("enable", 0o640, EventEnable),
+        ("filter", 0o640, EventFilter),
+        ("trigger", 0o640, EventTrigger),
+        ("id", 0o440, EventId),
+        ("format", 0o440, EventFormat),
+        ("hist", 0o440, EventHist),
     )
 
     def __init__(self, kernel: Kernel, event: TraceEvent) -> None:
-        super().__init__()
-        self.mode = DIR_MODE
+        super().__init__(DIR_MODE)
         # events of ftrace itself are only described
         files = self.FILES[3:] if event.ignore_enable else self.FILES
         for name, mode, kind in files:
-            node = kind(kernel, event)
-            node.mode = mode
-            self.children[name] = node
+            self.add(name, mode, kind(kernel, event))
 
 
 class GroupDir(ArrayDir):
     """events/GROUP/."""
 
     def __init__(self, kernel: Kernel, group: str) -> None:
-        super().__init__(kernel)
-        self.mode = DIR_MODE
+        super().__init__(kernel, DIR_MODE)
         self.group = group
         if group == "ftrace":
             return
         for name, kind in (("enable", GroupEnable), ("filter", GroupFilter)):
-            node = kind(kernel, group)
-            node.mode = RW
-            self.children[name] = node
+            self.add(name, 0o640, kind(kernel, group))
 
     def entry(self, name: str) -> Node | None:
         event = self.kernel.trace.events.find(self.group, name)

@@ -55,18 +55,13 @@ class InstanceDir(Dir):
     """instances/NAME/."""
 
     def __init__(self, kernel: Kernel, array: TraceArray) -> None:
-        super().__init__()
-        self.mode = DIR_MODE
+        super().__init__(DIR_MODE)
         populate(self, ARRAY_FILES, kernel, "tracing/")
         bind(self, array)
 
 
 class InstancesDir(DynDir):
     """instances/, where alone mkdir() and rmdir() are allowed."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__()
-        self.kernel = kernel
 
     def entry(self, name: str) -> Node | None:
         array = self.kernel.trace.instances.get(name)

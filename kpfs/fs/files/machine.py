@@ -44,8 +44,7 @@ class TextDir(DynDir):
     entry_type = stat.S_IFREG
 
     def __init__(self, kernel: Kernel) -> None:
-        super().__init__()
-        self.kernel = kernel
+        super().__init__(kernel)
         self.files: dict[Symbol, Text] = {}
 
     def entry(self, name: str) -> Node | None:

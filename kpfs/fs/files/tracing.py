@@ -13,7 +13,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.engine.ktypes import MASK64
 from kpfs.fs.files import buffers
-from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.files.array import ArrayFile, CpuFile
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, File, Handle, encode
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
@@ -28,7 +28,7 @@ NSEC = 1_000_000_000
 RING_MAX_KB = 1 << 20
 
 
-class Trace(ArrayFile, SeqFile):
+class Trace(CpuFile, SeqFile):
     """The records, left in the buffer; O_TRUNC clears it.  Kernel: tracing_fops."""
 
     seq_for_writers = False
@@ -37,12 +37,13 @@ class Trace(ArrayFile, SeqFile):
     def opened(self, flags: int) -> None:
         super().opened(flags)
         if truncates(flags):
-            self.tr.ring.reset()
+            ring = self.tr.ring
+            (ring if self.cpu is None else ring.cpus[self.cpu]).reset()
 
     def show(self) -> str:
         from kpfs.engine.trace.text.output import trace_text
 
-        return trace_text(self.tr)
+        return trace_text(self.tr, self.cpu)
 
     def store(self, data: bytes) -> None:
         """Ignored."""
@@ -100,7 +101,7 @@ class TracePipeHandle(Handle):
         return text
 
 
-class TracePipeFile(ArrayFile):
+class TracePipeFile(CpuFile):
     """The records, taken out of the buffer; waits for more.
 
     Kernel: tracing_pipe_fops
@@ -108,7 +109,6 @@ class TracePipeFile(ArrayFile):
 
     nonseekable = True
     exclusive = True
-    cpu: int | None = None
 
     def cpus(self) -> set[int]:
         """Those whose records it takes."""
@@ -150,32 +150,6 @@ class TracingOn(ArrayFile, ValueFile):
         self.tr.ring.on = bool(kstrtoul_from_user(data, 10))
 
 
-class CpuTrace(Trace):
-    """per_cpu/cpuN/trace: the records of one CPU."""
-
-    def __init__(self, kernel: Kernel, cpu: int) -> None:
-        super().__init__(kernel)
-        self.cpu = cpu
-
-    def opened(self, flags: int) -> None:
-        ArrayFile.opened(self, flags)
-        if truncates(flags):
-            self.tr.ring.cpus[self.cpu].reset()
-
-    def show(self) -> str:
-        from kpfs.engine.trace.text.output import trace_text
-
-        return trace_text(self.tr, self.cpu)
-
-
-class CpuTracePipe(TracePipeFile):
-    """per_cpu/cpuN/trace_pipe."""
-
-    def __init__(self, kernel: Kernel, cpu: int) -> None:
-        super().__init__(kernel)
-        self.cpu = cpu
-
-
 class CpuStats(ArrayFile, ValueFile):
     """per_cpu/cpuN/stats.  Kernel: tracing_stats_read()."""
 
@@ -201,12 +175,8 @@ def stamp(ns: int) -> str:
     return f"{ns // NSEC:5d}.{ns % NSEC // 1000:06d}"
 
 
-class BufferSize(ArrayFile, ValueFile):
+class BufferSize(CpuFile, ValueFile):
     """buffer_size_kb, of all CPUs or of one.  Kernel: tracing_entries_fops."""
-
-    def __init__(self, kernel: Kernel, cpu: int | None = None) -> None:
-        super().__init__(kernel)
-        self.cpu = cpu
 
     def show(self) -> str:
         ring = self.tr.ring
@@ -259,16 +229,14 @@ class PerCpuDir(Dir):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
         for cpu in range(kernel.guest.nr_cpus):
-            folder = self.children[f"cpu{cpu}"] = Dir()
-            folder.mode = stat.S_IFDIR | 0o750
+            folder = self.children[f"cpu{cpu}"] = Dir(stat.S_IFDIR | 0o750)
             for name, mode, kind in CPU_FILES:
-                node = folder.children[name] = kind(kernel, cpu)
-                node.mode = stat.S_IFREG | mode
+                folder.add(name, mode, kind(kernel, cpu))
 
 
 CPU_FILES: tuple[tuple[str, int, Callable[[Kernel, int], File]], ...] = (
-    ("trace", 0o640, CpuTrace),
-    ("trace_pipe", 0o440, CpuTracePipe),
+    ("trace", 0o640, Trace),
+    ("trace_pipe", 0o440, TracePipeFile),
     ("trace_pipe_raw", 0o440, buffers.TracePipeRaw),
     ("stats", 0o440, CpuStats),
     ("buffer_size_kb", 0o640, BufferSize),

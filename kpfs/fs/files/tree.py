@@ -76,7 +76,6 @@ TABLE: tuple[Row, ...] = (
 
 def build(kernel: Kernel) -> Dir:
     """The root directory of a new mount."""
-    root = Dir()
-    root.mode = stat.S_IFDIR | 0o755
+    root = Dir(stat.S_IFDIR | 0o755)
     populate(root, TABLE, kernel)
     return root

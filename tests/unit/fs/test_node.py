@@ -33,7 +33,7 @@ def code(info):
 
 @pytest.fixture
 def root():
-    top, sub = Dir(), Letters()
+    top, sub = Dir(), Letters(None)
     top.children["sub"] = sub
     sub.children["fixed"] = File()
     return top
