@@ -39,18 +39,18 @@ from kpfs.guest.emu.watchdog import Watchdog
 # UC_X86_REG_* in the order of struct pt_regs; 0: no register, a constant
 _CS, _RIP, _RSP, _RFLAGS = 11, 41, 44, 253
 _PT_REGS = (
-    *(113, 112, 111, 110, 36, 37, 109, 108, 107, 106, 35, 38, 40, 43, 39),
-    *(0, _RIP, 0, _RFLAGS, _RSP, 0),
-)
+    113, 112, 111, 110, 36, 37, 109, 108, 107, 106, 35, 38, 40, 43, 39,
+    0, _RIP, 0, _RFLAGS, _RSP, 0,
+)  # fmt: skip
 REG_SI, REG_DI = abi.PtRegs.si // 8, abi.PtRegs.di // 8
 REG_ORIG_AX, REG_IP = abi.PtRegs.orig_ax // 8, abi.PtRegs.ip // 8
 REG_CS, REG_FLAGS = abi.PtRegs.cs // 8, abi.PtRegs.flags // 8
 REG_SP, REG_SS = abi.PtRegs.sp // 8, abi.PtRegs.ss // 8
 _CR0, _CR2, _CR3, _CR4 = 50, 52, 53, 54
-_GDTR, _MSR, _GS_BASE = 243, 248, 251
+_GDTR, _MSR = 243, 248
 _SEGMENTS = (17, 28, 49)  # ds es ss
 _ARCH_X86, _MODE_64 = 4, 8
-_HOOK_INTR, _HOOK_INSN, _HOOK_CODE, _HOOK_INSN_INVALID = 1, 2, 4, 1 << 14
+_HOOK_INTR, _HOOK_INSN, _HOOK_INSN_INVALID = 1, 2, 1 << 14
 _INS_OUT = 500
 _PROT_ALL = 7
 _CTL_WRITE = 1 << 30
@@ -67,9 +67,9 @@ X86_EFLAGS_IF = 0x200
 
 # Segment descriptors; iretq checks them.
 _GDT = (
-    *(0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF, 0),
-    *(0x00CF_F300_0000_FFFF, 0x00AF_FB00_0000_FFFF),
-)
+    0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF,
+    0, 0x00CF_F300_0000_FFFF, 0x00AF_FB00_0000_FFFF,
+)  # fmt: skip
 # Where the previous exception stands in the saved context of unicorn 2.1.4 (verified
 # at the first fault), and the error code before it.
 _EXCEPTION_OFFSET = 5536
@@ -201,13 +201,13 @@ class Cpu:
         self._check(self._py.uc_context_alloc(self._uc, ctypes.byref(context)))
         return ctypes.c_void_p(context.value)
 
-    def _hook(self, kind: int, hook: _Hook, begin: int, end: int) -> ctypes.c_void_p:
-        handle = ctypes.c_void_p()
+    def _hook(self, kind: int, hook: _Hook) -> None:
+        """Have it called wherever that happens."""
+        handle = ctypes.byref(ctypes.c_void_p())
         address = ctypes.cast(hook, ctypes.c_void_p)  # type: ignore[arg-type]
-        to, where = ctypes.byref(handle), (_U64(begin), _U64(end))
-        add = self._py.uc_hook_add
-        self._check(add(self._uc, to, kind, address, None, *where, _INS_OUT))
-        return ctypes.c_void_p(handle.value)
+        add, everywhere = self._py.uc_hook_add, (_U64(1), _U64(0))
+        self._check(add(self._uc, handle, kind, address, None, *everywhere, _INS_OUT))
+        self._keep.append(hook)
 
     def _add_hooks(self) -> None:
         word, half, make = ctypes.c_size_t, ctypes.c_uint32, ctypes.CFUNCTYPE
@@ -215,12 +215,9 @@ class Cpu:
         intr = make(None, word, half)(self._make_intr())
         out = make(None, word, half, ctypes.c_int, half)(self._make_out())
         invalid = make(ctypes.c_bool, word, word)(self._on_invalid)
-        code = make(None, word, _U64, half, word)(self._on_code)
-        self._keep += [intr, out, invalid]
-        self._code_hook = code
-        self._hook(_HOOK_INTR, intr, 1, 0)
-        self._hook(_HOOK_INSN, out, 1, 0)
-        self._hook(_HOOK_INSN_INVALID, invalid, 1, 0)
+        self._hook(_HOOK_INTR, intr)
+        self._hook(_HOOK_INSN, out)
+        self._hook(_HOOK_INSN_INVALID, invalid)
 
     # ---- hooks: no exception may leave them
     def _fail(self, exc: BaseException) -> None:
@@ -292,9 +289,6 @@ class Cpu:
             self._fail(exc)
         return True
 
-    def _on_code(self, _uc: int, _addr: int, _size: int, _data: int) -> None:
-        self.stop()
-
     def clear_exception(self, vector: int) -> int:
         """Forget the previous exception, as its delivery would; returns the error code.
 
@@ -349,10 +343,6 @@ class Cpu:
             if at >= 0:
                 self._write(_PT_REGS[index], values[at])
 
-    def _read(self, reg: int) -> int:
-        self._py.uc_reg_read(self._uc, reg, self._word_ref)
-        return self._word.value
-
     def _write(self, reg: int, value: int) -> None:
         self._word.value = value
         self._py.uc_reg_write(self._uc, reg, self._word_ref)
@@ -384,13 +374,11 @@ class Cpu:
 
     def fault_address(self) -> int:
         """CR2."""
-        return self._read(_CR2)
+        self._py.uc_reg_read(self._uc, _CR2, self._word_ref)
+        return self._word.value
 
     def set_fault_address(self, addr: int) -> None:
         self._write(_CR2, addr)
-
-    def set_gs_base(self, addr: int) -> None:
-        self._write(_GS_BASE, addr)
 
     def interrupt(self, entry: int) -> bool:
         """Enter a handler as an interrupt does; False if IF is clear.
@@ -452,19 +440,6 @@ class Cpu:
             raise EmulatorError(
                 f"libunicorn: error {err} at {self.read_reg(REG_IP):#x}"
             )
-
-    def run_to(self, addr: int) -> None:
-        """Run until the instruction at addr is next (or something else stops it).
-
-        Context: control.
-        """
-        handle = self._hook(_HOOK_CODE, self._code_hook, addr, addr)
-        self.drop(addr, 1)
-        try:
-            self.run()
-        finally:
-            self._check(self._py.uc_hook_del(self._uc, handle))
-            self.drop(addr, 1)
 
     # ---- translated code (control, or a hook)
     def drop(self, addr: int, size: int) -> None:

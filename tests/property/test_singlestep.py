@@ -29,6 +29,7 @@ from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.state import State
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from kpfs.guest.machine import Guest
+from tests.cpu import run_to, set_gs_base
 
 pytestmark = pytest.mark.guest
 
@@ -93,7 +94,7 @@ class Bench:
         self.stack_data = struct.pack("<Q", self.target) * (STACK // 8)
         self.fault: tuple[int, int] | None = None
         self.hits: list[tuple[int, int]] = []
-        self.cpu.set_gs_base(self.percpu)
+        set_gs_base(self.cpu, self.percpu)
         self.cpu.trap = self.trap
 
     def trap(self, vector: int) -> None:
@@ -142,7 +143,7 @@ class Bench:
         if case.alone.fault:
             self.cpu.run()  # the fault ends it
             return self.end(case.data)
-        self.cpu.run_to(to)
+        run_to(self.cpu, to)
         end = self.end(case.data)
         if end.fault == (14, to) and end.regs[IP] == to:
             # it went to where nothing can be executed, and got there

@@ -16,6 +16,7 @@ from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
 from kpfs.guest.loader import elf
+from tests.cpu import run_to, set_gs_base
 
 RUNTIME = Path(__file__).parents[4] / "guest/image/runtime.o"
 FUNC_SIZE = 256  # distance of the functions
@@ -70,7 +71,7 @@ class BareMachine(machine.Memory):
         self.stop_at = 0  # a fault there ends the run: nothing can be executed there
         self.cpu_.trap = self.trap
         self.cpu_.hypercalls[HC_END] = lambda eax: self.cpu_.stop()
-        self.cpu_.set_gs_base(self.data)
+        set_gs_base(self.cpu_, self.data)
 
     # ---- symbols and text
     def lookup_name(self, name: str) -> Sequence[Symbol]:
@@ -236,7 +237,7 @@ class BareMachine(machine.Memory):
         """Run until addr; registers and stack then, from the lower stack pointer on."""
         self.load(values)
         self.stop_at = addr
-        self.cpu_.run_to(addr)
+        run_to(self.cpu_, addr)
         self.stop_at = 0
         return self.outcome()
 

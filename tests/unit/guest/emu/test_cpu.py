@@ -18,6 +18,7 @@ from kpfs.guest.emu.cpu import (
 )
 from kpfs.guest.emu.memory import KERNEL_DATA
 from tests import heap
+from tests.cpu import run_to, set_gs_base
 from tests.unit.guest.bare import BareCpu
 
 AX, CX, BX, R15 = 10, 11, 5, 0
@@ -206,7 +207,7 @@ def test_interrupt_at_an_exact_instruction(bare):
     handler = bare.text + 0x80
     bare.memory.write(handler, bytes.fromhex("4889c348cf"))  # mov %rax,%rbx; iretq
     bare.load("31c0" + "48ffc0" * 5)  # xor; five times inc %rax
-    bare.cpu.run_to(bare.text + 2 + 3 * 3)
+    run_to(bare.cpu, bare.text + 2 + 3 * 3)
     assert bare.ip() == 11
     assert bare.cpu.read_reg(AX) == 3
     assert bare.cpu.interrupt(handler)
@@ -232,7 +233,7 @@ def test_each_virtual_cpu_keeps_its_registers(bare):
         bare.memory.write_u64(word, 70 + number)
         bare.cpu.switch(number)
         bare.load("65488b042500000000")
-        bare.cpu.set_gs_base(word)
+        set_gs_base(bare.cpu, word)
         bare.cpu.write_reg(BX, number)
     for number in (0, 1):
         bare.cpu.switch(number)

@@ -12,6 +12,7 @@ from kpfs.guest.emu.memory import KERNEL_DATA
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.kernel.clock import Clock
 from kpfs.guest.kernel.sched import CREDIT, LOOK_TURNS, Sched
+from tests.cpu import set_gs_base
 from tests.unit.guest.bare import BareCpu
 
 BX = 5
@@ -85,7 +86,7 @@ def test_cpus_take_turns_until_all_idle(machine):
 
 def test_credit_is_filled_before_each_turn(machine):
     sched = machine.start("65c7042500000000ffffffff" + IDLE)
-    machine.cpu.set_gs_base(machine.pcpus[0] + abi.KpfsPcpu.credit)
+    set_gs_base(machine.cpu, machine.pcpus[0] + abi.KpfsPcpu.credit)
     sched.run_until_idle()
     assert machine.credit(0) == -1
     machine.memory.write(machine.pcpus[0] + abi.KpfsPcpu.need_resched, b"\x01")

@@ -23,6 +23,7 @@ from kpfs.engine.kretprobe import (
 )
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
+from tests.cpu import run_to
 from tests.unit.engine.arch.bare import NOP5
 
 pytestmark = pytest.mark.guest
@@ -154,7 +155,7 @@ def test_unregistered_while_a_call_is_inside(box, handler):
     addr = rp.rh.addr
     # stop inside the function
     b.machine.prepare(b.machine.addr("leaf"), {14: 1})
-    b.machine.cpu_.run_to(b.machine.addr("leaf", 5))
+    run_to(b.machine.cpu_, b.machine.addr("leaf", 5))
     unregister_kretprobe(b.state, rp)
     b.machine.run_later()
     again = ret(b, "leaf")
