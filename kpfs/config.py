@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 _VALUES = {"y": True, "n": False}
 _FUNCTION_TRACER = (
-    *("available_filter_functions", "set_ftrace_filter", "set_ftrace_notrace"),
-    *("set_ftrace_pid", "set_ftrace_notrace_pid", "stack_trace_filter"),
-    *("function_profile_enabled", "trace_stat"),
-    *("options/function-trace", "options/function-fork", "options/func_stack_trace"),
-)
+    "tracing/available_filter_functions", "tracing/stack_trace_filter",
+    "tracing/set_ftrace_filter", "tracing/set_ftrace_notrace",
+    "tracing/set_ftrace_pid", "tracing/set_ftrace_notrace_pid",
+    "tracing/function_profile_enabled", "tracing/trace_stat",
+    "tracing/options/function-trace", "tracing/options/function-fork",
+    "tracing/options/func_stack_trace", "sys/kernel/ftrace_enabled",
+)  # fmt: skip
 
 
 class Option(NamedTuple):
@@ -34,16 +36,13 @@ OPTIONS = (
     Option(
         "KPROBES_ON_FTRACE",
         "functions begin with an ftrace site, which probes there use",
-        absent=(
-            *(f"tracing/{name}" for name in _FUNCTION_TRACER),
-            "sys/kernel/ftrace_enabled",
-        ),
+        absent=_FUNCTION_TRACER,
     ),
     # dynamic_events stays: there are synthetic events
     Option(
         "KPROBE_EVENTS",
         "probes can be defined by files",
-        absent=tuple(f"tracing/{name}" for name in ("kprobe_events", "kprobe_profile")),
+        absent=("tracing/kprobe_events", "tracing/kprobe_profile"),
     ),
     # Documentation/trace/kprobes.rst has it in an example; no Linux 6.1 does
     Option(

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 
 # where the words of struct pt_regs are in the window; -1: not there
 WINDOW_OF_PT_REGS = (
-    *(15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7),
-    *(-1, 16, -1, -1, 4, -1),
-)
+    15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7,
+    -1, 16, -1, -1, 4, -1,
+)  # fmt: skip
 NR_WINDOW = 17  # rax rcx rdx rbx rsp rbp rsi rdi r8 to r15 rip
 WINDOW_IP = 16
 _CPU_IN_ENGINE = 0x1B8  # pointer in the engine's structure to the CPU's

@@ -15,11 +15,6 @@ INIT_PID = 1
 class HostTask:
     """A guest task that serves a host process."""
 
-    __slots__ = (
-        *("addr", "blocked", "comm", "comm_at", "comm_fd", "cpu_at", "gone", "host_op"),
-        *("nested_at", "pid", "req_at", "uid", "uid_at", "used", "user"),
-    )
-
     def __init__(self, memory: Memory, tasks: TaskTable, addr: int) -> None:
         info = tasks.info
         at = memory.translate(addr, info.task_size)

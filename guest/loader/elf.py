@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.ktypes import MASK64
 
 ET_REL = 1
 PT_LOAD = 1
@@ -40,13 +41,12 @@ R_X86_64_PLT32 = 4
 R_X86_64_32 = 10
 R_X86_64_32S = 11
 
-_EM_X86_64 = 62
-_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
+EM_X86_64 = 62
+EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
-_SHDR = struct.Struct("<IIQQQQIIQQ")
+SHDR = struct.Struct("<IIQQQQIIQQ")
 _SYM = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
-_MASK64 = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Segment(NamedTuple):
@@ -99,9 +99,9 @@ class ElfFile:
 
     def _read_headers(self) -> None:
         data = self.data
-        head = _EHDR.unpack_from(data, 0)
+        head = EHDR.unpack_from(data, 0)
         ident, self.type, machine = head[0], head[1], head[2]
-        if ident[:6] != b"\x7fELF\x02\x01" or machine != _EM_X86_64:
+        if ident[:6] != b"\x7fELF\x02\x01" or machine != EM_X86_64:
             raise KernelError(errno.ENOEXEC, "not an ELF64 file of x86-64")
         self.entry: int = head[4]
         phoff, shoff = head[5], head[6]
@@ -111,7 +111,7 @@ class ElfFile:
             for p in (_PHDR.unpack_from(data, phoff + i * 56) for i in range(phnum))
             if p[0] == PT_LOAD
         ]
-        rows = [_SHDR.unpack_from(data, shoff + i * 64) for i in range(shnum)]
+        rows = [SHDR.unpack_from(data, shoff + i * SHDR.size) for i in range(shnum)]
         names = rows[shstrndx][4] if rows else 0
         self.sections = [Section(self._cstring(names + r[0]), *r[1:]) for r in rows]
 
@@ -223,11 +223,11 @@ def _relocate_one(
     image: bytearray, offset: int, kind: int, value: int, place: int
 ) -> None:
     if kind == R_X86_64_64:
-        struct.pack_into("<Q", image, offset, value & _MASK64)
+        struct.pack_into("<Q", image, offset, value & MASK64)
     elif kind in (R_X86_64_PC32, R_X86_64_PLT32):
         struct.pack_into("<i", image, offset, _signed(value - place))
     elif kind == R_X86_64_32:
-        struct.pack_into("<I", image, offset, value & _MASK64)
+        struct.pack_into("<I", image, offset, value & MASK64)
     elif kind == R_X86_64_32S:
         struct.pack_into("<i", image, offset, _signed(value))
     elif kind != R_X86_64_NONE:
@@ -236,5 +236,5 @@ def _relocate_one(
 
 def _signed(value: int) -> int:
     """The low 64 bits as a signed number."""
-    value &= _MASK64
+    value &= MASK64
     return value - (1 << 64) if value >> 63 else value

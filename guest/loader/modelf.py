@@ -7,7 +7,6 @@ Each refusal says in the kernel log what Linux says there.
 from __future__ import annotations
 
 import errno
-import struct
 from collections.abc import Callable
 
 from kpfs.engine.errors import KernelError
@@ -16,15 +15,13 @@ from kpfs.guest.loader import elf
 KERN_ERR = 3
 KERN_WARNING = 4
 THIS_MODULE = ".gnu.linkonce.this_module"
-_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-_SHDR = struct.Struct("<IIQQQQIIQQ")
-_SHDR_SIZE = 64
-_EM_X86_64 = 62
-_GPL_LICENSES = frozenset(
-    (
-        *("GPL", "GPL v2", "GPL and additional rights"),
-        *("Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"),
-    )
+_GPL_LICENSES = (
+    "GPL",
+    "GPL v2",
+    "GPL and additional rights",
+    "Dual BSD/GPL",
+    "Dual MIT/GPL",
+    "Dual MPL/GPL",
 )
 
 Say = Callable[[int, str], None]  # level, text
@@ -72,19 +69,19 @@ def elf_validity_check(data: bytes, say: Say) -> None:
 
     Kernel: elf_validity_check()
     """
-    if len(data) < _EHDR.size:
+    if len(data) < elf.EHDR.size:
         raise _refuse(say, f"Invalid ELF header len {len(data)}")
-    head = _EHDR.unpack_from(data)
+    head = elf.EHDR.unpack_from(data)
     if head[0][:4] != b"\x7fELF":
         raise _refuse(say, "Invalid ELF header magic: != \x7fELF")
     if head[1] != elf.ET_REL:
         raise _refuse(say, f"Invalid ELF header type: {head[1]} != {elf.ET_REL}")
-    if head[2] != _EM_X86_64:
+    if head[2] != elf.EM_X86_64:
         raise _refuse(say, f"Invalid architecture in ELF header: {head[2]}")
     shoff, shentsize, shnum, shstrndx = head[6], head[11], head[12], head[13]
-    if shentsize != _SHDR_SIZE:
+    if shentsize != elf.SHDR.size:
         raise _refuse(say, "Invalid ELF section header size")
-    if shoff >= len(data) or shnum * _SHDR_SIZE > len(data) - shoff:
+    if shoff >= len(data) or shnum * elf.SHDR.size > len(data) - shoff:
         raise _refuse(say, "Invalid ELF section header overflow")
     if not 0 < shstrndx < shnum:
         raise _refuse(
@@ -92,7 +89,7 @@ def elf_validity_check(data: bytes, say: Say) -> None:
             f"Invalid ELF section name index: {shstrndx} || e_shstrndx "
             f"({shstrndx}) >= e_shnum ({shnum})",
         )
-    rows = [_SHDR.unpack_from(data, shoff + i * _SHDR_SIZE) for i in range(shnum)]
+    rows = [elf.SHDR.unpack_from(data, shoff + i * elf.SHDR.size) for i in range(shnum)]
     _check_names(data, rows, shstrndx, say)
     _check_sections(data, rows, shstrndx, say)
 

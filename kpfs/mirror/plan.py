@@ -95,17 +95,16 @@ class MirrorGuest:
             if text:
                 path = text[:PATH_MAX] + b"\0"
                 view[at : at + len(path)] = path
-        fds = [*plan.fds, (-1, 0), (-1, 0)]
-        new = [*plan.new_fds, -1, -1]
-        names = [*plan.names, (0, 0), (0, 0)]
+        (fd0, mode0), (fd1, mode1), *_ = [*plan.fds, (-1, 0), (-1, 0)]
+        new0, new1, *_ = [*plan.new_fds, -1, -1]
+        names = [*plan.names, (0, 0), (0, 0)][:2]
         cwd = block + _CWD_AT if plan.cwd else 0
         link = block + _LINK_AT if plan.link else 0
-        (fd0, mode0), (fd1, mode1) = fds[:2]
         view[: _MIRROR_CALL.size] = _MIRROR_CALL.pack(
-            *(plan.nr, *args[:6], plan.count, cwd, plan.paths, link),
-            *(fd0, fd1, mode0, mode1, plan.spare_fd, *new[:2]),
-            b"".join(_NAME.pack(*name) for name in names[:2]),
-        )
+            plan.nr, *args[:6], plan.count, cwd, plan.paths, link,
+            fd0, fd1, mode0, mode1, plan.spare_fd, new0, new1,
+            b"".join(_NAME.pack(*name) for name in names),
+        )  # fmt: skip
         return self._guest.syscalls.call_function(task, self._func, block)
 
     def _fill(self, user: int, plan: Plan) -> None:
