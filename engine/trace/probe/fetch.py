@@ -120,14 +120,34 @@ def _string(name: str) -> FetchType:
 FETCH_TYPES: dict[str, FetchType] = {
     t.name: t
     for t in (
-        *map(_string, ("string", "ustring", "symstr")),
-        *(_integer(f"u{8 * n}", n, f"u{8 * n}") for n in (1, 2, 4, 8)),
         *(_integer(f"s{8 * n}", n, f"s{8 * n}") for n in (1, 2, 4, 8)),
+        *(_integer(f"u{8 * n}", n, f"u{8 * n}") for n in (1, 2, 4, 8)),
         *(_integer(f"x{8 * n}", n, f"u{8 * n}") for n in (1, 2, 4, 8)),
+        _string("string"),
         FetchType("symbol", 8, False, "%pS", "u64"),
+        _string("ustring"),
+        _string("symstr"),
     )
 }
 DEFAULT_FETCH_TYPE = "x64"
+
+
+def type_names() -> list[str]:
+    """The names as tracing/README has them: s8/16/32/64 for those of one letter.
+
+    Bit fields and arrays, which are made of other types, have the places they have in
+    Linux's text: behind symbol, and at the end.
+    """
+    names: dict[str, str] = {}  # by the letter, or the name itself
+    for name in FETCH_TYPES:
+        letter, size = name[0], name[1:]
+        if size.isdigit():
+            names[letter] = f"{names[letter]}/{size}" if letter in names else name
+        else:
+            names[name] = name
+        if name == "symbol":
+            names["b"] = "b<bit-width>@<bit-offset>/<container-size>"
+    return [*names.values(), r"<type>\[<array-size>\]"]
 
 
 @dataclass(eq=False)

@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from kpfs.fs.seqfile import ValueFile
 
-# each with the option that it is about, "" for none
-PARTS = (
-    (
-        "",
-        """\
+OVERVIEW = """\
 tracing mini-HOWTO:
 
 # echo 0 > tracing_on : stop recording, at once
@@ -44,11 +40,8 @@ tracing mini-HOWTO:
                           noOPTION switches one off
   saved_cmdlines_size   - How many tasks' names are kept for the trace
 
-""",
-    ),
-    (
-        "KPROBES_ON_FTRACE",
-        """\
+"""
+FUNCTION_FILTERS = """\
   available_filter_functions - Functions that can be traced
   set_ftrace_filter     - Names of the functions to trace; none: all of them
              accepts: func_full_name or glob-matching-pattern
@@ -63,31 +56,19 @@ tracing mini-HOWTO:
   set_ftrace_notrace_pid        - The tasks whose functions are not
                     (function)
 
-""",
-    ),
-    (
-        "",
-        """\
+"""
+SNAPSHOT = """\
   snapshot              - Like trace, of the buffers as they were set aside by
                           echo 1 > snapshot; reading it says more
-""",
-    ),
-    (
-        "KPROBES_ON_FTRACE",
-        """\
+"""
+STACK_FILTER = """\
   stack_trace_filter    - Functions for the stack tracer, which is not here
-""",
-    ),
-    (
-        "",
-        """\
+"""
+DYNAMIC_EVENTS = """\
   dynamic_events                - Create/append/remove/show the generic dynamic events
                           A line written here defines or removes one.
-""",
-    ),
-    (
-        "KPROBE_EVENTS",
-        """\
+"""
+KPROBE_EVENTS = """\
   kprobe_events         - Create/append/remove/show the kernel dynamic events
                           A line written here defines or removes one.
           accepts: event-definitions (one definition per line)
@@ -100,14 +81,9 @@ place (kretprobe): [<module>:]<symbol>[+<offset>]%return|<memaddr>
          fetcharg: (%<register>), @<address>, @<symbol>[+|-<offset>],
                    $stack<index>, $stack, $retval, $comm, $arg<N>,
                    +|-[u]<offset>(<fetcharg>), \\imm-value, \\"imm-string"
-             type: s8/16/32/64, u8/16/32/64, x8/16/32/64, string, symbol,
-                   b<bit-width>@<bit-offset>/<container-size>, ustring,
-                   symstr, <type>\\[<array-size>\\]
-""",
-    ),
-    (
-        "",
-        """\
+{fetch_types}
+"""
+EVENTS = """\
   synthetic_events      - Create/append/remove/show synthetic events
           accepts: event-definitions (one definition per line)
            Format: <event> <type> <field>[;<type> <field>] ...
@@ -117,11 +93,6 @@ place (kretprobe): [<module>:]<symbol>[+<offset>]%return|<memaddr>
                    bool, pid_t, gfp_t, char[<size>], char[], long[]
             In dynamic_events: s:[synthetic/]<event> <type> <field>[;...],
                    -:[synthetic/]<event>
-""",
-    ),
-    (
-        "",
-        """\
   events/               - All events
       enable            - 1 or 0: all of them on or off
   events/<system>/      - The events of a group
@@ -139,9 +110,34 @@ place (kretprobe): [<module>:]<symbol>[+<offset>]%return|<memaddr>
                     snapshot
            With a count the command does its work so often and no more;
            !<trigger> removes it.
-""",
-    ),
+"""
+
+# the option that each part is about, "" for none
+PARTS = (
+    ("", OVERVIEW),
+    ("KPROBES_ON_FTRACE", FUNCTION_FILTERS),
+    ("", SNAPSHOT),
+    ("KPROBES_ON_FTRACE", STACK_FILTER),
+    ("", DYNAMIC_EVENTS),
+    ("KPROBE_EVENTS", KPROBE_EVENTS),
+    ("", EVENTS),
 )
+
+
+def fetch_types() -> str:
+    """The types of a fetch argument, as many to a line as there is room for."""
+    import textwrap
+
+    from kpfs.engine.trace.probe.fetch import type_names
+
+    text = f"type: {', '.join(type_names())}"
+    return textwrap.fill(
+        text,
+        width=76,
+        initial_indent=" " * 13,
+        subsequent_indent=" " * 19,
+        break_on_hyphens=False,
+    )
 
 
 class Readme(ValueFile):
@@ -149,4 +145,5 @@ class Readme(ValueFile):
 
     def show(self) -> str:
         config = self.kernel.config
-        return "".join(text for name, text in PARTS if not name or config.on(name))
+        text = "".join(text for name, text in PARTS if not name or config.on(name))
+        return text.replace("{fetch_types}", fetch_types())
