@@ -147,15 +147,9 @@ class Guest:
             area=self.area,
             runtime=self.runtime_image,
         )
-        for numbers, handler in (
-            (CTL_MODULE, self.modules.serve),
-            (
-                range(abi.CTL_JUMP_LABEL, abi.CTL_JUMP_LABEL + 1),
-                self._jump_labels.serve,
-            ),
-            (range(abi.CTL_STACK_TRACE, abi.CTL_STACK_TRACE + 1), self.backtrace.serve),
-        ):
-            self.control.register(numbers, handler)
+        self.control.register(CTL_MODULE, self.modules.serve)
+        self.control.register((abi.CTL_JUMP_LABEL,), self._jump_labels.serve)
+        self.control.register((abi.CTL_STACK_TRACE,), self.backtrace.serve)
         self._boot()
         # the hot methods are those of the parts themselves
         self.read_regs: Callable[[], Sequence[int]] = self.cpus.read_regs

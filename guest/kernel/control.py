@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError, MemoryFault
@@ -28,7 +28,7 @@ _U64 = struct.Struct("<Q")
 
 
 class Control:
-    """Serves the calls: each range of numbers by its handler."""
+    """Serves the calls: each number by its handler."""
 
     def __init__(self, memory: Memory, info: GuestInfo, nr_cpus: int) -> None:
         self._ram = memory.ram
@@ -37,12 +37,12 @@ class Control:
             + abi.KpfsPcpu.api
             for n in range(nr_cpus)
         ]
-        self._handlers: list[tuple[range, ControlHandler]] = []
+        self._handlers: dict[int, ControlHandler] = {}
         self._rest: ControlHandler = lambda *_: -errno.ENOSYS
 
-    def register(self, numbers: range, handler: ControlHandler) -> None:
-        """Let handler serve these numbers; a later registration goes first."""
-        self._handlers.insert(0, (numbers, handler))
+    def register(self, numbers: Iterable[int], handler: ControlHandler) -> None:
+        """Let handler serve these numbers, whoever has served them before."""
+        self._handlers.update(dict.fromkeys(numbers, handler))
 
     def attach(self, handler: ControlHandler) -> None:
         """Let handler serve all numbers that nobody has registered."""
@@ -52,8 +52,8 @@ class Control:
         """The CPU stands at HC_API.  Context: control."""
         at = self._words[cpu]
         number, first, second = _WORDS.unpack_from(self._ram, at)
-        owners = (handler for numbers, handler in self._handlers if number in numbers)
-        result = self._call(next(owners, self._rest), number, first, second)
+        handler = self._handlers.get(number, self._rest)
+        result = self._call(handler, number, first, second)
         _U64.pack_into(self._ram, at, result & MASK64)
 
     @staticmethod

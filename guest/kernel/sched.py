@@ -64,9 +64,7 @@ class _Patience:
 class Sched:
     """Runs the guest.
 
-    ``finished`` collects the pids whose request is done (HC_DONE), ``on_host_op`` is
-    called with pid and stack pointer of a task that stands at HC_HOST_OP, ``on_exit``
-    (in hit context) with the pid of a task that is gone.  Who makes requests sets them.
+    ``finished`` collects the pids whose request is done (HC_DONE).
     """
 
     def __init__(
@@ -93,8 +91,8 @@ class Sched:
         self.finished: set[int] = set()
         # pid to stack pointer of the tasks that stand at HC_HOST_OP
         self.host_ops: dict[int, int] = {}
-        self.on_host_op: Callable[[int, int], None] = self._no_host_op
-        self.on_exit: Callable[[int], None] = self._no_exit
+        self._on_host_op: Callable[[int, int], None] = self._no_host_op
+        self._on_exit: Callable[[int], None] = lambda _pid: None
         self.timer_entry = timer_entry
         self._serve_control = serve_control
         self._panic_reason = panic_reason
@@ -118,6 +116,16 @@ class Sched:
         hypercalls[abi.HC_API] = self._hc_api
         hypercalls[abi.HC_CLOCK] = clock.asked
 
+    def attach(
+        self, on_host_op: Callable[[int, int], None], on_exit: Callable[[int], None]
+    ) -> None:
+        """Tell somebody, who makes requests, what becomes of the tasks.
+
+        on_host_op is called with the pid and the stack pointer of a task that stands at
+        HC_HOST_OP, on_exit (in hit context) with the pid of a task that is gone.
+        """
+        self._on_host_op, self._on_exit = on_host_op, on_exit
+
     def start_cpu(self, number: int, pcpu: int, entry: int, argument: int) -> None:
         """Let a CPU begin at entry with RDI set; its pcpu is at a virtual address."""
         cpu = self._cpu
@@ -133,9 +141,6 @@ class Sched:
     # ---- hypercalls (hit)
     def _no_host_op(self, pid: int, _sp: int) -> None:
         raise EmulatorError(f"nobody serves the files of the mount (pid {pid})")
-
-    def _no_exit(self, pid: int) -> None:
-        pass
 
     def _hc_idle(self, _cpu: int) -> None:
         self._reason = abi.HC_IDLE
@@ -166,7 +171,7 @@ class Sched:
         self._cpu.stop()
 
     def _hc_exit(self, pid: int) -> None:
-        self.on_exit(pid)
+        self._on_exit(pid)
 
     # ---- turns
     def interrupt(self, number: int, entry: int) -> None:
@@ -254,7 +259,7 @@ class Sched:
                 if done():
                     return True
                 pid = self._host_op
-                self.on_host_op(pid, self.host_ops.pop(pid))
+                self._on_host_op(pid, self.host_ops.pop(pid))
             elif self._reason == abi.HC_API:
                 self._serve_control(number)
             elif self._reason == abi.HC_YIELD or self._idle[number]:

@@ -88,14 +88,13 @@ class Syscalls:
         self._handlers: dict[int, HostOpHandler] = {}
         self._bug: BaseException | None = None
         self._next_reap = 0
-        self.default_host_op: HostOpHandler = self._no_file
+        self._files: HostOpHandler = self._no_file
         self.refusal: KernelError | None = None  # the last one of a host operation
-        sched.on_host_op = self._serve
-        sched.on_exit = self._on_exit
+        sched.attach(self._serve, self._on_exit)
 
     def attach_files(self, serve: HostOpHandler) -> None:
         """Have serve() answer for the mount's files where a call brings no host_op."""
-        self.default_host_op = serve
+        self._files = serve
 
     # ---- calls
     def call(
@@ -261,7 +260,7 @@ class Syscalls:
         """A task stands at HC_HOST_OP: run its handler and leave the answer."""
         task = self.find(pid)
         op = HostOp(self._memory, task.host_op, pid)
-        handler = self._handlers.get(pid, self.default_host_op)
+        handler = self._handlers.get(pid, self._files)
         used = task.used
         self._inside.append((task, sp))
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
-from kpfs.guest.loader.kallsyms import Kallsyms, SymbolTable
+from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.objects import LoadedObject, load_object
 
 PREFIX = "kp_"  # of names that Linux does not have
@@ -60,5 +60,5 @@ class RuntimeImage:
     def symbols(self) -> dict[str, KAddr]:
         if self.loaded is None:
             self.loaded = load_object(self._memory, self._read(), self._address_of)
-            self._kallsyms.runtime = SymbolTable(self.loaded.functions(PREFIX))
+            self._kallsyms.set_runtime(self.loaded.functions(PREFIX))
         return {name: KAddr(addr) for name, addr in self.loaded.symbols.items()}

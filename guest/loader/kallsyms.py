@@ -115,8 +115,7 @@ class Kallsyms(machine.Kallsyms):
         self._image = image
         self._modules: dict[str, SymbolTable] = {}
         self._freed: dict[str, SymbolTable] = {}
-        # functions of the engine's code: for stack traces alone, in no list
-        self.runtime = SymbolTable(())
+        self._runtime = SymbolTable(())
 
     @cached_property
     def kernel(self) -> SymbolTable:
@@ -138,6 +137,10 @@ class Kallsyms(machine.Kallsyms):
         Context: control.  Kernel: struct ftrace_mod_map
         """
         self._freed[name] = SymbolTable(symbols)
+
+    def set_runtime(self, symbols: Sequence[Symbol]) -> None:
+        """Functions of the engine's code: found for stack traces, and in no list."""
+        self._runtime = SymbolTable(symbols)
 
     def remove_module(self, name: str) -> None:
         del self._modules[name]
@@ -172,4 +175,4 @@ class Kallsyms(machine.Kallsyms):
                 found = table.at(addr)
                 if found is not None:
                     break
-        return found or self.runtime.at(addr)
+        return found or self._runtime.at(addr)
