@@ -15,7 +15,7 @@ import re
 import select
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 TREE = os.environ.get("KPFS", "/sys/kernel/debug/kpfs")
@@ -226,13 +226,7 @@ def dmesg(arguments: Sequence[str]) -> None:
             f.write(str(following))
 
 
-TOOLS: dict[str, Callable[[Sequence[str]], None]] = {
-    "insmod": insmod,
-    "rmmod": rmmod,
-    "lsmod": lsmod,
-    "modprobe": modprobe,
-    "dmesg": dmesg,
-}
+TOOLS = {tool.__name__: tool for tool in (insmod, rmmod, lsmod, modprobe, dmesg)}
 
 
 def main(name: str, arguments: Sequence[str]) -> int:

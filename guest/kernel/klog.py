@@ -100,14 +100,14 @@ class KernelLog:
         if index + length + _RECORD.size > self._size:  # the mark must fit behind it
             while first_seq < next_seq and first >= index:
                 first_seq, first = self._drop(first_seq, first)
-            self._put_header(index, 0, 0, 0, 0)
+            _RECORD.pack_into(self._ram, self._buf + index, 0, 0, 0, 0, 0, 0)
             index = 0
         while first_seq < next_seq and index <= first < index + length:
             first_seq, first = self._drop(first_seq, first)
-        priority = facility, level
-        self._put_header(index, self._now(), next_seq, length, len(text), priority)
-        start = self._buf + index + _RECORD.size
-        self._ram[start : start + len(text)] = text
+        header = self._now(), next_seq, length, len(text), facility, level
+        start = self._buf + index
+        data = _RECORD.pack(*header) + text
+        self._ram[start : start + len(data)] = data
         if first_seq == next_seq:
             first = index
         state = first_seq, first, next_seq + 1, index + length
@@ -117,16 +117,3 @@ class KernelLog:
         """The oldest record's successor."""
         index += self._header(index)[2]
         return seq + 1, 0 if not self._header(index)[2] else index
-
-    def _put_header(
-        self,
-        index: int,
-        now: int,
-        seq: int,
-        length: int,
-        text_len: int,
-        priority: tuple[int, int] = (0, 0),
-    ) -> None:
-        """priority: facility and level."""
-        fields = (now, seq, length, text_len, *priority)
-        _RECORD.pack_into(self._ram, self._buf + index, *fields)

@@ -117,7 +117,7 @@ def place_module(memory: Memory, image: elf.ElfFile, layout: Layout) -> None:
     tail = sum(len(n) + 1 for n in names) + 24 * len(names)
     for part, init in ((layout.core, False), (layout.init, True)):
         groups = _groups(image, init)
-        sizes = [_packed(image, group)[0] for group in groups]
+        sizes = [packed(image, group)[0] for group in groups]
         if not init:
             sizes[2] = (sizes[2] + 7 & ~7) + tail
         pages = [(size + PAGE_MASK) & ~PAGE_MASK for size in sizes]
@@ -132,7 +132,7 @@ def place_module(memory: Memory, image: elf.ElfFile, layout: Layout) -> None:
         ):
             if size:
                 memory.area.protect(at, size, flags)
-            end, offsets = _packed(image, group)
+            end, offsets = packed(image, group)
             for index, offset in offsets.items():
                 layout.places[index] = at + offset
             if not init:
@@ -158,7 +158,7 @@ def _groups(image: elf.ElfFile, init: bool) -> list[list[int]]:
     return groups
 
 
-def _packed(image: elf.ElfFile, group: list[int]) -> tuple[int, dict[int, int]]:
+def packed(image: elf.ElfFile, group: list[int]) -> tuple[int, dict[int, int]]:
     """(bytes in all, offset of each section) of one group."""
     offsets: dict[int, int] = {}
     end = 0

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
@@ -53,15 +54,12 @@ _TAINT_LETTERS = ((_TAINT_PROPRIETARY, "P"), (_TAINT_OOT, "O"))
 Notifier = Callable[[str, str], None]
 
 
-class Export:
+class Export(NamedTuple):
     """A symbol that modules may use.  Kernel: struct kernel_symbol"""
 
-    __slots__ = ("addr", "gpl", "owner")
-
-    def __init__(self, addr: int, gpl: bool, owner: Module | None) -> None:
-        self.addr = addr
-        self.gpl = gpl
-        self.owner = owner
+    addr: int
+    gpl: bool
+    owner: Module | None  # None: the kernel
 
 
 @dataclass(eq=False)
@@ -174,7 +172,7 @@ class Modules:
 
     def _line(self, mod: Module) -> str:
         read = self._memory.read_u64
-        state = STATES[self._memory.read_u32(mod.addr + abi.Module.state)]
+        state = self._state(mod)
         refs = read(mod.addr + abi.Module.refcnt) - 1
         users = "".join(f"{user.name}," for user in mod.users) or "-"
         size = mod.layout.core.size + mod.layout.init.size
@@ -185,6 +183,10 @@ class Modules:
             f"{mod.name} {size} {refs} {users} {_STATE_SHOWN[state]} "
             f"0x{mod.layout.core.base:016x}{taints}\n"
         )
+
+    def _state(self, mod: Module) -> str:
+        """A name of STATES; "" while the guest's C has not seen the module yet."""
+        return STATES.get(self._memory.read_u32(mod.addr + abi.Module.state), "")
 
     # ---- control calls
     def serve(self, number: int, first: int, second: int) -> int:
@@ -214,13 +216,11 @@ class Modules:
         Kernel: the first half of load_module()
         """
         image = open_module(data, self.vermagic, self._say)
-        info = image.modinfo()
         name = self._name_of(image)
-        old = self._list.get(name)
-        if old is not None:
+        if name in self._list:
             raise KernelError(errno.EEXIST, f"{name} is loaded")
         mod = Module(name, image, Layout())
-        self._check_modinfo(mod, info)
+        self._check_modinfo(mod, image.modinfo())
         try:
             place_module(self._memory, image, mod.layout)
             self._place_percpu(mod)
@@ -268,22 +268,22 @@ class Modules:
     def _check_modinfo(self, mod: Module, info: dict[str, str]) -> None:
         """Kernel: the second half of check_modinfo()"""
         if "intree" not in info:
-            if not self.taints & _TAINT_OOT:
-                self._say(
-                    KERN_WARNING,
-                    f"{mod.name}: loading out-of-tree module taints kernel.",
-                )
-            mod.taints |= _TAINT_OOT
-        text = info.get("license", "unspecified")
-        mod.gpl = license_is_gpl_compatible(text)
+            text = f"{mod.name}: loading out-of-tree module taints kernel."
+            self._taint(mod, _TAINT_OOT, text)
+        license_text = info.get("license", "unspecified")
+        mod.gpl = license_is_gpl_compatible(license_text)
         if not mod.gpl:
-            if not self.taints & _TAINT_PROPRIETARY:
-                self._say(
-                    KERN_WARNING, f"{mod.name}: module license '{text}' taints kernel."
-                )
-                self._say(KERN_WARNING, "Disabling lock debugging due to kernel taint")
-            mod.taints |= _TAINT_PROPRIETARY
-        self.taints |= mod.taints
+            text = f"{mod.name}: module license '{license_text}' taints kernel."
+            lockdep = "Disabling lock debugging due to kernel taint"
+            self._taint(mod, _TAINT_PROPRIETARY, text, lockdep)
+
+    def _taint(self, mod: Module, flag: int, *lines: str) -> None:
+        """Say the lines for the first of its kind.  Kernel: add_taint_module()"""
+        if not self.taints & flag:
+            for line in lines:
+                self._say(KERN_WARNING, line)
+        mod.taints |= flag
+        self.taints |= flag
 
     @cached_property
     def _kernel_exports(self) -> dict[str, Export]:
@@ -297,14 +297,14 @@ class Modules:
                     result[text] = Export(addr, bool(gpl), None)
         return result
 
+    def _find_export(self, name: str) -> Export | None:
+        """The kernel's, or that of the module which was loaded first."""
+        tables = (self._kernel_exports, *(m.exports for m in self._list.values()))
+        return next((table[name] for table in tables if name in table), None)
+
     def _resolve(self, mod: Module, name: str) -> int | None:
         """Kernel: resolve_symbol(), which also makes the owner used"""
-        found = self._kernel_exports.get(name)
-        if found is None:
-            for other in self._list.values():
-                found = other.exports.get(name)
-                if found is not None:
-                    break
+        found = self._find_export(name)
         if found is None or (found.gpl and not mod.gpl):
             return None
         if found.owner is not None and found.owner not in mod.uses:
@@ -313,10 +313,7 @@ class Modules:
 
     def _use(self, mod: Module, owner: Module) -> None:
         """Kernel: ref_module()"""
-        if (
-            self._memory.read_u32(owner.addr + abi.Module.state)
-            != abi.MODULE_STATE_LIVE
-        ):
+        if self._state(owner) != "LIVE":
             raise KernelError(errno.EBUSY, f"{owner.name} is not live")
         mod.uses.append(owner)
         owner.users.insert(0, mod)
@@ -377,11 +374,9 @@ class Modules:
 
     def _check_duplicate(self, mod: Module, name: str) -> None:
         """Kernel: verify_exported_symbols()"""
-        owner = "kernel" if name in self._kernel_exports else ""
-        for other in self._list.values():
-            if name in other.exports:
-                owner = other.name
-        if owner:
+        found = self._find_export(name)
+        if found is not None:
+            owner = found.owner.name if found.owner else "kernel"
             text = f"{mod.name}: exports duplicate symbol {name} (owned by {owner})"
             self._say(KERN_ERR, text)
             raise KernelError(errno.ENOEXEC, text)
@@ -395,21 +390,17 @@ class Modules:
                 self.percpu.write(place, bytes(contents))
             elif contents:
                 memory.write(place, bytes(contents))
-        params, raw = mod.section("__param")
         this = mod.addr
-        memory.write(
-            this + abi.Module.kp, _TWO.pack(params, len(raw) // abi.KernelParam.SIZE)
-        )
         self._write_layouts(mod)
         for at, name, size in (
+            (abi.Module.kp, "__param", abi.KernelParam.SIZE),
             (abi.Module.extable, "__ex_table", abi.ExceptionTableEntry.SIZE),
             (abi.Module.bug_table, "__bug_table", abi.BugEntry.SIZE),
         ):
             place, raw = mod.section(name)
             memory.write(this + at, _TWO.pack(place, len(raw) // size))
-        memory.write(
-            this + abi.Module.state, abi.MODULE_STATE_UNFORMED.to_bytes(4, "little")
-        )
+        unformed = abi.MODULE_STATE_UNFORMED.to_bytes(4, "little")
+        memory.write(this + abi.Module.state, unformed)
         memory.write_u64(this + abi.Module.taints, mod.taints)
         self._write_symbols(mod)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
 from kpfs.guest.loader import elf
+from kpfs.guest.loader.layout import packed
 
 
 class LoadedObject:
@@ -21,7 +22,6 @@ class LoadedObject:
         self.image = image
         self.places: dict[int, int] = {}  # section index to address
         self.symbols: dict[str, int] = {}
-        self.blocks: list[int] = []  # addresses of the pages got for it
 
     def functions(self, own: str) -> list[Symbol]:
         """Its global functions, by address, but those whose names begin with own."""
@@ -47,15 +47,17 @@ def load_object(
     """
     image = elf.ElfFile(data)
     loaded = LoadedObject(image)
+    blocks: list[int] = []  # addresses of the pages got for it
     try:
-        _place(memory, loaded)
+        _place(memory, loaded, blocks)
         images = {
             index: bytearray(image.contents(image.sections[index]))
             for index in loaded.places
         }
         loaded.symbols = elf.relocate(image, loaded.places, images, resolve)
     except BaseException:
-        unload_object(memory, loaded)
+        for start in blocks:
+            memory.area.free(start)
         raise
     for index, contents in images.items():
         if contents:
@@ -63,27 +65,14 @@ def load_object(
     return loaded
 
 
-def unload_object(memory: Memory, loaded: LoadedObject) -> None:
-    """Give the pages back; the caller drops the translated code.  Context: control."""
-    for start in loaded.blocks:
-        memory.area.free(start)
-    loaded.blocks.clear()
-
-
-def _place(memory: Memory, loaded: LoadedObject) -> None:
+def _place(memory: Memory, loaded: LoadedObject, blocks: list[int]) -> None:
     """Give every section that takes memory an address in the block of its kind."""
-    groups: dict[bool, list[tuple[int, int]]] = {}
-    sizes: dict[bool, int] = {}
-    for index, section in enumerate(loaded.image.sections):
-        if not section.flags & elf.SHF_ALLOC:
-            continue
-        text = bool(section.flags & elf.SHF_EXECINSTR)
-        align = max(section.align, 1)
-        offset = (sizes.get(text, 0) + align - 1) // align * align
-        groups.setdefault(text, []).append((index, offset))
-        sizes[text] = offset + section.size
-    for text, members in groups.items():
-        start = memory.area.alloc(sizes[text], KERNEL_TEXT if text else KERNEL_DATA)
-        loaded.blocks.append(start)
-        for index, offset in members:
-            loaded.places[index] = start + offset
+    sections = loaded.image.sections
+    taking = [i for i, section in enumerate(sections) if section.flags & elf.SHF_ALLOC]
+    for kind, flags in ((elf.SHF_EXECINSTR, KERNEL_TEXT), (0, KERNEL_DATA)):
+        group = [i for i in taking if sections[i].flags & elf.SHF_EXECINSTR == kind]
+        if group:
+            size, offsets = packed(loaded.image, group)
+            blocks.append(memory.area.alloc(size, flags))
+            for index, offset in offsets.items():
+                loaded.places[index] = blocks[-1] + offset

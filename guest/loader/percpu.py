@@ -53,8 +53,3 @@ class ModulePerCpu:
         """The same on every CPU.  Kernel: percpu_modcopy()"""
         for offset in self._offsets:
             self._memory.write(addr + offset, data)
-
-    @property
-    def used(self) -> int:
-        """Bytes of each CPU's area."""
-        return sum(self._used.values())

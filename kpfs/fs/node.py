@@ -220,17 +220,13 @@ class Handle:
     def nonblock(self) -> bool:
         return bool(self.flags & os.O_NONBLOCK)
 
-    @property
-    def append(self) -> bool:
-        return bool(self.flags & os.O_APPEND)
-
     def read(self, size: int, offset: int) -> bytes:
         """At most size bytes; b"" at the end."""
         raise KernelError(errno.EINVAL, "not for reading")
 
     def write(self, data: bytes, offset: int) -> int:
         """A write that FUSE asks for at offset: the number of bytes taken."""
-        pos = self.tell(offset, self.append)
+        pos = self.tell(offset, bool(self.flags & os.O_APPEND))
         taken, after = self.write_at(data, pos)
         self.ahead += pos + taken - after
         return taken

@@ -157,9 +157,6 @@ class _Carrier:
             free = host.free_fds(self.pid, self.call.new_fds)
             self.plan.new_fds = [fd for fd in free if fd < MAX_FD]
 
-    def _argument(self, index: int) -> int:
-        return self.values[index]
-
     # ---- plain
     def number(self, value: int) -> None:
         self.plan.args.append(value)
@@ -199,7 +196,7 @@ class _Carrier:
 
     def old_path(self, value: int) -> None:
         """Likewise, if the flags of linkat do not say otherwise."""
-        self._path(value, bool(self._argument(4) & AT_SYMLINK_FOLLOW))
+        self._path(value, bool(self.values[4] & AT_SYMLINK_FOLLOW))
 
     def read_link(self, value: int) -> None:
         """Likewise; the call tells what it has."""
@@ -293,19 +290,19 @@ class _Carrier:
         self.dir_fd(value)
 
     def seek_fd(self, value: int) -> None:
-        whence = self._argument(2)
+        whence = self.values[2]
         mode, start = self.host.seek_from(self.pid, _signed(value), whence)
         self._fd(value, mode)
         self.plan.count = start
 
     def read_fd(self, value: int) -> None:
-        pos = _signed(self._argument(3), 64) if len(self.call.args) > 3 else None
+        pos = _signed(self.values[3], 64) if len(self.call.args) > 3 else None
         if self._fd(value, S_IFREG | 0o400):
-            self._count_left(value, self._argument(2), pos)
+            self._count_left(value, self.values[2], pos)
 
     def write_fd(self, value: int) -> None:
         self._fd(value, S_IFREG | 0o200)
-        self.plan.count = self._argument(2)
+        self.plan.count = self.values[2]
 
     def readv_fd(self, value: int) -> None:
         if self._fd(value, S_IFREG | 0o400):
@@ -334,15 +331,15 @@ class _Carrier:
     # ---- data
     def data(self, value: int) -> None:
         """What is written; its size is the next argument."""
-        size = min(self._argument(2), DATA_MAX)
+        size = min(self.values[2], DATA_MAX)
         data = self.host.read(self.pid, value, size)
         self.plan.add_pointer(self.plan.place(data))
 
     def _iov(self) -> list[tuple[int, int]]:
-        count = self._argument(2)
+        count = self.values[2]
         if count > IOV_MAX:
             return []
-        raw = self.host.read(self.pid, self._argument(1), count * _IOV.size)
+        raw = self.host.read(self.pid, self.values[1], count * _IOV.size)
         return list(_IOV.iter_unpack(raw[: len(raw) & ~15]))
 
     def read_iov(self, _value: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import itertools
 import os
 import stat
 import struct
@@ -201,13 +202,8 @@ class Host:
             used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
         except OSError:
             return []
-        free: list[int] = []
-        fd = 0
-        while len(free) < count:
-            if fd not in used:
-                free.append(fd)
-            fd += 1
-        return free
+        free = (fd for fd in itertools.count() if fd not in used)
+        return list(itertools.islice(free, count))
 
     def bytes_left(self, pid: int, fd: int, count: int, pos: int | None) -> int:
         """How many of count bytes a read will get, as far as one can tell.

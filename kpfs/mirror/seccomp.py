@@ -130,21 +130,19 @@ def receive(listener: int) -> Notification | None:
 
 def has_reports(listener: int) -> bool:
     """Whether a report waits to be received."""
-    return any(events & select.POLLIN for events in _poll(listener, 0))
+    return any(events & select.POLLIN for events in _poll(listener))
 
 
-def is_abandoned(listener: int, timeout: int | None = None) -> bool:
-    """Whether nobody has the filter any more; waits until that or until a report.
-
-    timeout: ms.
-    """
-    return any(events & select.POLLHUP for events in _poll(listener, timeout))
+def is_abandoned(listener: int) -> bool:
+    """Whether nobody has the filter any more."""
+    return any(events & select.POLLHUP for events in _poll(listener))
 
 
-def _poll(listener: int, timeout: int | None) -> list[int]:
+def _poll(listener: int) -> list[int]:
+    """What there is to be said of the listener now."""
     waiting = select.poll()
     waiting.register(listener, select.POLLIN)
-    return [events for _fd, events in waiting.poll(timeout)]
+    return [events for _fd, events in waiting.poll(0)]
 
 
 def parse(buffer: bytes | bytearray) -> Notification:

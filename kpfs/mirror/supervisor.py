@@ -87,7 +87,7 @@ class Supervisor:
                 note = seccomp.receive(self.listener)
                 if note is not None:
                     self.handle(slot, note)
-                elif seccomp.is_abandoned(self.listener, 0):
+                elif seccomp.is_abandoned(self.listener):
                     return
         except BaseException:
             SLOT.pack_into(self.state, slot * SLOT.size, 0, 0, GAVE_UP)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.files.buffers import BLANKS
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, Handle
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 TRACER_NAME_MAX = 100
 FILTER_BUF_SIZE = 669  # Kernel: FTRACE_BUFF_MAX
-BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
 ENDS = [bytes([byte]) for byte in BLANKS + b"\0"]  # of a word
 ALL_ENABLED = "#### all functions enabled ####\n"
 NONE_DISABLED = "#### no functions disabled ####\n"

@@ -5,10 +5,10 @@ import struct
 
 import pytest
 
-from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader import elf
-from kpfs.guest.loader.objects import load_object, unload_object
+from kpfs.guest.loader.objects import load_object
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
 
 FUNC = 0x12
@@ -56,15 +56,6 @@ def test_sections_lie_by_kind(memory):
     assert memory.read(section_address(loaded, ".rodata"), 8) == b"constant"
     assert struct.unpack("<Q", memory.read(data, 8))[0] == 0x1234
     assert memory.read(loaded.symbols["zeros"], 5000) == bytes(5000)
-
-
-def test_unloading_gives_everything_back(memory):
-    first = load_object(memory, object_file(), {"helper": 1}.get)
-    places = dict(first.places)
-    unload_object(memory, first)
-    with pytest.raises(MemoryFault):
-        memory.read(places[1], 1)
-    assert load_object(memory, object_file(), {"helper": 1}.get).places == places
 
 
 def test_nothing_stays_of_what_cannot_be_linked(memory):
