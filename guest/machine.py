@@ -241,13 +241,12 @@ class Guest:
     # ---- events of trace points
     @cached_property
     def trace_events(self) -> TraceEvents:
-        names = {user: name for name, user in _USER_NAMES.items()}
-        numbers = {
-            names.get(name, name): number
-            for name, number in self._syscall_numbers().items()
-        }
         return TraceEvents(
-            self.memory, self._image, self._jump_labels, self._addresses, numbers
+            self.memory,
+            self._image,
+            self._jump_labels,
+            self._addresses,
+            self._syscall_table(),
         )
 
     # ---- CPUs (hit)
@@ -295,7 +294,12 @@ class Guest:
         return {"turns": self.sched.turns, "cpus": self.nr_cpus}
 
     def _syscall_numbers(self) -> dict[str, int]:
-        """Names and numbers of the system calls, from sys_call_table."""
+        """The system calls by the names that programs know them by."""
+        table = self._syscall_table().items()
+        return {_USER_NAMES.get(name, name): number for name, number in table}
+
+    def _syscall_table(self) -> dict[str, int]:
+        """Names, as in their declarations, and numbers of the system calls."""
         prefix = "__x64_sys_"
         names = {
             addr: name[len(prefix) :]
@@ -306,7 +310,7 @@ class Guest:
         symbol = self.kallsyms.symbol_at(table)
         raw = self.memory.read(table, symbol.size if symbol else 0)
         return {
-            _USER_NAMES.get(names[addr], names[addr]): number
+            names[addr]: number
             for number, (addr,) in enumerate(_U64.iter_unpack(raw))
             if addr in names and names[addr] != "ni_syscall"
         }

@@ -82,19 +82,8 @@ MAX_DROPS = 8192
 _U64 = ctypes.c_uint64
 _Hook = Callable[..., object]
 _FRAME = struct.Struct("<5Q")  # ip cs flags sp ss
-
-
-class _Mmr(ctypes.Structure):
-    _fields_ = (
-        ("selector", ctypes.c_uint16),
-        ("base", ctypes.c_uint64),
-        ("limit", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-    )
-
-
-class _MsrValue(ctypes.Structure):
-    _fields_ = (("rid", ctypes.c_uint32), ("value", ctypes.c_uint64))
+_MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
+_MSR_VALUE = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
 
 
 class Cpu:
@@ -184,13 +173,13 @@ class Cpu:
         memory = self._memory
         gdt = memory.alloc_low(PAGE_SIZE)
         struct.pack_into(f"<{len(_GDT)}Q", memory.ram, gdt, *_GDT)
-        efer = _MsrValue(_MSR_EFER, _EFER)
-        self._check(self._py.uc_reg_write(self._uc, _MSR, ctypes.byref(efer)))
+        efer = _MSR_VALUE.pack(_MSR_EFER, _EFER)
+        self._check(self._py.uc_reg_write(self._uc, _MSR, efer))
         self._write(_CR4, _CR4_VALUE)
         self._write(_CR3, memory.cr3)
         self._write(_CR0, _CR0_VALUE)
-        gdtr = _Mmr(0, abi.DIRECT_MAP + gdt, 8 * len(_GDT) - 1, 0)
-        self._check(self._py.uc_reg_write(self._uc, _GDTR, ctypes.byref(gdtr)))
+        gdtr = _MMR.pack(0, abi.DIRECT_MAP + gdt, 8 * len(_GDT) - 1, 0)
+        self._check(self._py.uc_reg_write(self._uc, _GDTR, gdtr))
         for segment in _SEGMENTS:
             self._write(segment, abi.DS)
         self._write(_CS, abi.CS)

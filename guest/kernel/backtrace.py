@@ -11,19 +11,16 @@ import struct
 from collections.abc import Iterator
 
 from kpfs import abi
-from kpfs.guest.emu.cpu import REG_IP, Cpu
+from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.kernel.tasks import TaskTable
-from kpfs.guest.kernel.unwind import MAX_DEPTH, Unwinder
+from kpfs.guest.kernel.unwind import MAX_DEPTH, PT_REGS_WORDS, RA, RBP, RSP, Unwinder
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.engine import EngineArea, RuntimeImage
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.modules import Modules
 from kpfs.guest.loader.objects import LoadedObject
 
-# registers by DWARF's numbers, as indices of Cpu.read_reg()
-_LIVE = {15: 0, 14: 1, 13: 2, 12: 3, 6: 4, 3: 5, 7: 19, 16: REG_IP}
-_RBP, _RSP, _RA = 6, 7, 16
 _ARGS = abi.KpfsStackTrace.STRUCT
 TRAMPOLINE = "kp_ret_trampoline"
 # entered from detour buffers, where a stack trace ends on Linux
@@ -73,7 +70,7 @@ class Backtrace:
         if regs:
             start = self._unwinder.from_pt_regs(regs)
         else:
-            start = {reg: self._cpu.read_reg(n) for reg, n in _LIVE.items()}
+            start = {reg: self._cpu.read_reg(n) for reg, n in PT_REGS_WORDS.items()}
             skip += _SKIP
         limit = min(skip + size, MAX_DEPTH)
         found = self._unwinder.trace(start, limit)[skip:]
@@ -82,7 +79,7 @@ class Backtrace:
 
     def trace(self, ip: int, sp: int, bp: int, limit: int) -> list[int]:
         """ip and its callers, of a task of this CPU with these registers."""
-        start = {_RSP: sp, _RBP: bp, _RA: ip}
+        start = {RSP: sp, RBP: bp, RA: ip}
         return self._unwinder.trace(start, min(limit, MAX_DEPTH))
 
     def _sections(self) -> Iterator[tuple[int, bytes]]:

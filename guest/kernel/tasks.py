@@ -7,7 +7,6 @@ Context: either, unless a function says otherwise.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from kpfs import abi
@@ -91,14 +90,6 @@ class TaskTable:
             ram[start : start + abi.TASK_COMM_LEN].split(b"\0", 1)[0].decode("latin-1"),
             _U32.unpack_from(ram, at + info.task_uid)[0],
         )
-
-    def __iter__(self) -> Iterator[Task]:
-        """All tasks but the idle ones, in order of their creation."""
-        info, memory = self.info, self._memory
-        addr = memory.read_u64(info.init_task + info.task_next) - info.task_next
-        while addr != info.init_task:
-            yield self.read(addr)
-            addr = memory.read_u64(addr + info.task_next) - info.task_next
 
     def find(self, pid: int) -> KAddr | None:
         """Address of the task of that pid; the newest are looked at first."""

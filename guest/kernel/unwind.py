@@ -19,8 +19,8 @@ from kpfs.guest.emu.memory import Memory
 
 MAX_DEPTH = 128
 RBX, RBP, RSP, RA = 3, 6, 7, 16
-# DWARF's numbers of the registers by their word in struct pt_regs
-_PT_REGS_WORDS = {15: 0, 14: 1, 13: 2, 12: 3, RBP: 4, RBX: 5, RSP: 19, RA: 16}
+# the registers' words in struct pt_regs, by DWARF's numbers
+PT_REGS_WORDS = {15: 0, 14: 1, 13: 2, 12: 3, RBP: 4, RBX: 5, RSP: 19, RA: 16}
 _PCREL, _ABSOLUTE = 0x1B, 0x00
 _U32, _I32, _U64 = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<Q")
 
@@ -267,4 +267,4 @@ class Unwinder:
     def from_pt_regs(self, addr: int) -> dict[int, int]:
         """The registers in a struct pt_regs in memory."""
         words = abi.PtRegs.STRUCT.unpack(self._memory.read(addr, abi.PtRegs.SIZE))
-        return {reg: words[n] for reg, n in _PT_REGS_WORDS.items()}
+        return {reg: words[n] for reg, n in PT_REGS_WORDS.items()}

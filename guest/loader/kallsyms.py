@@ -8,7 +8,7 @@ and kernel/kallsyms.c.  The tables are made at the first question.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from kpfs.engine import machine
@@ -70,13 +70,24 @@ def kernel_symbols(image: elf.ElfFile) -> list[Symbol]:
             rows.append((sym.value, sym.name, kind))
     rows.sort(key=_order)
     end = max((s.vaddr + s.memsz for s in image.segments), default=0)
-    result = []
-    following, previous = end, end
+    return with_sizes(rows, lambda _addr: end)
+
+
+def with_sizes(
+    rows: list[tuple[int, str, str]], end_of: Callable[[int], int], module: str = ""
+) -> list[Symbol]:
+    """The symbols of (address, name, type), each as long as it is to the next address.
+
+    end_of: where the part of the image ends that an address is in.
+    """
+    result: list[Symbol] = []
+    following = previous = 0
     for addr, name, kind in reversed(rows):
         if addr != previous:
             following, previous = previous, addr
-        size = max(following - addr, 0)
-        result.append(Symbol(name, KAddr(addr), size, kind))
+        end = end_of(addr)
+        size = (following if addr < following < end else end) - addr
+        result.append(Symbol(name, KAddr(addr), max(size, 0), kind, module))
     result.reverse()
     return result
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.engine.ktypes import Symbol
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_RO, KERNEL_TEXT, PAGE_MASK, Memory
 from kpfs.guest.loader import elf
+from kpfs.guest.loader.kallsyms import with_sizes
 
 PERCPU_SECTION = ".data..percpu"
 # sections that stay in the file though they are marked as taking memory
@@ -79,16 +80,7 @@ class Layout:
                 letter = letter.upper()
             rows.append((place + sym.value, sym.name, letter))
         rows.sort(key=lambda row: row[0])
-        result: list[Symbol] = []
-        following = previous = 0
-        for addr, name, letter in reversed(rows):
-            if addr != previous:
-                following, previous = previous, addr
-            end = self._end_of(addr)
-            size = (following if addr < following < end else end) - addr
-            result.append(Symbol(name, KAddr(addr), size, letter, module))
-        result.reverse()
-        return result
+        return with_sizes(rows, self._end_of, module)
 
     def _end_of(self, addr: int) -> int:
         """Where the last symbol of the kind that is at addr ends."""

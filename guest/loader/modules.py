@@ -136,9 +136,6 @@ class Modules:
         """Newest first, as Linux keeps them."""
         return reversed(self._list.values())
 
-    def __bool__(self) -> bool:
-        return bool(self._list)
-
     def find(self, name: str) -> Module | None:
         return self._list.get(name)
 

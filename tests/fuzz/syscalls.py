@@ -13,6 +13,7 @@ import time
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.syscalls import BLOCKED
 from kpfs.guest.machine import Guest
+from tests.guest import tasks_of
 
 TASKS = range(5000, 5004)  # pids of host processes
 LOOK_EVERY = 200  # calls between looks at the guest's own state
@@ -122,7 +123,7 @@ class Fuzzer:
         for check, sound in checks:
             if guest.call(guest.kallsyms.lookup_name(check)[0].addr) & 0xFF != sound:
                 raise BrokenError(check)
-        pids = [task.pid for task in list(guest.task_table)]
+        pids = [task.pid for task in tasks_of(guest)]
         if len(pids) != len(set(pids)) or 1 not in pids:
             raise BrokenError(f"tasks {pids}")
         if guest.syscalls.call(guest.syscalls.init(), "getpid") != 1:

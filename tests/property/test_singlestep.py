@@ -29,7 +29,7 @@ from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.state import State
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from kpfs.guest.machine import Guest
-from tests.cpu import run_to, set_gs_base
+from tests.guest import run_to, set_gs_base
 
 pytestmark = pytest.mark.guest
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import stat
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
@@ -31,7 +30,6 @@ class Option(ArrayFile, ValueFile):
 
     def __init__(self, kernel: Kernel, name: str) -> None:
         super().__init__(kernel)
-        self.mode = stat.S_IFREG | 0o640
         self.name = name
 
     def show(self) -> str:
@@ -52,7 +50,7 @@ class OptionsDir(Dir):
 
         super().__init__()
         for option in OPTIONS:
-            self.children[option.name] = Option(kernel, option.name)
+            self.add(option.name, 0o640, Option(kernel, option.name))
 
 
 class TraceMarker(ArrayFile):

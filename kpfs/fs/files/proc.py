@@ -94,12 +94,8 @@ class KmsgHandle(Handle):
         record = self.pending[-1]
         text = _UNPRINTABLE.sub(lambda c: b"\\x%02x" % c[0][0], bytes(record.text))
         priority = record.facility << 3 | record.level
-        line = b"%d,%d,%d,-;%s\n" % (
-            priority,
-            record.seq,
-            record.ts_nsec // 1000,
-            text,
-        )
+        fields = priority, record.seq, record.ts_nsec // 1000, text
+        line = b"%d,%d,%d,-;%s\n" % fields
         self.pending.pop()
         self.seq = record.seq + 1
         if len(line) > size:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -217,7 +216,6 @@ class TraceStat(SeqFile):
 
     def __init__(self, kernel: Kernel, cpu: int) -> None:
         super().__init__(kernel)
-        self.mode = stat.S_IFREG | 0o440
         self.cpu = cpu
 
     def show(self) -> str:
@@ -230,7 +228,7 @@ class TraceStatDir(Dir):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
         for cpu in range(kernel.guest.nr_cpus):
-            self.children[f"function{cpu}"] = TraceStat(kernel, cpu)
+            self.add(f"function{cpu}", 0o440, TraceStat(kernel, cpu))
 
 
 class PidFile(ArrayFile, SeqFile):

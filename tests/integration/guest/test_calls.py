@@ -12,6 +12,7 @@ import pytest
 from kpfs import abi
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
+from tests.guest import tasks_of
 
 pytestmark = pytest.mark.guest
 
@@ -130,11 +131,11 @@ def test_clone3_with_a_structure_that_does_not_fit(call):
 @pytest.mark.parametrize("stack", [0, 1, 0xFFFF_FFFF_8100_0000, 0x7FFF_0000])
 def test_a_child_of_a_host_process_ends_at_once(guest, call, stack):
     """It has no program: its stack is no address to go on at."""
-    tasks, pages = len(list(guest.task_table)), free_pages(guest)
+    tasks, pages = len(tasks_of(guest)), free_pages(guest)
     for _ in range(600):  # more than there is room for
         assert call.clone(17, stack, 0, 0, 0) > 0
     assert call.fork() > 0
-    assert len(list(guest.task_table)) == tasks
+    assert len(tasks_of(guest)) == tasks
     assert not any("BUG" in r.text.decode() for r in guest.log.records())
     assert pages - free_pages(guest) < 16
 

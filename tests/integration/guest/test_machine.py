@@ -13,6 +13,7 @@ from kpfs import abi
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.guest.kernel.syscalls import BLOCKED
 from kpfs.guest.machine import Guest
+from tests.guest import tasks_of
 from tests.integration.conftest import boot
 
 pytestmark = pytest.mark.guest
@@ -317,7 +318,7 @@ def test_the_same_operations_give_the_same_run():
             guest.syscalls.call(task, "nanosleep", struct.pack("<2Q", 1, pid), 0)
             guest.tick()
         log = [tuple(r) for r in guest.log.records()]
-        result = seen, log, guest.stats(), list(guest.task_table)
+        result = seen, log, guest.stats(), tasks_of(guest)
         guest.close()
         return result
 

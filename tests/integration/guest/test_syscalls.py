@@ -16,6 +16,7 @@ import pytest
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.syscalls import BLOCKED
+from tests.guest import tasks_of
 
 pytestmark = pytest.mark.guest
 
@@ -268,14 +269,12 @@ def test_a_vanished_process_that_sleeps_is_reaped(guest, ended):
 
 # ---- tasks
 def test_tasks_carry_pid_uid_and_comm(guest, task):
-    seen = [
-        (t.pid, t.comm, t.uid) for t in list(guest.task_table) if t.pid in (1, 1234)
-    ]
+    seen = [(t.pid, t.comm, t.uid) for t in tasks_of(guest) if t.pid in (1, 1234)]
     assert seen == [(1, "init", 0), (1234, "cat", 1000)]
     again = guest.syscalls.host_task(1234, 7, comm="a-name-that-is-too-long")
     assert again is task
     assert (1234, "a-name-that-is-", 7) in [
-        (t.pid, t.comm, t.uid) for t in list(guest.task_table)
+        (t.pid, t.comm, t.uid) for t in tasks_of(guest)
     ]
 
 
@@ -292,7 +291,7 @@ def test_process_one_and_unknown_processes_are_init(guest):
 
 
 def test_a_pid_that_the_guest_uses_itself_gets_another(guest):
-    taken = next(t.pid for t in list(guest.task_table) if t.comm == "kthreadd")
+    taken = next(t.pid for t in tasks_of(guest) if t.comm == "kthreadd")
     task = guest.syscalls.host_task(taken, 3, comm="host", parent=1)
     assert task.pid != taken
     assert guest.syscalls.host_task(taken, 3) is task
@@ -302,9 +301,9 @@ def test_a_pid_that_the_guest_uses_itself_gets_another(guest):
 
 
 def test_exit_and_return(guest, task):
-    before = len(list(guest.task_table))
+    before = len(tasks_of(guest))
     guest.syscalls.exit(task)
-    assert len(list(guest.task_table)) == before - 1
+    assert len(tasks_of(guest)) == before - 1
     with pytest.raises(KernelError, match="ESRCH"):
         guest.syscalls.call(task, "getppid")
     again = guest.syscalls.host_task(1234, 0, comm="cat", parent=1)
@@ -327,7 +326,7 @@ def test_a_real_process_comes_and_goes(guest):
     finally:
         child.communicate(b"\n")
     assert guest.syscalls.reap() == 1
-    assert child.pid not in [t.pid for t in list(guest.task_table)]
+    assert child.pid not in [t.pid for t in tasks_of(guest)]
 
 
 def test_comm_is_refreshed(guest):
@@ -350,7 +349,7 @@ def test_many_processes_come_and_go(guest):
         assert guest.syscalls.call(task, "getppid") == 1
         if pid % 3:
             guest.syscalls.exit(task)
-    assert len(list(guest.task_table)) > 200
+    assert len(tasks_of(guest)) > 200
 
 
 def test_an_oops_kills_the_task_and_the_kernel_lives_on(guest, task):

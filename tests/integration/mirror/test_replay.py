@@ -17,6 +17,7 @@ from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.supervisor import Replayer
+from tests.guest import tasks_of
 
 pytestmark = pytest.mark.guest
 
@@ -59,7 +60,7 @@ class Mirrored:
         return guest.read_u64(guest.kallsyms.lookup_name(name)[0].addr)
 
     def comm(self, pid):
-        tasks = {task.pid: task.comm for task in list(self.kernel.guest.task_table)}
+        tasks = {task.pid: task.comm for task in tasks_of(self.kernel.guest)}
         return tasks.get(pid)
 
 

@@ -16,7 +16,7 @@ from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
 from kpfs.guest.loader import elf
-from tests.cpu import run_to, set_gs_base
+from tests.guest import run_to, set_gs_base
 
 RUNTIME = Path(__file__).parents[4] / "guest/image/runtime.o"
 FUNC_SIZE = 256  # distance of the functions

@@ -18,7 +18,7 @@ from kpfs.guest.emu.cpu import (
 )
 from kpfs.guest.emu.memory import KERNEL_DATA
 from tests import heap
-from tests.cpu import run_to, set_gs_base
+from tests.guest import run_to, set_gs_base
 from tests.unit.guest.bare import BareCpu
 
 AX, CX, BX, R15 = 10, 11, 5, 0

@@ -12,7 +12,7 @@ from kpfs.guest.emu.memory import KERNEL_DATA
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.kernel.clock import Clock
 from kpfs.guest.kernel.sched import CREDIT, LOOK_TURNS, Sched
-from tests.cpu import set_gs_base
+from tests.guest import set_gs_base
 from tests.unit.guest.bare import BareCpu
 
 BX = 5

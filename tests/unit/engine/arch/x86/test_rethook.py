@@ -23,7 +23,7 @@ from kpfs.engine.kretprobe import (
 )
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
-from tests.cpu import run_to
+from tests.guest import run_to
 from tests.unit.engine.arch.bare import NOP5
 
 pytestmark = pytest.mark.guest

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What tests do with an emulated CPU that the product does not, by the library."""
+"""What tests do with the guest and its CPUs that the product does not."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 
+from kpfs.engine.ktypes import Task
 from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.machine import Guest
 
 GS_BASE = 251  # UC_X86_REG_GS_BASE
 HOOK_CODE = 4  # UC_HOOK_CODE
@@ -31,3 +34,16 @@ def run_to(cpu: Cpu, addr: int) -> None:
     finally:
         cpu._check(cpu._py.uc_hook_del(cpu._uc, handle))
         cpu.drop(addr, 1)
+
+
+def tasks_of(guest: Guest) -> list[Task]:
+    """All tasks but the idle ones, in order of their creation."""
+    return list(_tasks(guest))
+
+
+def _tasks(guest: Guest) -> Iterator[Task]:
+    info, read = guest.info, guest.read_u64
+    addr = read(info.init_task + info.task_next) - info.task_next
+    while addr != info.init_task:
+        yield guest.task_table.read(addr)
+        addr = read(addr + info.task_next) - info.task_next
