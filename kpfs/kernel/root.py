@@ -16,7 +16,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.guest.machine import Guest
 from kpfs.kernel.background import Background
 from kpfs.kernel.host_calls import HostCalls
-from kpfs.kernel.modules import ModuleSupport, PartsBuilt
+from kpfs.kernel.module_support import ModuleSupport, PartsBuilt
 
 if TYPE_CHECKING:
     from kpfs.engine.arch.arches import GuestArch

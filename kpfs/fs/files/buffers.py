@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
-from kpfs.fs.files.array import ArrayFile, CpuFile
+from kpfs.fs.files.array_file import ArrayFile, CpuFile
 from kpfs.fs.node import Handle
 from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
 from kpfs.kernel.root import Kernel

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.seqfile import SeqFile, whole_lines
 
 if TYPE_CHECKING:

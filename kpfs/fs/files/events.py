@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
-from kpfs.fs.files.array import ArrayDir, ArrayFile, bind
+from kpfs.fs.files.array_file import ArrayDir, ArrayFile, bind
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, Handle, Node
 from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile

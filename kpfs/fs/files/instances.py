@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kpfs.fs.files import buffers, dynevents, events, options, tracers, tracing
-from kpfs.fs.files.array import bind
+from kpfs.fs.files.array_file import bind
 from kpfs.fs.node import Dir, DynDir, Node, Row, populate
 from kpfs.kernel.root import Kernel
 

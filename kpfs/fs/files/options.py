@@ -7,7 +7,7 @@ import errno
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
-from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.node import Dir
 from kpfs.fs.seqfile import SeqFile, ValueFile
 from kpfs.kernel.root import Kernel

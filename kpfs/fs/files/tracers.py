@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
-from kpfs.fs.files.array import ArrayFile
+from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.files.buffers import BLANKS
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, Handle

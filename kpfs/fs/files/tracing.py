@@ -13,7 +13,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.engine.ktypes import MASK64
 from kpfs.fs.files import buffers
-from kpfs.fs.files.array import ArrayFile, CpuFile
+from kpfs.fs.files.array_file import ArrayFile, CpuFile
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, File, Handle, encode
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile

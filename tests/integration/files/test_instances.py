@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """tracing/instances over the real guest: made, used apart from the first, removed.
 
-This also tests kpfs.engine.trace.array, kpfs.fs.files.array and
+This also tests kpfs.engine.trace.array, kpfs.fs.files.array_file and
 kpfs.fs.files.instances.
 """
 

@@ -2,7 +2,7 @@
 """Loading and unloading: what is refused and how, parameters, symbols, init text.
 
 This also tests kpfs.fs.files.insmod, kpfs.guest.loader.layout,
-kpfs.guest.loader.modules, kpfs.guest.loader.percpu and kpfs.kernel.modules.
+kpfs.guest.loader.modules, kpfs.guest.loader.percpu and kpfs.kernel.module_support.
 """
 
 import errno
