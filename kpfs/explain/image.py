@@ -125,8 +125,7 @@ class DumpedImage:
         return self._blacklist
 
     def has_exception_entry(self, start: int, end: int) -> bool:
-        i = bisect_left(self._exceptions, start)
-        return i < len(self._exceptions) and self._exceptions[i] < end
+        return bool(_within(self._exceptions, start, end - 1))
 
     def text_reserved(self, start: int, end: int) -> bool:
         """Whether [start, end] meets a jump label or static call."""

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.fs.node import Dir, DynDir, File, Node
 from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray
+
+N = TypeVar("N", bound=Node)
 
 
 class ArrayFile(File):
@@ -46,10 +48,11 @@ class ArrayDir(DynDir):
     array: TraceArray | None = None
 
 
-def bind(node: Node, array: TraceArray | None) -> None:
-    """Make a file, or all below a directory, those of an instance."""
+def bind(node: N, array: TraceArray | None) -> N:
+    """Make a file, or all below a directory, those of an instance; returns it."""
     if isinstance(node, ArrayFile | ArrayDir):
         node.array = array
     if isinstance(node, Dir):
         for child in node.children.values():
             bind(child, array)
+    return node

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 DIR_MODE = stat.S_IFDIR | 0o750
 
 
-def alive(event: TraceEvent) -> TraceEvent:
-    """The event; ENODEV if it has been deleted while its file is open."""
-    if event.removed:
-        raise KernelError(errno.ENODEV, f"{event.group}:{event.name} is gone")
-    return event
-
-
 class EventFile(ArrayFile):
     """A file of one event, which it remembers."""
 
@@ -36,10 +29,13 @@ class EventFile(ArrayFile):
         self.event = event
 
     def alive(self) -> TraceEvent:
-        """The event; ENODEV also where an instance is gone."""
+        """The event; ENODEV if it or the instance has gone while the file is open."""
+        event = self.event
         if self.tr.removed:
             raise KernelError(errno.ENODEV, f"instance {self.tr.name} is gone")
-        return alive(self.event)
+        if event.removed:
+            raise KernelError(errno.ENODEV, f"{event.group}:{event.name} is gone")
+        return event
 
 
 class EventEnable(EventFile, ValueFile):
@@ -181,13 +177,9 @@ class GroupDir(ArrayDir):
 
     def entry(self, name: str) -> Node | None:
         event = self.kernel.trace.events.find(self.group, name)
-
-        def make(event: TraceEvent) -> EventDir:
-            made = EventDir(self.kernel, event)
-            bind(made, self.array)
-            return made
-
-        return self.keep(name, event, make)
+        return self.keep(
+            name, event, lambda event: bind(EventDir(self.kernel, event), self.array)
+        )
 
     def entries(self) -> Iterable[str]:
         """Its events, but those that are named like a file of its own."""
@@ -199,12 +191,10 @@ class EventsDir(ArrayDir):
     """events/."""
 
     def entry(self, name: str) -> Node | None:
-        def make(_group: object) -> GroupDir:
-            made = GroupDir(self.kernel, name)
-            bind(made, self.array)
-            return made
-
-        return self.keep(name, self.kernel.trace.events.group(name) or None, make)
+        group = self.kernel.trace.events.group(name) or None
+        return self.keep(
+            name, group, lambda _: bind(GroupDir(self.kernel, name), self.array)
+        )
 
     def entries(self) -> Iterable[str]:
         return self.kernel.trace.events.groups()
