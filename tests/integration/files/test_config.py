@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a guest does that lacks an option of the configuration.
 
-This also tests kpfs.engine.trace.options and kpfs.fs.files.sysctl.
+This also tests kpfs.engine.trace.trace_options and kpfs.fs.files.sysctl.
 """
 
 import errno

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """tracing/instances over the real guest: made, used apart from the first, removed.
 
-This also tests kpfs.engine.trace.array, kpfs.fs.files.array and
-kpfs.fs.files.instances.
+This also tests kpfs.engine.trace.array.array_events,
+kpfs.engine.trace.array.trace_array, kpfs.engine.trace.array.trace_state,
+kpfs.fs.files.array and kpfs.fs.files.instances.
 """
 
 import errno

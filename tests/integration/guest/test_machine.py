@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.machine: the booted guest as the engine sees it.
 
-This also tests kpfs.guest.kernel.control and kpfs.guest.kernel.tasks.
+This also tests kpfs.guest.kernel.control, kpfs.guest.kernel.tasks,
+kpfs.guest.loader.engine and kpfs.guest.loader.kernel_text.
 """
 
 import errno

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.kernel.syscalls: calls, host operations, tasks of host processes.
 
-This also tests kpfs.guest.kernel.hosttask.
+This also tests kpfs.guest.kernel.hostop and kpfs.guest.kernel.hosttask.
 """
 
 import errno

@@ -2,7 +2,7 @@
 """Breakpoints: handlers, slots, single steps, nesting, faults.
 
 This also tests kpfs.engine.arch.x86.ainsn, kpfs.engine.arch.x86.core,
-kpfs.engine.arch.x86.stub and kpfs.engine.arch.x86.trap.
+kpfs.engine.arch.x86.stub, kpfs.engine.arch.x86.trap and kpfs.engine.runtime.runtime.
 """
 
 import random

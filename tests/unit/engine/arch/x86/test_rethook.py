@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Return probes: the trampoline, several on one function, instances, events.
 
-This also tests kpfs.engine.arch.x86.ftrace, kpfs.engine.arch.x86.stub and
-kpfs.engine.rethook.
+This also tests kpfs.engine.arch.x86.ftrace, kpfs.engine.arch.x86.stub,
+kpfs.engine.rethook and kpfs.engine.runtime.runtime.
 """
 
 import struct
