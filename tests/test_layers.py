@@ -117,6 +117,7 @@ def imports(path):
             assert node.level == 0, f"{path}: relative import"
             for alias in node.names:
                 assert alias.name != "*", f"{path}: star import"
+                assert node.module is not None
                 whole = f"{node.module}.{alias.name}"
                 found.add(whole if whole in MODULES else node.module)
     return found
@@ -146,7 +147,8 @@ def circles(graph):
     """The sets of nodes that lead to one another."""
 
     def reached(start):
-        found, ahead = set(), [start]
+        found: set[str] = set()
+        ahead = [start]
         while ahead:
             new = graph.get(ahead.pop(), set()) - found
             found |= new
@@ -322,7 +324,7 @@ def test_unit_tests_boot_no_guest(path):
     classes = {
         alias.name
         for node in ast.walk(syntax(path))
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("kpfs.")
+        if isinstance(node, ast.ImportFrom) and f"{node.module}".startswith("kpfs.")
         for alias in node.names
     }
     assert BOOTING & (asked_for - own) == set()

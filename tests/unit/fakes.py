@@ -3,6 +3,7 @@
 
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
@@ -33,7 +34,7 @@ class FakeKernel:
         self.calls = []  # (pid, name, args) of each system call
         self.results = {}  # name -> what call() gives
         self.waits = []  # what wait() runs, one at a time
-        self.trace = SimpleNamespace()
+        self.trace: Any = SimpleNamespace()
         self.config = Config()
         self.syscalls = self.background = self
 

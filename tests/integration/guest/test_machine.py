@@ -216,7 +216,7 @@ def test_fault_handler_comes_before_the_fixups(guest):
 
 def test_engine_hypercalls(guest):
     code = text(guest, "b807000000e720c3")  # mov $7,%eax; out %eax,$0x20; ret
-    seen = []
+    seen: list[int] = []
     guest.traps.on_hypercall(0x20, seen.append)
     guest.call(code)
     assert seen == [7]
@@ -305,11 +305,12 @@ def test_the_same_operations_give_the_same_run():
     def history():
         guest = boot(quiet=True)
         seen = []
-        guest.traps.on_breakpoint(
-            lambda ip: (
-                seen.append((guest.read_regs(), guest.cpu(), guest.clock.now())) or ip
-            )
-        )
+
+        def on_breakpoint(ip):
+            seen.append((guest.read_regs(), guest.cpu(), guest.clock.now()))
+            return ip
+
+        guest.traps.on_breakpoint(on_breakpoint)
         site = text(guest, "ccc3")
         for pid in (50, 60, 70):
             task = guest.syscalls.host_task(pid, 0, comm="a", parent=1)

@@ -17,6 +17,7 @@ from kpfs.fs.seqfile import (
     ValueFile,
     whole_lines,
 )
+from tests.there import dir_at
 
 
 class Letters(DynDir):
@@ -39,11 +40,12 @@ def root():
     return top
 
 
-def test_walk(root):
+def test_walk(root: Dir):
     assert walk(root, "/") is root
     assert isinstance(walk(root, "/sub/b"), File)
-    assert walk(root, "/sub/fixed") is root.children["sub"].children["fixed"]
-    assert list(root.children["sub"].names()) == ["fixed", "a", "b", "c"]
+    sub = dir_at(root, "/sub")
+    assert walk(root, "/sub/fixed") is sub.children["fixed"]
+    assert list(sub.names()) == ["fixed", "a", "b", "c"]
     with pytest.raises(KernelError) as info:
         walk(root, "/sub/d")
     assert code(info) == "ENOENT"

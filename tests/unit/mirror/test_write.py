@@ -15,6 +15,7 @@ from kpfs.kernel.host_calls import Caller
 from kpfs.mirror.host import Host, Tree
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.write import SEGMENTS_MAX, TreeWriter
+from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel
 
 ME = Caller(os.getpid(), 0, 0)
@@ -33,7 +34,7 @@ def read_call(host):
     """What is read of a call of this process."""
 
     def read_call(nr, *args):
-        writer = TreeWriter(FakeKernel(), host, {}, lambda _pid: None)
+        writer = TreeWriter(stand_in(FakeKernel()), host, {}, lambda _pid: None)
         words = (*args, 0, 0, 0, 0, 0, 0)[:6]
         return writer.read_call(Notification(1, os.getpid(), nr, words))
 
@@ -118,11 +119,16 @@ def test_a_descriptor_of_a_thread(scratch):
     path, device = scratch
     fd = os.open(path, os.O_WRONLY)
     ready, end = threading.Event(), threading.Event()
-    thread = threading.Thread(target=lambda: (ready.set(), end.wait()))
+
+    def until_the_end():
+        ready.set()
+        end.wait()
+
+    thread = threading.Thread(target=until_the_end)
     thread.start()
     ready.wait()
     try:
-        os.close(os.pidfd_open(thread.native_id, os.O_EXCL))
+        os.close(os.pidfd_open(there(thread.native_id), os.O_EXCL))
     except OSError:
         pytest.skip("PIDFD_THREAD needs Linux 6.9")
     else:
@@ -151,7 +157,7 @@ class Text(SeqFile):
 
 
 def test_a_position_that_fuse_moved_is_put_right():
-    kernel, root = FakeKernel(), Dir()
+    kernel, root = stand_in(FakeKernel()), Dir()
     root.children["text"] = node = Text()
     node.mode = stat.S_IFREG | 0o600
     vfs = Vfs(kernel, root)

@@ -14,6 +14,7 @@ from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import ops as fuse_ops
 from kpfs.fs.fuse.ops import GETATTR, LOOKUP, LOOKUP_SIZE, Operations, answer
 from kpfs.fs.vfs import EMPTY_WRITE
+from tests.there import stand_in
 from tests.unit.fakes import FakeKernel
 
 SETATTR = 4
@@ -42,9 +43,11 @@ class FakeLoop:
 
 @pytest.fixture
 def ops():
-    kernel = FakeKernel()
+    kernel = stand_in(FakeKernel())
     kernel.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
-    return Operations(kernel, build(kernel), Libfuse(), FakeLoop(), lambda: None)
+    return Operations(
+        kernel, build(kernel), Libfuse(), stand_in(FakeLoop()), lambda: None
+    )
 
 
 def info(flags=os.O_RDWR, lock_owner=1):

@@ -51,7 +51,7 @@ def test_handler_sees_and_changes_the_result(box, code):
         whose.append((node.rp, node.task))
         regs.ax = 7
 
-    whose = []
+    whose: list[tuple[Kretprobe, int]] = []
     rp = ret(b, "leaf", handler)
     assert b.call("leaf", 41) == 7
     home = abi.TEXT_BASE
