@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a test knows and the types do not: said by assertions, or by name."""
+"""What many tests say: that something is there, is a directory, or is refused.
+
+Most of it is what a test knows and the types do not.
+"""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from typing import Any, TypeVar
 
+import pytest
+
+from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.fs.node import Dir, File, walk
 
@@ -20,6 +28,13 @@ def there(thing: T | None) -> T:
 def stand_in(fake: object) -> Any:
     """A fake that stands for a class, where the product asks for no protocol."""
     return fake
+
+
+def code(function: Callable[..., object], *args: Any, **more: Any) -> str:
+    """The name of the errno with which a call is refused."""
+    with pytest.raises(KernelError) as info:
+        function(*args, **more)
+    return errno.errorcode[info.value.errno]
 
 
 def dir_at(root: Dir, path: str) -> Dir:

@@ -20,6 +20,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.host_calls import Caller
+from tests.there import code
 
 pytestmark = pytest.mark.guest
 ME = Caller(4711, 0, 0)
@@ -154,12 +155,6 @@ def test_a_new_event_has_its_directory_made_in_the_guest(files):
 
 FILTER = "/tracing/set_ftrace_filter"
 ALL = "#### all functions enabled ####\n"
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
 
 
 def test_a_function_turns_tracing_off_as_often_as_said(files):

@@ -14,21 +14,13 @@ from kpfs import abi
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.guest.kernel.syscalls import BLOCKED
 from kpfs.guest.machine import Guest
-from tests.integration.conftest import boot
+from tests.integration.conftest import boot, text
 
 pytestmark = pytest.mark.guest
 
 AT_FDCWD = -100
 O_RDWR_CREAT = 0o102
 REG_AX, REG_IP = 10, 16
-
-
-def text(guest, code):
-    code = bytes.fromhex(code)
-    addr = guest.area.alloc_text(len(code))
-    guest.text_writer.poke_text(addr, code)
-    guest.text_writer.drop(addr, len(code))
-    return addr
 
 
 # ---- boot

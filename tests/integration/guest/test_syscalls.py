@@ -16,6 +16,7 @@ import pytest
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.syscalls import BLOCKED
+from tests.integration.conftest import text
 from tests.there import there
 
 pytestmark = pytest.mark.guest
@@ -56,14 +57,6 @@ class HostCall:
 @pytest.fixture
 def host_call(guest, task):
     return HostCall(guest, task)
-
-
-def text(guest, code):
-    code = bytes.fromhex(code)
-    addr = guest.area.alloc_text(len(code))
-    guest.text_writer.poke_text(addr, code)
-    guest.text_writer.drop(addr, len(code))
-    return addr
 
 
 def test_system_calls_by_name_and_number(guest, task):

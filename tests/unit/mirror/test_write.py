@@ -10,13 +10,13 @@ import pytest
 
 from kpfs.fs.node import Dir, File
 from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
-from kpfs.fs.vfs import EMPTY_WRITE, Vfs, WriteCall
+from kpfs.fs.vfs import EMPTY_WRITE, Vfs
 from kpfs.kernel.host_calls import Caller
 from kpfs.mirror.host import Host, Tree
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.write import SEGMENTS_MAX, TreeWriter
 from tests.there import stand_in, there
-from tests.unit.fakes import FakeKernel
+from tests.unit.fakes import FakeKernel, writing
 
 ME = Caller(os.getpid(), 0, 0)
 WRITE, PWRITE, WRITEV = 1, 18, 20
@@ -141,10 +141,6 @@ def test_a_descriptor_of_a_thread(scratch):
         os.close(fd)
 
 
-def call(name, *parts, pos=0):
-    return WriteCall(name, b"".join(parts), [len(part) for part in parts], pos)
-
-
 # ---- a mix of both ways
 class Text(SeqFile):
     text = "0123456789"
@@ -164,7 +160,7 @@ def test_a_position_that_fuse_moved_is_put_right():
     opened = vfs.open(ME, "/text", os.O_RDWR)
     vfs.read(ME, opened, 2, 0)
     vfs.write(ME, opened, b"xyz", 2)  # leaves FUSE at 5, the kernel at 2
-    assert vfs.write_call(ME, opened, call("write", b"xyz"), 5) == (3, 2)
+    assert vfs.write_call(ME, opened, writing("write", b"xyz"), 5) == (3, 2)
     assert vfs.read(ME, opened, 2, 2) == b"23"
 
 

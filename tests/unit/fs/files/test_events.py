@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """tracing/events: directories that come and go with the events."""
 
-import errno
 import os
 from types import SimpleNamespace
 
 import pytest
 
-from kpfs.engine.errors import KernelError
 from kpfs.engine.trace.event.event_file import parse_enable
 from kpfs.engine.trace.event.trace_event import Events, TraceEvent
 from kpfs.fs.files.events import AvailableEvents, EventsDir, GroupEnable, SetEvent
 from kpfs.fs.node import walk
-from tests.there import dir_at, file_at
+from tests.there import code, dir_at, file_at
 from tests.unit.fakes import FakeKernel
 
 
@@ -59,12 +57,6 @@ def root(kernel):
     directory = EventsDir(kernel)
     directory.children["enable"] = GroupEnable(kernel)
     return directory
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
 
 
 def test_groups_live_as_long_as_their_events(kernel, root):

@@ -7,23 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.machine import Stats, Syscall, TextDir
 from kpfs.fs.node import File
+from tests.there import code
 from tests.unit.fakes import ME, FakeKernel
 
 
 @pytest.fixture
 def kernel():
     return FakeKernel()
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
 
 
 def write(kernel, data):

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kallsyms and kmsg."""
 
-import errno
 import os
 from types import SimpleNamespace
 
 import pytest
 
-from kpfs.engine.errors import KernelError
 from kpfs.fs.files.proc import Kallsyms, Kmsg
 from kpfs.guest.kernel.klog import LogRecord
 from tests.fake import FakeLog
+from tests.there import code
 from tests.unit.fakes import FakeKernel
 
 
@@ -35,12 +34,6 @@ class RecordLog(FakeLog):
 @pytest.fixture
 def kernel():
     return LogKernel()
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
 
 
 def test_kallsyms(kernel):

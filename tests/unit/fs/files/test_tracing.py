@@ -10,7 +10,7 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files import buffers, dynevents, tracers, tracing
 from kpfs.fs.seqfile import MAX_WRITE
-from tests.there import stand_in
+from tests.there import code, stand_in
 from tests.unit.fakes import FakeKernel
 
 TRUNCATE = os.O_WRONLY | os.O_TRUNC
@@ -59,12 +59,6 @@ class TraceKernel(FakeKernel):
 @pytest.fixture
 def kernel():
     return TraceKernel()
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
 
 
 def test_kprobe_events_and_dynamic_events(kernel):
