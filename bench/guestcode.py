@@ -44,7 +44,7 @@ class BareEngine:
         import unicorn
         from unicorn import x86_const as x86
 
-        cpu, memory = machine._cpu, machine._memory
+        cpu, memory = machine.cpus, machine.memory
         stack = machine.area.alloc_data(8192) + 8192 - 64
         self.stack_at = memory.translate(stack, 8)
         self.memory = ctypes.create_string_buffer(memory.size)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from kpfs.engine.arch_hooks import Core
+from kpfs.engine.arch_hooks import Calls, Core
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.kprobe import (
     ArchInsn,
@@ -473,12 +473,14 @@ class FakeOptimizer:
         op.optinsn = FakeOptInsn(self.slots.get_insn_slot())
 
     def check(self, op: OptimizedKprobe) -> bool:
-        around = range(op.addr + 1, op.addr + op.optinsn.size)
+        assert op.optinsn is not None
+        around = range(op.addr + 1, op.addr + FakeOptInsn.size)
         found = (self._arch.core.kprobe_table.get(KAddr(a)) for a in around)
         return all(p is None or kprobe_disarmed(p) for p in found)
 
     def within(self, op: OptimizedKprobe, addr: KAddr) -> bool:
-        return 0 <= addr - op.addr < op.optinsn.size
+        assert op.optinsn is not None
+        return 0 <= addr - op.addr < FakeOptInsn.size
 
     def optimize(self, op: OptimizedKprobe) -> None:
         assert not kprobe_disabled(op)
@@ -494,6 +496,7 @@ class FakeOptimizer:
 
     def remove(self, op: OptimizedKprobe) -> None:
         if op.optinsn is not None:
+            assert isinstance(op.optinsn, FakeOptInsn)
             self.slots.free_insn_slot(op.optinsn.slot)
             op.optinsn = None
 
@@ -586,13 +589,13 @@ class FakeArch:
     setjmp_pre_handler = KAddr(0x5E7)
     longjmp_break_handler = KAddr(0x109)
     kretprobe_blacklist: Sequence[str] = ("__switch_to",)
-    calls = FakeCalls()
+    calls: Calls = FakeCalls()
 
     def __init__(self, machine: FakeMachine) -> None:
         self.machine = machine
         self.calls_made: list[
-            tuple[str, KAddr]
-        ] = []  # arm, disarm, optimize, unoptimize
+            tuple[str, KAddr | bool]
+        ] = []  # arm, disarm, optimize, unoptimize, ftrace_enable
         self.fail: dict[str, int] = {}  # method -> errno that it raises
         # address -> its live probes, and whether each is disabled
         self.sites: dict[KAddr, list[tuple[Kprobe, bool]]] = {}
@@ -645,6 +648,7 @@ class FakeArch:
         p.site = self.new()
 
     def arch_remove_kprobe(self, p: Kprobe) -> None:
+        assert p.ainsn is None or isinstance(p.ainsn, FakeInsn)
         if p.ainsn and p.ainsn.slot is not None:
             self.slots.free_insn_slot(p.ainsn.slot)
             p.ainsn.slot = None
@@ -703,7 +707,20 @@ class FakeArch:
         return ""
 
 
-def new_state(machine: FakeMachine | None = None, **config: bool) -> State:
-    """A State on fakes; its machine and arch are st.machine and st.arch."""
+class FakeState(State):
+    """A State on fakes, which are its machine and its arch."""
+
+    machine: FakeMachine
+    arch: FakeArch
+
+
+def new_state(machine: FakeMachine | None = None, **config: bool) -> FakeState:
     machine = machine or FakeMachine()
-    return State(machine, FakeArch(machine), **config)
+    return FakeState(machine, FakeArch(machine), **config)
+
+
+def slot_of(p: Kprobe) -> KAddr:
+    """The slot of a probe whose architecture is the fake one."""
+    assert isinstance(p.ainsn, FakeInsn)
+    assert p.ainsn.slot is not None
+    return p.ainsn.slot

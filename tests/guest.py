@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kpfs.engine.ktypes import Task
 from kpfs.guest.emu.cpu import Cpu
@@ -19,16 +19,23 @@ def set_gs_base(cpu: Cpu, addr: int) -> None:
     cpu._write(GS_BASE, addr)
 
 
+def hook_code(
+    cpu: Cpu, first: int, last: int, callback: Callable[..., None]
+) -> ctypes.c_void_p:
+    """Call back before each instruction from first to last; a handle of the hook."""
+    word, half = ctypes.c_uint64, ctypes.c_uint32
+    hook = ctypes.CFUNCTYPE(None, word, word, half, word)(callback)
+    cpu._keep.append(hook)
+    address, handle = ctypes.cast(hook, ctypes.c_void_p), ctypes.c_void_p()
+    to, begin, end = ctypes.byref(handle), word(first), word(last)
+    cpu._check(cpu._py.uc_hook_add(cpu._uc, to, HOOK_CODE, address, None, begin, end))
+    cpu.drop(first, last - first + 1)
+    return handle
+
+
 def run_to(cpu: Cpu, addr: int) -> None:
     """Run until the instruction at addr is next, or something else stops the CPU."""
-    word, half = ctypes.c_uint64, ctypes.c_uint32
-    make = ctypes.CFUNCTYPE(None, word, word, half, word)
-    stop = make(lambda *_arguments: cpu.stop())
-    address = ctypes.cast(stop, ctypes.c_void_p)
-    handle, at = ctypes.c_void_p(), word(addr)
-    to = ctypes.byref(handle)
-    cpu._check(cpu._py.uc_hook_add(cpu._uc, to, HOOK_CODE, address, None, at, at))
-    cpu.drop(addr, 1)
+    handle = hook_code(cpu, addr, addr, lambda *_arguments: cpu.stop())
     try:
         cpu.run()
     finally:

@@ -21,7 +21,7 @@ LICENSE = 'MODULE_LICENSE("GPL");\n'
 
 
 @functools.cache
-def _folder() -> tempfile.TemporaryDirectory:
+def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="kpfs-modules-")
 
 
@@ -37,9 +37,13 @@ def build(name: str, text: str | None = None, *options: str) -> Path:
     if text is not None:
         source = folder / f"{name}.c"
         source.write_text(text)
-    tool = [ROOT / "scripts" / "build-module", "--in-tree", *options, "-o", made]
+    tool = str(ROOT / "scripts" / "build-module")
     done = subprocess.run(
-        [*tool, source], capture_output=True, text=True, cwd=folder, check=False
+        [tool, "--in-tree", *options, "-o", str(made), str(source)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr, done.stderr

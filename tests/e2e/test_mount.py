@@ -12,6 +12,7 @@ import time
 import pytest
 
 from tests import harness
+from tests.there import there
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
@@ -55,7 +56,7 @@ def test_umount_of_a_mount_that_a_namespace_has_too(kpfs, mount):
         stdout=subprocess.PIPE,
         start_new_session=True,
     ) as other:
-        assert other.stdout.readline() == b"up\n"
+        assert there(other.stdout).readline() == b"up\n"
         daemon = harness.daemon_of(mount)
         done = kpfs("umount", mount)
         assert (done.returncode, done.stderr) == (0, "")
@@ -89,7 +90,7 @@ def test_in_the_foreground(kpfs, tmp_path, name):
         else:
             child.send_signal(signal.Signals[name])
         assert child.wait(10) == 0
-        assert "Traceback" not in child.stderr.read()
+        assert "Traceback" not in there(child.stderr).read()
     assert not harness.is_mounted(target)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests import harness
+from tests.there import there
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
@@ -129,7 +130,7 @@ def start(kpfs, script):
         text=True,
         start_new_session=True,
     )
-    assert child.stdout.readline() == "up\n"
+    assert there(child.stdout).readline() == "up\n"
     return child
 
 
@@ -153,17 +154,17 @@ def test_ctrl_c_ends_the_command_first(kpfs):
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     with child:
-        assert child.stdout.readline() == b"up\n"
+        assert there(child.stdout).readline() == b"up\n"
         os.write(master, b"\x03")
         assert child.wait(10) == 5
-        assert child.stdout.read() == b"1\n"
+        assert there(child.stdout).read() == b"1\n"
     os.close(master)
     os.close(terminal)
 
 
 def test_the_daemon_goes_with_a_killed_kpfs(kpfs):
     with start(kpfs, f"echo up; {DAEMON}; exec sleep 60") as child:
-        daemon = int(child.stdout.readline())
+        daemon = int(there(child.stdout).readline())
         child.kill()
         child.wait()
         deadline = time.monotonic() + 10

@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,9 @@ class Environment:
         self.run(pip, *PIP, "--python", self.python, words[0], *NO_NETWORK, *words[1:])
 
 
-def command(words, cwd="/", **settings):
+def command(
+    words: Iterable[str | Path], cwd: str | Path = "/", **settings: str
+) -> subprocess.CompletedProcess[str]:
     """A command with little in its environment."""
     return subprocess.run(
         list(map(str, words)),

@@ -18,12 +18,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kpfs.engine.arch.x86.core import X86
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
-from kpfs.fs.node import walk
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.host_calls import Caller
 from kpfs.kernel.root import Kernel
+from tests.there import shown
 
 TRACING = "/tracing"
 APPEND = os.O_WRONLY | os.O_APPEND
@@ -235,7 +236,8 @@ class Fuzzer(Lines):
 
     def snapshot(self) -> dict[str, Any]:
         """All that a line could change."""
-        kernel, trace = self.kernel, self.kernel.trace
+        trace, arch = self.kernel.trace, self.kernel.state.arch
+        assert isinstance(arch, X86)
         files = {
             f"{file.event.group}:{file.event.name}": (
                 file.filter_text(),
@@ -252,9 +254,9 @@ class Fuzzer(Lines):
             "events": trace.dyn_events.show(),
             "names": [(e.group, e.name, e.id) for e in trace.events],
             "files": files,
-            "probes": walk(self.vfs.root, "/kprobes/list").show(),  # type: ignore[attr-defined]
+            "probes": shown(self.vfs.root, "/kprobes/list"),
             "filter": trace.function.filter,
-            "handlers": len(kernel.state.arch.handlers),  # type: ignore[attr-defined]
+            "handlers": len(arch.handlers),
         }
 
     def write(self, path: str, data: bytes) -> int | None:

@@ -7,9 +7,9 @@ import pytest
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
-from kpfs.fs.node import walk
 from kpfs.kernel.root import Kernel
 from tests.fuzz.syscalls import Fuzzer
+from tests.there import file_at, shown
 
 pytestmark = pytest.mark.guest
 
@@ -53,11 +53,11 @@ class Probed:
         return True
 
     def write(self, path, data):
-        walk(self.root, path).store(data)
+        file_at(self.root, path).store(data)
 
     def profile(self):
         """(hits, misses) of all events."""
-        text = walk(self.root, "/tracing/kprobe_profile").show()
+        text = shown(self.root, "/tracing/kprobe_profile")
         return [tuple(map(int, line.split()[1:])) for line in text.splitlines()]
 
     def run(self, batches):
@@ -88,10 +88,10 @@ def test_the_guest_stays_sound(seed, batches):
         counts = probed.profile()
         assert sum(hits for hits, _ in counts) > batches * BATCH
         assert all(missed < MISSED_MAX for _, missed in counts)
-        shown = walk(probed.root, "/kprobes/list").show()
-        assert shown.count("[OPTIMIZED]") > 10
-        assert shown.count("[FTRACE]") > 10
-        assert len(shown.splitlines()) == probed.number
+        listed = shown(probed.root, "/kprobes/list")
+        assert listed.count("[OPTIMIZED]") > 10
+        assert listed.count("[FTRACE]") > 10
+        assert len(listed.splitlines()) == probed.number
         probed.write("/kprobes/enabled", b"0")
         assert _texts(kernel) == text_before
     finally:

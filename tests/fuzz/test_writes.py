@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import TABLE, build
-from kpfs.fs.node import walk
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.host_calls import Caller
 from kpfs.kernel.root import Kernel
 from tests.fuzz.inputs import bent, noise
+from tests.there import shown
 
 pytestmark = pytest.mark.guest
 
@@ -65,7 +65,7 @@ def test_only_errnos_come_out(mounted, writes):
     root = mounted.root
     for path, flags, data in writes:
         attempt(mounted, path, flags, data)
-    walk(root, "/tracing/trace").show()
+    shown(root, "/tracing/trace")
     attempt(mounted, "/tracing/events/enable", os.O_WRONLY, b"0")
     attempt(mounted, "/tracing/dynamic_events", FLAGS[2], b"")
-    assert walk(root, "/kprobes/list").show() == ""
+    assert shown(root, "/kprobes/list") == ""

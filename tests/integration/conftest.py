@@ -14,6 +14,15 @@ def boot(**options):
     return Guest(**options)
 
 
+def text(guest, code):
+    """The address of new text in the guest, given in hexadecimal."""
+    code = bytes.fromhex(code)
+    addr = guest.area.alloc_text(len(code))
+    guest.text_writer.poke_text(addr, code)
+    guest.text_writer.drop(addr, len(code))
+    return addr
+
+
 @pytest.fixture
 def guest():
     """A new guest with two CPUs, quiet."""

@@ -72,7 +72,7 @@ class Model(RuleBasedStateMachine):
             self.settle()
             assert self.box.list() == []
             arch = self.box.kernel.state.arch
-            for cache in arch.core.insn_caches:
+            for cache in self.box.kernel.state.insn_caches:
                 assert cache.nr_used == 0
             assert live_blocks(arch) == self.heap
             if self.loaded:

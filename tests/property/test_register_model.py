@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
 from kpfs.engine.errors import KernelError
-from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
+from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag, OptimizedKprobe
 from kpfs.engine.kretprobe import (
     Kretprobe,
     disable_kretprobe,
@@ -30,6 +30,7 @@ from kpfs.engine.kretprobe import (
     register_kretprobe,
     unregister_kretprobe,
 )
+from kpfs.engine.ktypes import KAddr
 from kpfs.engine.optimizer import OPTIMIZE_DELAY, set_kprobes_optimization
 from kpfs.engine.register import (
     disable_kprobe,
@@ -200,7 +201,7 @@ class Model(RuleBasedStateMachine):
         some = data.draw(st.lists(st.sampled_from(mine), unique_by=id, max_size=5))
         kps = [p.kp for p in some]
         if strangers:
-            kps.insert(0, Kprobe(addr=self.base["plain"] + 5))
+            kps.insert(0, Kprobe(addr=KAddr(self.base["plain"] + 5)))
         unregister_kprobes(self.st, kps)
         assert [kp.addr for kp in kps[: len(kps) - len(some)]] == [0] * strangers
         for p in some:
@@ -292,7 +293,8 @@ class Model(RuleBasedStateMachine):
         # that is being undone may be there beside them
         assert must <= patched
         for addr in patched - must:
-            covering = [e.entry for e in show_entries(self.st) if e.entry.is_aggr]
+            entries = [e.entry for e in show_entries(self.st)]
+            covering = [op for op in entries if isinstance(op, OptimizedKprobe)]
             assert any(
                 op.optinsn is not None
                 and op.flags & KprobeFlag.OPTIMIZED

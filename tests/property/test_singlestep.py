@@ -24,6 +24,7 @@ from kpfs.engine.arch.x86.insn import Insn
 from kpfs.engine.arch.x86.regs import CX, FLAGS, IP, NAMES, ORIG_AX, SP
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import register_kprobe, unregister_kprobes
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.state import State
@@ -70,9 +71,10 @@ class Bench:
     def __init__(self) -> None:
         self.guest = guest = Guest(1, quiet=True)
         self.cpu = guest.cpus
-        self.state = State(guest, X86(guest), optprobes=False)
-        self.path = self.state.arch.path
-        self.runtime = self.state.arch.runtime
+        self.arch = X86(guest)
+        self.state = State(guest, self.arch, optprobes=False)
+        self.path = self.arch.path
+        self.runtime = self.arch.runtime
         RingBuffer(self.runtime)
         self.event = self.runtime.make(KpEvent)
         self.event.flags, self.event.size = 1, 16
@@ -185,12 +187,12 @@ class Bench:
         for sym in self.guest.kallsyms:
             if sym.type in "tTwW" and sym.size <= 0x2000 and sym.addr not in seen:
                 seen.add(sym.addr)
-                function = self.state.arch.text.function(sym.addr)
+                function = self.arch.text.function(sym.addr)
                 if function is not None:
                     yield sym.name, function
 
     # ---- probes
-    def probe(self, addr: int, kind: str) -> Kprobe | None:
+    def probe(self, addr: KAddr, kind: str) -> Kprobe | None:
         p = Kprobe(addr=addr)
         if kind == "python":
             p.pre_handler = lambda p, regs: self.hits.append((regs.ip, regs.sp))
@@ -248,7 +250,7 @@ def kinds_for(number: int) -> tuple[str, ...]:
 
 def test_probed_is_as_unprobed():
     bench = Bench()
-    done = Counter()
+    done: Counter[str] = Counter()
     faults = 0
     try:
         for number, (name, function) in enumerate(bench.functions()):

@@ -31,8 +31,9 @@ class Probed:
 
     def __init__(self):
         self.guest = Guest(2, quiet=True)
-        self.state = State(self.guest, X86(self.guest))
-        self.runtime = self.state.arch.runtime
+        self.arch = X86(self.guest)
+        self.state = State(self.guest, self.arch)
+        self.runtime = self.arch.runtime
         RingBuffer(self.runtime).expand()
         self.event = self.runtime.make(KpEvent)
         self.event.flags, self.event.size = EVENT_RECORD, 16
@@ -48,7 +49,7 @@ class Probed:
             code = sym.type in "tTwW" and sym.size <= 0x4000
             if code and sym.addr not in seen:
                 seen.add(sym.addr)
-                yield sym, self.state.arch.text.function(sym.addr)
+                yield sym, self.arch.text.function(sym.addr)
 
     def count(self, p, regs, *flags):
         self.python_hits += 1

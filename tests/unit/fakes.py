@@ -3,14 +3,21 @@
 
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.engine.state import State
+from kpfs.fs.vfs import WriteCall
 from kpfs.kernel.host_calls import Caller
 from tests.fake import FakeArch, FakeMachine
 
 ME = Caller(100, 0, 0)
+
+
+def writing(name, *parts, pos=0):
+    """A command's write(2) or the like, of these segments."""
+    return WriteCall(name, b"".join(parts), [len(part) for part in parts], pos)
 
 
 class FakeTask:
@@ -33,7 +40,7 @@ class FakeKernel:
         self.calls = []  # (pid, name, args) of each system call
         self.results = {}  # name -> what call() gives
         self.waits = []  # what wait() runs, one at a time
-        self.trace = SimpleNamespace()
+        self.trace: Any = SimpleNamespace()
         self.config = Config()
         self.syscalls = self.background = self
 

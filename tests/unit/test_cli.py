@@ -11,6 +11,7 @@ from kpfs.daemon import Settings
 from kpfs.host import mounts
 from kpfs.host.mounts import MountEntry, SetupError
 from tests.harness import ROOT
+from tests.there import there
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,6 @@ def test_source_name():
 
 def test_mount_table_escapes():
     assert mounts._unescape(r"/a\040b\134c\011d") == "/a b\\c\td"
-    assert mounts.mount_at("/proc").fstype == "proc"
-    assert mounts.mount_at("/proc").device == os.stat("/proc").st_dev
+    assert there(mounts.mount_at("/proc")).fstype == "proc"
+    assert there(mounts.mount_at("/proc")).device == os.stat("/proc").st_dev
     assert mounts.mount_at("/proc/sys/kernel") is None

@@ -10,6 +10,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.readme import Readme
 from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.node import walk
+from tests.there import stand_in
 from tests.unit.fakes import FakeKernel
 
 
@@ -21,11 +22,11 @@ def configured(*words):
 def test_files_of_an_option(option):
     kernel = FakeKernel()
     kernel.config = configured(f"{option.name}=y", "DOCUMENTED_SYSCTL=y")
-    root = build(kernel)
+    root = build(stand_in(kernel))
     for path in option.absent:
         walk(root, path)
     kernel.config = configured(f"{option.name}=n")
-    root = build(kernel)
+    root = build(stand_in(kernel))
     for path in option.absent:
         with pytest.raises(KernelError) as refused:
             walk(root, path)
@@ -49,11 +50,11 @@ def test_help_names_all():
 
 def test_readme_tells_of_what_there_is():
     kernel = FakeKernel()
-    whole = Readme(kernel).show()
+    whole = Readme(stand_in(kernel)).show()
     assert "kprobe_events" in whole
     assert "set_ftrace_filter" in whole
     kernel.config = configured("KPROBE_EVENTS=n", "KPROBES_ON_FTRACE=n")
-    cut = Readme(kernel).show()
+    cut = Readme(stand_in(kernel)).show()
     assert "kprobe_events" not in cut
     assert "set_ftrace_filter" not in cut
     assert set(cut.splitlines()) < set(whole.splitlines())

@@ -12,6 +12,7 @@ import pytest
 from kpfs import run
 from kpfs.host import namespaces
 from tests.harness import ROOT
+from tests.there import stand_in, there
 
 
 class NoDaemon:
@@ -22,7 +23,7 @@ class NoDaemon:
 
 
 def shell(script):
-    return run.supervise(["sh", "-c", script], NoDaemon())
+    return run.supervise(["sh", "-c", script], stand_in(NoDaemon()))
 
 
 @pytest.mark.parametrize(
@@ -34,9 +35,9 @@ def test_exit_status(script, status):
 
 
 def test_a_command_that_cannot_be_run(tmp_path, capfd):
-    assert run.supervise([str(tmp_path / "none")], NoDaemon()) == 127
+    assert run.supervise([str(tmp_path / "none")], stand_in(NoDaemon())) == 127
     assert "No such file or directory" in capfd.readouterr().err
-    assert run.supervise([str(tmp_path)], NoDaemon()) == 126
+    assert run.supervise([str(tmp_path)], stand_in(NoDaemon())) == 126
     assert "Permission denied" in capfd.readouterr().err
 
 
@@ -58,7 +59,7 @@ raise SystemExit(shell("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; don
         [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE
     )
     with child:
-        assert child.stdout.readline() == b"up\n"
+        assert there(child.stdout).readline() == b"up\n"
         child.terminate()
         assert child.wait() == 9
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs's verdicts, held to those of the real kernel that a dump was taken of."""
+"""kpfs's verdicts, held to those of the real kernel that a dump was taken of.
+
+This also tests kpfs.engine.arch.arches, kpfs.engine.arch.x86.checks.verdicts,
+kpfs.engine.judge and kpfs.engine.trace.probe.notrace.
+"""
 
 import csv
 import os

@@ -366,7 +366,8 @@ class HitPath:
         regs.addr = cpus[base + MAIL1]
         self.calls += 1
         try:
-            cpus[base + MAIL_RET] = 1 if p.pre_handler(p, regs) else 0  # type: ignore
+            skip = p.pre_handler(p, regs)  # type: ignore[operator,misc]
+            cpus[base + MAIL_RET] = 1 if skip else 0
         except Exception:
             self._failed(p, regs, "handler")
             cpus[base + MAIL_RET] = 0

@@ -1,26 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Filters: what gets through in the guest."""
 
-import errno
-
 import pytest
 
-from kpfs.engine.errors import KernelError
 from kpfs.engine.trace.text.output import trace_text
-from tests.unit.engine.trace.catalogue import FILTERS
+from tests.unit.engine.trace.catalogue import FILTERED, FILTERS
+from tests.unit.engine.trace.fakes import filter_store
 
 pytestmark = pytest.mark.guest
-
-COMMAND = r'p:e {} a=\5:s8 b=\"hello" c=$comm d=\-3:s32 e=\7:u64'
-
-
-def store(trace, event, text):
-    """errno's name, or "" """
-    try:
-        trace.array_events.filter_store(event, text.encode("latin-1"))
-    except KernelError as error:
-        return errno.errorcode[error.errno]
-    return ""
 
 
 class Guest:
@@ -30,7 +17,7 @@ class Guest:
         self.syscalls = kernel.guest.syscalls
         self.task = self.syscalls.host_task(1234, 0)
         self.syscalls.set_comm(self.task, "hitn")
-        command = COMMAND.format("__x64_sys_getppid").encode()
+        command = FILTERED.format("__x64_sys_getppid").encode()
         self.ts.dyn_events.run_commands(command, kernel.kprobe_events)
         self.event = self.ts.events.find("kprobes", "e")
         self.ts.array_events.enable_store(self.event, b"1")
@@ -54,15 +41,15 @@ def guest():
 
 @pytest.mark.parametrize(("text", "error", "passes", "shown"), FILTERS)
 def test_what_passes(guest, text, error, passes, shown):
-    assert store(guest.ts, guest.event, text) == error
+    assert filter_store(guest.ts, guest.event, text) == error
     assert len(guest.hit()) == passes
 
 
 def test_filtered_hits_count_and_leave_the_buffer_alone(guest):
-    store(guest.ts, guest.event, "e == 7")
+    filter_store(guest.ts, guest.event, "e == 7")
     guest.hit()
     before = guest.kernel.kprobe_events.profile()
-    store(guest.ts, guest.event, "e == 8")
+    filter_store(guest.ts, guest.event, "e == 8")
     rings = guest.ts.ring.cpus
     content = [bytes(ring.pages) for ring in rings]
     guest.syscalls.call(guest.task, "getppid")

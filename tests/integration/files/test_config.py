@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a guest does that lacks an option of the configuration.
 
-This also tests kpfs.engine.trace.options and kpfs.fs.files.sysctl.
+This also tests kpfs.engine.trace.trace_options and kpfs.fs.files.sysctl.
 """
 
 import errno
@@ -10,11 +10,12 @@ import pytest
 
 from kpfs import config
 from kpfs.engine.errors import KernelError
-from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
-from kpfs.engine.register import Kprobe, kprobe_optimizer, register_kprobe
+from kpfs.engine.kprobe import Kprobe, kprobe_ftrace, kprobe_optimized
+from kpfs.engine.optimizer import kprobe_optimizer
+from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.tree import build
-from kpfs.fs.node import walk
 from kpfs.kernel.root import Kernel
+from tests.there import file_at
 
 pytestmark = pytest.mark.guest
 
@@ -64,8 +65,8 @@ def test_the_documented_sysctl():
     """sysctl -w debug.kprobes_optimization=n"""
     kernel = Kernel(quiet=True, config=configured("DOCUMENTED_SYSCTL=y"))
     root = build(kernel)
-    documented = walk(root, "/sys/debug/kprobes_optimization")
-    own = walk(root, "/sys/debug/kprobes-optimization")
+    documented = file_at(root, "/sys/debug/kprobes_optimization")
+    own = file_at(root, "/sys/debug/kprobes-optimization")
     for data, shown in ((b"n\n", "0\n"), (b"Y", "1\n"), (b"0\n", "0\n")):
         assert documented.store(data) == len(data)
         assert (documented.show(), own.show()) == (shown, shown)

@@ -4,8 +4,8 @@
 import pytest
 
 from kpfs.fs.files import tree
-from kpfs.fs.node import walk
 from kpfs.kernel.root import Kernel
+from tests.there import file_at
 
 pytestmark = pytest.mark.guest
 
@@ -24,11 +24,11 @@ class Session:
 
     def store(self, path, text):
         with self.kernel.lock:
-            walk(self.root, path).store(text.encode())
+            file_at(self.root, path).store(text.encode())
 
     def show(self, path):
         with self.kernel.lock:
-            return walk(self.root, path).show()
+            return file_at(self.root, path).show()
 
     def work(self, pid):
         """A process opens, writes and reads a file, and a while passes."""

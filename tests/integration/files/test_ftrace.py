@@ -2,10 +2,11 @@
 """Files about calls of functions: the profiler, kernel.ftrace_enabled, event dirs.
 
 This also tests kpfs.engine.arch.x86.ftrace, kpfs.engine.kprobe_ftrace,
-kpfs.engine.trace.event.marker, kpfs.engine.trace.event.stack,
+kpfs.engine.trace.array.marker, kpfs.engine.trace.event.stack,
 kpfs.engine.trace.event.static_events, kpfs.engine.trace.event.trigger,
-kpfs.engine.trace.func.func_probe, kpfs.engine.trace.func.function_tracer,
-kpfs.engine.trace.func.profile, kpfs.engine.trace.options, kpfs.engine.trace.pids,
+kpfs.engine.trace.func.func_probe, kpfs.engine.trace.func.function_event,
+kpfs.engine.trace.func.function_tracer, kpfs.engine.trace.func.functions,
+kpfs.engine.trace.func.profile, kpfs.engine.trace.pids, kpfs.engine.trace.trace_options,
 kpfs.fs.files.options, kpfs.fs.files.tracers, kpfs.guest.kernel.jump_labels,
 kpfs.guest.kernel.trace_events and kpfs.guest.kernel.unwind.
 """
@@ -19,6 +20,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.host_calls import Caller
+from tests.there import code
 
 pytestmark = pytest.mark.guest
 ME = Caller(4711, 0, 0)
@@ -153,12 +155,6 @@ def test_a_new_event_has_its_directory_made_in_the_guest(files):
 
 FILTER = "/tracing/set_ftrace_filter"
 ALL = "#### all functions enabled ####\n"
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
 
 
 def test_a_function_turns_tracing_off_as_often_as_said(files):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """tracing/instances over the real guest: made, used apart from the first, removed.
 
-This also tests kpfs.engine.trace.array, kpfs.fs.files.array_file and
+This also tests kpfs.engine.trace.array.array_events,
+kpfs.engine.trace.array.trace_array, kpfs.engine.trace.array.trace_state,
+kpfs.fs.files.array_file and
 kpfs.fs.files.instances.
 """
 
@@ -14,6 +16,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.node import walk
 from kpfs.fs.vfs import Vfs
+from tests.there import dir_at, shown
 from tests.unit.fakes import ME
 
 pytestmark = pytest.mark.guest
@@ -33,7 +36,7 @@ def write(vfs, path, data):
 
 
 def test_an_instance_records_by_itself(vfs):
-    instances = walk(vfs.root, "/tracing/instances")
+    instances = dir_at(vfs.root, "/tracing/instances")
     instances.mkdir("i")
     assert list(instances.names()) == ["i"]
     assert walk(vfs.root, "/tracing/instances/i").mode == 0o40750
@@ -41,10 +44,10 @@ def test_an_instance_records_by_itself(vfs):
     top, own = "/tracing/events/kprobes/e", "/tracing/instances/i/events/kprobes/e"
     write(vfs, f"{own}/enable", b"1")
     write(vfs, "/machine/syscall", b"getppid\n" * 3)
-    assert walk(vfs.root, f"{top}/enable").show() == "0\n"
-    assert walk(vfs.root, f"{own}/enable").show() == "1\n"
-    assert walk(vfs.root, "/tracing/instances/i/trace").show().count(": e: ") == 3
-    assert ": e: " not in walk(vfs.root, "/tracing/trace").show()
+    assert shown(vfs.root, f"{top}/enable") == "0\n"
+    assert shown(vfs.root, f"{own}/enable") == "1\n"
+    assert shown(vfs.root, "/tracing/instances/i/trace").count(": e: ") == 3
+    assert ": e: " not in shown(vfs.root, "/tracing/trace")
     with pytest.raises(KernelError) as info:
         vfs.open(ME, "/tracing/kprobe_events", os.O_WRONLY | os.O_TRUNC)
     assert info.value.errno == errno.EBUSY
@@ -54,7 +57,7 @@ def test_an_instance_records_by_itself(vfs):
 
 
 def test_an_open_file_holds_its_instance(vfs):
-    instances = walk(vfs.root, "/tracing/instances")
+    instances = dir_at(vfs.root, "/tracing/instances")
     instances.mkdir("i")
     opened = vfs.open(ME, "/tracing/instances/i/trace", os.O_RDONLY)
     with pytest.raises(KernelError) as info:
@@ -68,7 +71,7 @@ def test_an_open_file_holds_its_instance(vfs):
 
 
 def test_a_file_that_describes_does_not_hold_its_instance(vfs):
-    instances = walk(vfs.root, "/tracing/instances")
+    instances = dir_at(vfs.root, "/tracing/instances")
     for name in ("format", "id", "hist", "trigger"):
         instances.mkdir("i")
         path = f"/tracing/instances/i/events/sched/sched_switch/{name}"

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The composition root over the real guest.
 
-This also tests kpfs.fs.files.buffers and kpfs.kernel.root.
+This also tests kpfs.fs.files.buffers, kpfs.kernel.background and kpfs.kernel.root.
 """
 
-import errno
 import os
 import threading
 import time
@@ -13,23 +12,17 @@ import pytest
 
 from kpfs import abi
 from kpfs.config import Config
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.host_calls import Caller
 from kpfs.kernel.root import Kernel
+from tests.there import code
 
 pytestmark = pytest.mark.guest
 
 ME = Caller(os.getpid(), 0, 0)
-
-
-def code(function, *args, **more):
-    with pytest.raises(KernelError) as info:
-        function(*args, **more)
-    return errno.errorcode[info.value.errno]
 
 
 def read(vfs, path, size=65536):

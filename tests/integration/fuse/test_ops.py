@@ -20,6 +20,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import ops as fuse_ops
 from kpfs.fs.node import File, Handle
+from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel
 
 pytestmark = pytest.mark.fuse
@@ -32,13 +33,15 @@ class Pipe(File):
 
     def __init__(self):
         super().__init__()
-        self.lines = []
+        self.lines: list[bytes] = []
 
     def handle(self, flags, pid):
         return PipeHandle(self, flags, pid)
 
 
 class PipeHandle(Handle):
+    file: Pipe
+
     def ready(self):
         return bool(self.file.lines)
 
@@ -78,7 +81,7 @@ class MountKernel(FakeKernel):
 
 def serve(mountpoint):
     """The process behind the mounts of these tests."""
-    kernel = MountKernel()
+    kernel = stand_in(MountKernel())
     root = build(kernel)
     root.children["pipe"] = pipe = Pipe()
     pipe.mode = 0o100644
@@ -96,7 +99,7 @@ def mounted(tmp_path):
     daemon = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
     )
-    assert daemon.stdout.readline() == "ready\n"
+    assert there(daemon.stdout).readline() == "ready\n"
     yield SimpleNamespace(path=tmp_path, daemon=daemon)
     daemon.terminate()
     assert daemon.communicate(timeout=10)[0] == "ended\n"

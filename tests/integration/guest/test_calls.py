@@ -192,7 +192,7 @@ def test_a_real_call_where_linux_has_one(kernel, function):
     call = Caller(kernel.guest)
     fd = call.open("/tmp/file", os.O_RDWR | os.O_CREAT, 0o600)
     hits = []
-    probe = Kprobe(symbol_name=function, pre_handler=lambda *_: hits.append(1) or 0)
+    probe = Kprobe(symbol_name=function, pre_handler=lambda p, _regs: hits.append(p))
     register_kprobe(kernel.state, probe)
     CALLS[function](call, fd)
     assert hits

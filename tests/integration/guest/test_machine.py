@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.machine: the booted guest as the engine sees it.
 
-This also tests kpfs.guest.kernel.control and kpfs.guest.kernel.tasks.
+This also tests kpfs.guest.kernel.control, kpfs.guest.kernel.tasks,
+kpfs.guest.loader.engine and kpfs.guest.loader.kernel_text.
 """
 
 import errno
@@ -14,21 +15,13 @@ from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.guest.kernel.syscalls import BLOCKED
 from kpfs.guest.machine import Guest
 from tests.guest import tasks_of
-from tests.integration.conftest import boot
+from tests.integration.conftest import boot, text
 
 pytestmark = pytest.mark.guest
 
 AT_FDCWD = -100
 O_RDWR_CREAT = 0o102
 REG_AX, REG_IP = 10, 16
-
-
-def text(guest, code):
-    code = bytes.fromhex(code)
-    addr = guest.area.alloc_text(len(code))
-    guest.text_writer.poke_text(addr, code)
-    guest.text_writer.drop(addr, len(code))
-    return addr
 
 
 # ---- boot
@@ -216,7 +209,7 @@ def test_fault_handler_comes_before_the_fixups(guest):
 
 def test_engine_hypercalls(guest):
     code = text(guest, "b807000000e720c3")  # mov $7,%eax; out %eax,$0x20; ret
-    seen = []
+    seen: list[int] = []
     guest.traps.on_hypercall(0x20, seen.append)
     guest.call(code)
     assert seen == [7]
@@ -305,11 +298,12 @@ def test_the_same_operations_give_the_same_run():
     def history():
         guest = boot(quiet=True)
         seen = []
-        guest.traps.on_breakpoint(
-            lambda ip: (
-                seen.append((guest.read_regs(), guest.cpu(), guest.clock.now())) or ip
-            )
-        )
+
+        def on_breakpoint(ip):
+            seen.append((guest.read_regs(), guest.cpu(), guest.clock.now()))
+            return ip
+
+        guest.traps.on_breakpoint(on_breakpoint)
         site = text(guest, "ccc3")
         for pid in (50, 60, 70):
             task = guest.syscalls.host_task(pid, 0, comm="a", parent=1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.kernel.syscalls: calls, host operations, tasks of host processes.
 
-This also tests kpfs.guest.kernel.hosttask.
+This also tests kpfs.guest.kernel.hostop and kpfs.guest.kernel.hosttask.
 """
 
 import errno
@@ -17,6 +17,8 @@ from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.syscalls import BLOCKED
 from tests.guest import tasks_of
+from tests.integration.conftest import text
+from tests.there import there
 
 pytestmark = pytest.mark.guest
 
@@ -29,34 +31,33 @@ def task(guest):
     return guest.syscalls.host_task(1234, 1000, comm="cat", parent=1)
 
 
+class HostCall:
+    """Calls kpfs_host_op() as the task, as a file of the mount does."""
+
+    def __init__(self, guest, task):
+        self.guest, self.task = guest, task
+        self.data = guest.area.alloc_data(8192)
+        self.func = guest.kallsyms.lookup_name("kpfs_host_op")[0].addr
+        guest.write(self.data + 0x100, b"kprobes/list\0")
+
+    def __call__(self, handler, kind=abi.HOST_READ, count=0, contents=b""):
+        page, name = self.data + 4096, self.data + 0x100
+        op = HOST_OP.pack(kind, 7, os.O_RDONLY, 0o400, count, 0, page, name, 0)
+        self.guest.write(self.data, op)
+        self.guest.write(page, contents)
+        self.guest.syscalls._handlers[self.task.pid] = handler
+        return self.guest.syscalls.call_function(self.task, self.func, self.data)
+
+    def op(self):
+        return HOST_OP.unpack(self.guest.read(self.data, HOST_OP.size))
+
+    def page(self, size):
+        return self.guest.read(self.data + 4096, size)
+
+
 @pytest.fixture
 def host_call(guest, task):
-    """Call kpfs_host_op() as the task, as a file of the mount does."""
-    data = guest.area.alloc_data(8192)
-    func = guest.kallsyms.lookup_name("kpfs_host_op")[0].addr
-    guest.write(data + 0x100, b"kprobes/list\0")
-
-    def call(handler, kind=abi.HOST_READ, count=0, contents=b""):
-        op = HOST_OP.pack(
-            *(kind, 7, os.O_RDONLY, 0o400, count, 0, data + 4096, data + 0x100, 0)
-        )
-        guest.write(data, op)
-        guest.write(data + 4096, contents)
-        if handler is not None:
-            guest.syscalls._handlers[task.pid] = handler
-        return guest.syscalls.call_function(task, func, data)
-
-    call.op = lambda: HOST_OP.unpack(guest.read(data, HOST_OP.size))
-    call.page = lambda size: guest.read(data + 4096, size)
-    return call
-
-
-def text(guest, code):
-    code = bytes.fromhex(code)
-    addr = guest.area.alloc_text(len(code))
-    guest.text_writer.poke_text(addr, code)
-    guest.text_writer.drop(addr, len(code))
-    return addr
+    return HostCall(guest, task)
 
 
 def test_system_calls_by_name_and_number(guest, task):
@@ -134,8 +135,13 @@ def test_host_operation_sees_the_request_and_answers(guest, task, host_call):
 
 def test_host_operation_reads_what_is_written(host_call):
     written = []
+
+    def handler(op):
+        written.append(op.data())
+        return op.count
+
     ret = host_call(
-        lambda op: written.append(op.data()) or op.count,
+        handler,
         kind=abi.HOST_WRITE,
         count=6,
         contents=b"p:a foo",
@@ -184,7 +190,7 @@ def test_calls_in_the_middle_of_a_host_operation(guest, task, host_call):
 
 
 def test_host_operations_nest(guest, task, host_call):
-    depth = []
+    depth: list[int] = []
 
     def handler(op):
         depth.append(len(depth))
@@ -315,7 +321,7 @@ def test_a_real_process_comes_and_goes(guest):
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert child.stdout.readline() == b"ready\n"
+    assert there(child.stdout).readline() == b"ready\n"
     try:
         parent = guest.syscalls.host_task(os.getpid(), 0)
         task = guest.syscalls.host_task(child.pid, 0)

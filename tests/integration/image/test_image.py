@@ -42,7 +42,7 @@ def address(guest, name):
 
 def functions(guest):
     """Text symbols with a nop at their entry, one per address."""
-    found = {}
+    found: dict[int, str] = {}
     for symbol in guest.kallsyms:
         at = symbol.addr
         if symbol.type in "tT" and guest.text.ftrace_location(at, at) == at:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.guest
 
 AT_FDCWD = 0xFFFFFF9C
 ME = os.getpid
-pointers = []
+pointers: list[ctypes.Array[ctypes.c_char]] = []
 
 
 def string(text):
@@ -32,21 +32,26 @@ def string(text):
     return ctypes.addressof(pointers[-1])
 
 
+class Recording(Replayer):
+    """Keeps what its calls gave."""
+
+    def __init__(self, kernel, results):
+        super().__init__(kernel, Host([]))
+        self.results = results
+
+    def make(self, task, plan):
+        ret = super().make(task, plan)
+        self.results.append(ret)
+        return ret
+
+
 class Mirrored:
     """Makes calls of this process in a guest."""
 
     def __init__(self, kernel):
         self.kernel = kernel
-        self.replayer = Replayer(kernel, Host([]))
-        self.results = []
-        make = self.replayer.make
-
-        def recording(task, plan):
-            ret = make(task, plan)
-            self.results.append(ret)
-            return ret
-
-        self.replayer.make = recording
+        self.results: list[int] = []
+        self.replayer = Recording(kernel, self.results)
 
     def __call__(self, nr, *args, pid=None):
         """What the call gave in the guest; None: it was not made there."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes of a command to the mount's files, as the guest makes them.
 
-This also tests kpfs.engine.trace.event.marker and kpfs.fs.files.options.
+This also tests kpfs.engine.trace.array.marker and kpfs.fs.files.options.
 """
 
 import errno
@@ -13,8 +13,9 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.tree import build
-from kpfs.fs.vfs import LLONG_MAX, Vfs, WriteCall
+from kpfs.fs.vfs import LLONG_MAX, Vfs
 from kpfs.kernel.host_calls import Caller
+from tests.unit.fakes import writing
 
 pytestmark = pytest.mark.guest
 
@@ -26,13 +27,9 @@ def vfs(kernel):
     return Vfs(kernel, build(kernel))
 
 
-def call(name, *parts, pos=0):
-    return WriteCall(name, b"".join(parts), [len(part) for part in parts], pos)
-
-
 def code(vfs, opened, *args, at=0, **more):
     with pytest.raises(KernelError) as error:
-        vfs.write_call(ME, opened, call(*args, **more), at)
+        vfs.write_call(ME, opened, writing(*args, **more), at)
     return errno.errorcode[error.value.errno]
 
 
@@ -42,9 +39,9 @@ class TestInTheGuest:
         assert code(vfs, opened, "write", b"") == "EINVAL"
         assert code(vfs, opened, "pwrite64", b"") == "EINVAL"
         assert code(vfs, opened, "writev", b"", b"0") == "EINVAL"
-        assert vfs.write_call(ME, opened, call("writev", b"", b""), 3) == (0, 3)
+        assert vfs.write_call(ME, opened, writing("writev", b"", b""), 3) == (0, 3)
         events = vfs.open(ME, "/tracing/kprobe_events", os.O_WRONLY)
-        assert vfs.write_call(ME, events, call("write", b""), 3) == (0, 3)
+        assert vfs.write_call(ME, events, writing("write", b""), 3) == (0, 3)
 
     @pytest.mark.parametrize(
         ("path", "data", "after"),
@@ -59,8 +56,11 @@ class TestInTheGuest:
     )
     def test_positions(self, vfs, path, data, after):
         opened = vfs.open(ME, path, os.O_RDWR)
-        assert vfs.write_call(ME, opened, call("write", data), 7) == (len(data), after)
-        parts = call("writev", data, data)
+        assert vfs.write_call(ME, opened, writing("write", data), 7) == (
+            len(data),
+            after,
+        )
+        parts = writing("writev", data, data)
         twice = 7 + 2 * (after - 7)
         assert vfs.write_call(ME, opened, parts, 7) == (2 * len(data), twice)
 
@@ -68,9 +68,9 @@ class TestInTheGuest:
         """FUSE's position stays where it was; what is read comes from the kernel's."""
         opened = vfs.open(ME, "/tracing/saved_cmdlines_size", os.O_RDWR)
         assert vfs.read(ME, opened, 2, 0) == b"65"
-        assert vfs.write_call(ME, opened, call("write", b"1"), 0) == (1, 0)
+        assert vfs.write_call(ME, opened, writing("write", b"1"), 0) == (1, 0)
         assert vfs.read(ME, opened, 8, 2) == b"2\n"
-        assert vfs.write_call(ME, opened, call("write", b"128"), 0) == (3, 0)
+        assert vfs.write_call(ME, opened, writing("write", b"128"), 0) == (3, 0)
         assert vfs.read(ME, opened, 8, 4) == b""
 
     @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ class TestInTheGuest:
         data = b"1" if path.endswith("enabled") else b"# x\n"
         for flags, allowed in ((os.O_RDWR, reader), (os.O_WRONLY, writer)):
             opened = vfs.open(ME, path, flags)
-            there = call("pwrite64", data, pos=100)
+            there = writing("pwrite64", data, pos=100)
             if allowed:
                 assert vfs.write_call(ME, opened, there, 7) == (len(data), 7)
             else:
@@ -115,24 +115,24 @@ class TestInTheGuest:
             ("writev", "vfs_writev"),
         ):
             hits.clear()
-            vfs.write_call(ME, opened, call(name, b"1", b"1"), 0)
+            vfs.write_call(ME, opened, writing(name, b"1", b"1"), 0)
             assert hits == made
 
     def test_segments_are_in_the_callers_memory(self, kernel, vfs):
         opened = vfs.open(ME, "/tracing/trace_marker", os.O_WRONLY)
-        vfs.write_call(ME, opened, call("writev", b"one\n", b"", b"two"), 0)
+        vfs.write_call(ME, opened, writing("writev", b"one\n", b"", b"two"), 0)
         trace = vfs.open(ME, "/tracing/trace", os.O_RDONLY)
         lines = vfs.read(ME, trace, 65536, 0).decode().splitlines()
         assert [line.rsplit(": ")[-1] for line in lines[-2:]] == ["one", "two"]
 
     def test_one_record_of_a_writev_to_kmsg(self, kernel, vfs):
         opened = vfs.open(ME, "/kmsg", os.O_WRONLY)
-        vfs.write_call(ME, opened, call("writev", b"one ", b"two\n"), 0)
+        vfs.write_call(ME, opened, writing("writev", b"one ", b"two\n"), 0)
         assert bytes(kernel.guest.log.records(0)[-1].text) == b"one two"
 
     def test_the_calls_of_all_segments_are_made(self, kernel, vfs):
         opened = vfs.open(ME, "/machine/syscall", os.O_WRONLY)
         before = kernel.stats()["syscalls"]
-        lines = call("writev", b"getpid\n", b"getppid\ngetpid\n")
+        lines = writing("writev", b"getpid\n", b"getppid\ngetpid\n")
         vfs.write_call(ME, opened, lines, 0)
         assert kernel.stats()["syscalls"] == before + 4

@@ -417,8 +417,8 @@ def test_a_module_goes_with_a_kprobe_and_a_return_probe_on_it(box):
     before = [cache.nr_used for cache in caches]
     target = f"notrace {NOIPA} long goes(long x) {{ return x * 10 + 1; }}\n"
     box.insmod(module("its", target + "EXPORT_SYMBOL_GPL(goes);\n"))
-    probes = JUMP.partition("static int hits")
-    probes = "".join(probes[1:]).replace('"target"', '"goes"')
+    _, *rest = JUMP.partition("static int hits")
+    probes = "".join(rest).replace('"target"', '"goes"')
     box.insmod(module("its_probes", probes))
     box.kernel.guest.tick()
     assert box.list() == [f"{kind} goes+0x0 its [OPTIMIZED]" for kind in "kr"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kprobes API as modules see it: the suites in tests/modules, one test each.
 
-This also tests kpfs.engine.cstring and kpfs.engine.guest_api.
+This also tests kpfs.engine.guest_api.
 """
 
 import re

@@ -3,7 +3,7 @@
 
 tests/conformance/modules has what a real Linux shows of tests/modules/synth_calls.c.
 
-This also tests kpfs.engine.trace.synth.synth_api and kpfs.guest.loader.modref.
+This also tests kpfs.engine.trace.synth.synth_api.
 """
 
 import errno

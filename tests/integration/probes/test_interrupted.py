@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A task interrupted inside the bytes that a jump is going to replace."""
 
-import ctypes
+from collections.abc import Callable
 
 import pytest
 
 from kpfs.engine.arch.x86.checks.optimize import Obstacle, can_optimize
+from kpfs.engine.arch.x86.core import X86
 from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.ktypes import KAddr
 from kpfs.engine.optimizer import kprobe_optimizer
 from kpfs.engine.register import register_kprobe
 from kpfs.guest.emu.cpu import REG_IP
 from kpfs.kernel.root import Kernel
+from tests.guest import hook_code
+from tests.there import there
 
 pytestmark = pytest.mark.guest
 
 FUNCTION = "walk_component"  # it begins with three pushes
 PATH, AT_FDCWD, O_RDONLY = "/tmp/nothing", -100, 0
-HOOK_CODE = 4
 JUMP, INT3 = 0xE9, 0xCC
 
 
@@ -32,11 +35,13 @@ class Interrupted:
         self.guest = self.kernel.guest
         self.cpu, self.sched = self.guest.cpus, self.guest.sched
         self.entry = self.sched.timer_entry
-        text = self.kernel.state.arch.text
+        arch = self.kernel.state.arch
+        assert isinstance(arch, X86)
+        text = arch.text
         symbol = self.guest.kallsyms.lookup_name(FUNCTION)[0]
         regions = [
             can_optimize(text, addr)
-            for addr in text.function(symbol.addr).boundaries
+            for addr in there(text.function(symbol.addr)).boundaries
             if symbol.addr < addr < symbol.addr + 32
         ]
         insns = max(
@@ -49,19 +54,11 @@ class Interrupted:
         self.hits = 0
         self.interrupt_at = 0
         self.state = ""
-        self.during = lambda: None
-        self._watch(self.addr, self.addr + 4, self._in_region)
-        self._watch(self.entry, self.entry, self._at_entry)
-        self._turn, self.sched.turn = self.sched.turn, self._watched_turn
-
-    def _watch(self, first, last, callback):
-        kind = ctypes.CFUNCTYPE(
-            None, ctypes.c_size_t, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_size_t
-        )
-        hook = kind(callback)
-        self.cpu._keep.append(hook)
-        self.cpu._hook(HOOK_CODE, hook, first, last)
-        self.cpu.drop(first, last - first + 1)
+        self.during: Callable[[], None] = lambda: None
+        hook_code(self.cpu, self.addr, self.addr + 4, self._in_region)
+        hook_code(self.cpu, self.entry, self.entry, self._at_entry)
+        self._turn = self.sched.turn
+        self.sched.turn = self._watched_turn  # type: ignore[method-assign]
 
     def first_byte(self):
         return self.guest.read(self.addr, 1)[0]
@@ -98,7 +95,9 @@ class Interrupted:
         def handler(_p, _regs):
             self.hits += 1
 
-        register_kprobe(self.kernel.state, Kprobe(addr=self.addr, pre_handler=handler))
+        register_kprobe(
+            self.kernel.state, Kprobe(addr=KAddr(self.addr), pre_handler=handler)
+        )
         kprobe_optimizer(self.kernel.state)
         self.sched.note_quiescence()
 
@@ -126,8 +125,13 @@ def test_the_jump_waits_for_a_task_interrupted_in_its_bytes(offsets):
         alone = k.call()
         assert alone < 0
         k.interrupt_at = k.addr + offset
-        seen = []
-        k.during = lambda k=k, seen=seen: (k.probe(), seen.append(k.first_byte()))
+        seen: list[int] = []
+
+        def during(k=k, seen=seen):
+            k.probe()
+            seen.append(k.first_byte())
+
+        k.during = during
         assert k.call() == alone
         assert k.state == "over"
         assert seen == [INT3]

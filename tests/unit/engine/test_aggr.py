@@ -13,6 +13,7 @@ from kpfs.engine.register import (
 )
 from kpfs.engine.state import get_kprobe
 from tests.fake import FakeMachine, new_state
+from tests.there import call_post, call_pre, there
 
 
 @pytest.fixture
@@ -45,34 +46,34 @@ def probes(called, n, **kw):
 
 
 def test_handlers_run_newest_first(st, machine):
-    called = []
+    called: list[tuple[str, int]] = []
     ps = probes(called, 3, post=(0, 2))
     for p in ps:
         register_kprobe(st, p)
-    ap = get_kprobe(st, ps[0].addr)
-    assert not ap.pre_handler(ap, None)
-    ap.post_handler(ap, None, 0)
+    ap = there(get_kprobe(st, ps[0].addr))
+    assert not call_pre(ap)
+    call_post(ap)
     assert called == [("pre", 2), ("pre", 1), ("pre", 0), ("post", 2), ("post", 0)]
 
 
 def test_a_handler_that_changed_ip_ends_the_round(st):
-    called = []
+    called: list[tuple[str, int]] = []
     ps = probes(called, 3, ret={1: 1})
     for p in ps:
         register_kprobe(st, p)
-    ap = get_kprobe(st, ps[0].addr)
-    assert ap.pre_handler(ap, None) == 1
+    ap = there(get_kprobe(st, ps[0].addr))
+    assert call_pre(ap) == 1
     assert called == [("pre", 2), ("pre", 1)]
 
 
 def test_disabled_ones_are_passed_over(st, machine):
-    called = []
+    called: list[tuple[str, int]] = []
     ps = probes(called, 3)
     for p in ps:
         register_kprobe(st, p)
     disable_kprobe(st, ps[1])
-    ap = get_kprobe(st, ps[0].addr)
-    ap.pre_handler(ap, None)
+    ap = there(get_kprobe(st, ps[0].addr))
+    call_pre(ap)
     assert called == [("pre", 2), ("pre", 0)]
     assert st.arch.sites[ps[0].addr] == [(ps[2], False), (ps[1], True), (ps[0], False)]
 
@@ -86,7 +87,7 @@ def test_text_is_armed_as_long_as_one_is_enabled(st, machine):
     assert machine.patched() == [addr]
     disable_kprobe(st, ps[1])
     assert machine.patched() == []
-    assert kprobe_disabled(get_kprobe(st, addr))
+    assert kprobe_disabled(there(get_kprobe(st, addr)))
     enable_kprobe(st, ps[0])
     assert machine.patched() == [addr]
     assert kprobe_disabled(ps[1])
@@ -106,7 +107,7 @@ def test_the_last_one_takes_the_aggregate_with_it(st, machine):
     ps = probes([], 3)
     for p in ps:
         register_kprobe(st, p)
-    ap = get_kprobe(st, ps[0].addr)
+    ap = there(get_kprobe(st, ps[0].addr))
     slot_used = st.arch.slots.nr_used
     for p in (ps[1], ps[2]):
         unregister_kprobe(st, p)
@@ -124,7 +125,7 @@ def test_post_handler_of_the_aggregate_goes_with_the_last_that_has_one(st):
     ps = probes([], 3, post=(0, 1))
     for p in ps:
         register_kprobe(st, p)
-    ap = get_kprobe(st, ps[0].addr)
+    ap = there(get_kprobe(st, ps[0].addr))
     unregister_kprobe(st, ps[0])
     assert ap.post_handler
     unregister_kprobe(st, ps[1])
@@ -154,7 +155,7 @@ def test_failing_to_arm_leaves_the_others(st, machine):
     with pytest.raises(Exception, match="ENOMEM"):
         register_kprobe(st, b)
     st.arch.fail.clear()
-    assert get_kprobe(st, a.addr).list == [a]
+    assert there(get_kprobe(st, a.addr)).list == [a]
     assert b.handler is None
     enable_kprobe(st, a)
     assert machine.patched() == [a.addr]

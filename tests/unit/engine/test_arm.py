@@ -15,7 +15,8 @@ from kpfs.engine.register import (
     show_entries,
     unregister_kprobe,
 )
-from tests.fake import ENTRY_NOP, NOP, FakeMachine, new_state
+from kpfs.engine.state import State
+from tests.fake import ENTRY_NOP, NOP, FakeArch, FakeMachine, FakeText, new_state
 
 
 @pytest.fixture
@@ -158,14 +159,27 @@ def test_126_registered_enabled_meanwhile_comes_alive(st, machine):
     assert machine.patched() == [p.addr]
 
 
+class PlainArch(FakeArch):
+    """All text was nops."""
+
+    def original(self, addr: int, size: int) -> bytes:
+        return NOP * size
+
+
+class PlainText(FakeText):
+    """Text without ftrace sites."""
+
+    def ftrace_location(self, start: int, end: int) -> None:
+        return None
+
+
 def calls_for(count: int) -> int:
     """Calls that registering, disarming, arming and listing so many probes takes."""
     machine = FakeMachine()
     machine.add_function("f", ENTRY_NOP + NOP * count)
-    st = new_state(machine)
-    # a machine without look-up of text, so that the core alone is measured
-    st.arch.original = lambda addr, size: NOP * size
-    machine.text.ftrace_location = lambda start, end: None
+    # no look-up of text, so that the core alone is measured
+    machine.text = PlainText(machine.kallsyms)
+    st = State(machine, PlainArch(machine))
     calls = 0
 
     def profile(_frame, event, _function):

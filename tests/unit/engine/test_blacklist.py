@@ -4,6 +4,7 @@
 import pytest
 
 from kpfs.engine.blacklist import within_kprobe_blacklist
+from kpfs.engine.ktypes import KAddr
 from tests.fake import FakeMachine, new_state
 
 
@@ -52,7 +53,7 @@ def test_ranges_that_overlap(machine):
     inside = [
         a
         for a in range(symbols["a"].addr, symbols["b.cold"].addr)
-        if within_kprobe_blacklist(st, a)
+        if within_kprobe_blacklist(st, KAddr(a))
     ]
     assert inside == [
         *range(symbols["a"].addr, symbols["a"].addr + 70),

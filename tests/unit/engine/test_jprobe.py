@@ -18,6 +18,7 @@ from kpfs.engine.jprobe import (
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_optimized
 from kpfs.engine.register import register_kprobe, show_entries, unregister_kprobe
 from tests.fake import ENTRY_NOP, PUSH, FakeMachine, new_state
+from tests.there import call_pre
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_what_register_kprobe_refuses(st):
 
 
 def test_python_entry_gets_as_many_arguments_as_it_takes(st):
-    got = []
+    got: list[tuple[int, ...]] = []
 
     def none():
         got.append(())
@@ -89,7 +90,7 @@ def test_python_entry_gets_as_many_arguments_as_it_takes(st):
     for entry in (none, two, lambda a, b, c: got.append((a, b, c))):
         jp = Jprobe(kp=Kprobe(symbol_name="f"), entry=entry)
         register_jprobe(st, jp)
-        assert jp.kp.pre_handler(jp.kp, regs) == 0
+        assert call_pre(jp.kp, regs) == 0
         unregister_jprobe(st, jp)
     assert got == [(), (10, 11), (10, 11, 12)]
     assert regs == [10, 11, 12, 13]

@@ -11,6 +11,7 @@ import pytest
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import (
+    NO_ADDR,
     Kprobe,
     KprobeFlag,
     kprobe_disabled,
@@ -30,7 +31,7 @@ from kpfs.engine.register import (
     unregister_kprobes,
 )
 from kpfs.engine.state import ModuleState
-from tests.fake import BAD, ENTRY_NOP, NOP, TRAP, FakeMachine, new_state
+from tests.fake import BAD, ENTRY_NOP, NOP, TRAP, FakeMachine, new_state, slot_of
 
 
 @pytest.fixture
@@ -96,9 +97,9 @@ def test_entry_is_marked(st, machine):
         assert p.flags == KprobeFlag.ON_FUNC_ENTRY
     register_kprobe(st, p := Kprobe(symbol_name="odd", offset=1))
     assert not p.flags
-    kprobe_on_func_entry(st, None, "odd", 0)
+    kprobe_on_func_entry(st, NO_ADDR, "odd", 0)
     with pytest.raises(KernelError, match="EINVAL"):
-        kprobe_on_func_entry(st, None, "odd", 1)
+        kprobe_on_func_entry(st, NO_ADDR, "odd", 1)
 
 
 def test_only_the_flag_disabled_is_the_users(st, machine):
@@ -158,7 +159,7 @@ def test_bug_site(st, machine):
 def test_own_code_of_kprobes(st, machine):
     register_kprobe(st, p := Kprobe(symbol_name="odd"))
     with pytest.raises(KernelError, match="EINVAL: in an instruction slot"):
-        check_kprobe_address_safe(st, p.ainsn.slot)
+        check_kprobe_address_safe(st, slot_of(p))
 
 
 def test_every_reason_differs(st, machine):

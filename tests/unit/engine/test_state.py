@@ -4,6 +4,7 @@
 import random
 
 from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
@@ -12,7 +13,8 @@ from kpfs.engine.register import (
     unregister_kprobe,
 )
 from kpfs.engine.state import get_kprobe, hash_ptr, is_kprobe_insn_slot
-from tests.fake import ENTRY_NOP, NOP, FakeMachine, new_state
+from tests.fake import ENTRY_NOP, NOP, FakeMachine, new_state, slot_of
+from tests.there import there
 
 
 def test_hash_is_that_of_the_kernel():
@@ -62,9 +64,9 @@ def test_entries_name_the_symbol_that_covers_the_address_now():
     machine = FakeMachine()
     addr = machine.add_function("f")
     st = new_state(machine)
-    p = Kprobe(addr=addr + 7)
+    p = Kprobe(addr=KAddr(addr + 7))
     register_kprobe(st, p)
-    assert next(show_entries(st)).symbol.name == "f"
+    assert there(next(show_entries(st)).symbol).name == "f"
     machine.remove_symbols([addr])
     assert next(show_entries(st)).symbol is None
 
@@ -77,7 +79,7 @@ def test_get_kprobe_gives_the_entry():
     register_kprobe(st, p)
     assert get_kprobe(st, addr) is p
     register_kprobe(st, q)
-    assert get_kprobe(st, addr).list == [q, p]
+    assert there(get_kprobe(st, addr)).list == [q, p]
     assert get_kprobe(st, addr + 1) is None
 
 
@@ -87,7 +89,7 @@ def test_slots_are_known_as_such():
     st = new_state(machine)
     p = Kprobe(symbol_name="f", offset=6)
     register_kprobe(st, p)
-    assert is_kprobe_insn_slot(st, p.ainsn.slot)
+    assert is_kprobe_insn_slot(st, slot_of(p))
     assert not is_kprobe_insn_slot(st, p.addr)
 
 

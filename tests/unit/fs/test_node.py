@@ -17,6 +17,7 @@ from kpfs.fs.seqfile import (
     ValueFile,
     whole_lines,
 )
+from tests.there import dir_at, stand_in
 
 
 class Letters(DynDir):
@@ -33,17 +34,18 @@ def code(info):
 
 @pytest.fixture
 def root():
-    top, sub = Dir(), Letters(None)
+    top, sub = Dir(), Letters(stand_in(None))
     top.children["sub"] = sub
     sub.children["fixed"] = File()
     return top
 
 
-def test_walk(root):
+def test_walk(root: Dir):
     assert walk(root, "/") is root
     assert isinstance(walk(root, "/sub/b"), File)
-    assert walk(root, "/sub/fixed") is root.children["sub"].children["fixed"]
-    assert list(root.children["sub"].names()) == ["fixed", "a", "b", "c"]
+    sub = dir_at(root, "/sub")
+    assert walk(root, "/sub/fixed") is sub.children["fixed"]
+    assert list(sub.names()) == ["fixed", "a", "b", "c"]
     with pytest.raises(KernelError) as info:
         walk(root, "/sub/d")
     assert code(info) == "ENOENT"

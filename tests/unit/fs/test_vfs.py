@@ -100,6 +100,8 @@ class Pipe(File):
 
 
 class PipeHandle(Handle):
+    file: Pipe
+
     def ready(self):
         return bool(self.file.text)
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from kpfs.fs.files.mount_table import Mounts
 from kpfs.host.mounts import as_linux_shows, shown_table
+from tests.there import stand_in
 
 FLAGS = "rw,nosuid,nodev,relatime"
 FUSE = f"fuse.kpfs {FLAGS},user_id=0,group_id=0,default_permissions 0 0"
@@ -45,7 +46,7 @@ def test_a_table_without_the_tree_is_left_as_it_is():
 
 def test_the_table_is_that_of_who_opens_it():
     kernel = SimpleNamespace(mount_table=partial(shown_table, source="kpfs:0"))
-    handle = Mounts(kernel).open(os.O_RDONLY, os.getpid())
+    handle = Mounts(stand_in(kernel)).open(os.O_RDONLY, os.getpid())
     with open("/proc/self/mounts", "rb") as table:
         expected = table.read()
     assert handle.read(len(expected) + 1, 0) == expected

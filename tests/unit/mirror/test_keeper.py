@@ -11,6 +11,7 @@ import pytest
 
 from kpfs.mirror import keeper, seccomp
 from kpfs.mirror.keeper import COMMITTED, GAVE_UP, SLOT, STATE_SIZE, Watch
+from tests.there import there
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
 
 CALLS = 20
@@ -69,7 +70,7 @@ def scene():
 
 def test_it_ends_with_the_command(scene):
     for _ in range(CALLS):
-        note = seccomp.receive(scene.listener)
+        note = there(seccomp.receive(scene.listener))
         seccomp.let_go_on(scene.listener, note.id)
     assert scene.finish() == 0
 
@@ -82,7 +83,7 @@ def test_the_supervisor_dies_before_it_receives(scene):
 @pytest.mark.parametrize("shown", [True, False])
 def test_the_supervisor_dies_with_a_report_in_work(scene, shown):
     """Whether or not it came to say which."""
-    first = seccomp.receive(scene.listener)
+    first = there(seccomp.receive(scene.listener))
     SLOT.pack_into(scene.state, SLOT.size, first.id, time.monotonic_ns(), 1)
     if not shown:
         seccomp.let_go_on(scene.listener, first.id)
@@ -98,7 +99,7 @@ def test_the_supervisor_gives_up(scene):
 
 def committed_and_stuck(scene):
     """The supervisor gives up with a call that it is committed to; that call."""
-    first = seccomp.receive(scene.listener)
+    first = there(seccomp.receive(scene.listener))
     SLOT.pack_into(scene.state, SLOT.size, first.id, COMMITTED, 1)
     SLOT.pack_into(scene.state, 0, 0, 0, GAVE_UP)
     time.sleep(2 * keeper.TICK)
@@ -122,9 +123,9 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now = 100.0
         self.reports = False
-        monkeypatch.setattr(keeper.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(seccomp, "has_reports", lambda _listener: self.reports)
-        self.state = bytearray(STATE_SIZE)
+        self.state = mmap.mmap(-1, STATE_SIZE)
         self.watch = Watch(-1, self.state)
 
     def stuck_after(self, seconds):

@@ -11,6 +11,7 @@ import pytest
 
 from kpfs.engine.errors import KernelError
 from kpfs.mirror import seccomp
+from tests.there import there
 
 X86_64, I386 = seccomp.AUDIT_ARCH_X86_64, 0x40000003
 SYS_GETPPID = 110
@@ -83,7 +84,7 @@ def test_a_report_and_its_answer():
     me = os.getpid()
     pid, listener = filtered([SYS_GETPPID], lambda: os.getppid() != me)
     seccomp.wake_up_synchronously(listener)
-    note = seccomp.receive(listener)
+    note = there(seccomp.receive(listener))
     assert (note.pid, note.nr, len(note.args)) == (pid, SYS_GETPPID, 6)
     assert os.waitpid(pid, os.WNOHANG) == (0, 0)
     assert seccomp.let_go_on(listener, note.id)
@@ -97,7 +98,7 @@ def test_a_report_and_its_answer():
 
 def test_a_report_whose_caller_died():
     pid, listener = filtered([SYS_GETPPID], os.getppid)
-    note = seccomp.receive(listener)
+    note = there(seccomp.receive(listener))
     os.kill(pid, 9)
     os.waitpid(pid, 0)
     assert not seccomp.let_go_on(listener, note.id)
@@ -106,14 +107,14 @@ def test_a_report_whose_caller_died():
 
 def test_an_answer_before_the_report_is_received():
     pid, listener = filtered([SYS_GETPPID], lambda: os.getppid() and os.getppid() * 0)
-    first = seccomp.receive(listener)
+    first = there(seccomp.receive(listener))
     seccomp.let_go_on(listener, first.id)
     waiting = select.poll()
     waiting.register(listener, select.POLLIN)
     waiting.poll(5000)
     # ids count up: the keeper relies on it
     assert not seccomp.let_go_on(listener, first.id + 1)
-    second = seccomp.receive(listener)
+    second = there(seccomp.receive(listener))
     assert second.id == first.id + 1
     assert seccomp.let_go_on(listener, second.id)
     assert os.waitpid(pid, 0)[1] == 0
@@ -130,7 +131,7 @@ def test_an_answer_in_place_of_the_call(value, seen):
         return got if got >= 0 else min(100 + ctypes.get_errno(), 200)
 
     pid, listener = filtered([SYS_GETPPID], body)
-    note = seccomp.receive(listener)
+    note = there(seccomp.receive(listener))
     assert seccomp.is_valid(listener, note.id)
     assert seccomp.answer(listener, note.id, value)
     assert not seccomp.answer(listener, note.id, value), "answered already"
@@ -141,7 +142,7 @@ def test_an_answer_in_place_of_the_call(value, seen):
 
 def test_a_report_is_valid_while_its_caller_waits():
     pid, listener = filtered([SYS_GETPPID], os.getppid)
-    note = seccomp.receive(listener)
+    note = there(seccomp.receive(listener))
     assert seccomp.is_valid(listener, note.id)
     os.kill(pid, 9)
     os.waitpid(pid, 0)

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from kpfs.engine.errors import KernelError
 from kpfs.mirror import calls as mirror_calls
-from kpfs.mirror import supervisor as mirror
 from kpfs.mirror.keeper import SLOTS, STATE_SIZE
 from kpfs.mirror.supervisor import Supervisor
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
@@ -72,7 +72,7 @@ def test_replays_do_not_overlap():
 
 @pytest.mark.logs("system calls are not mirrored any more")
 def test_a_bug_in_the_replayer_does_not_hurt_the_command():
-    seen = []
+    seen: list[int] = []
 
     def replay(note, _commit):
         seen.append(note)
@@ -86,9 +86,9 @@ def test_a_bug_in_the_replayer_does_not_hurt_the_command():
 def test_a_refusal_of_the_guest_is_no_bug():
     def replay(_note, _commit):
         seen.append(1)
-        raise mirror.KernelError(errno.ESRCH, "no such task")
+        raise KernelError(errno.ESRCH, "no such task")
 
-    seen = []
+    seen: list[int] = []
     body = lambda: len({os.getppid() for _ in range(5)}) - 1  # noqa: E731
     assert supervise([SYS_GETPPID], body, replay)[1] == 0
     assert len(seen) == 5
@@ -103,7 +103,7 @@ def test_an_answer_of_the_replayer_is_all_that_is_made():
 
 
 def test_nothing_is_made_for_a_caller_that_was_killed():
-    seen = []
+    seen: list[int] = []
 
     def replay(note, commit):
         seen.append(commit())

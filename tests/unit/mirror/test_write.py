@@ -10,12 +10,13 @@ import pytest
 
 from kpfs.fs.node import Dir, File
 from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
-from kpfs.fs.vfs import EMPTY_WRITE, Vfs, WriteCall
+from kpfs.fs.vfs import EMPTY_WRITE, Vfs
 from kpfs.kernel.host_calls import Caller
 from kpfs.mirror.host import Host, Tree
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.write import SEGMENTS_MAX, TreeWriter
-from tests.unit.fakes import FakeKernel
+from tests.there import stand_in, there
+from tests.unit.fakes import FakeKernel, writing
 
 ME = Caller(os.getpid(), 0, 0)
 WRITE, PWRITE, WRITEV = 1, 18, 20
@@ -33,7 +34,7 @@ def read_call(host):
     """What is read of a call of this process."""
 
     def read_call(nr, *args):
-        writer = TreeWriter(FakeKernel(), host, {}, lambda _pid: None)
+        writer = TreeWriter(stand_in(FakeKernel()), host, {}, lambda _pid: None)
         words = (*args, 0, 0, 0, 0, 0, 0)[:6]
         return writer.read_call(Notification(1, os.getpid(), nr, words))
 
@@ -118,11 +119,16 @@ def test_a_descriptor_of_a_thread(scratch):
     path, device = scratch
     fd = os.open(path, os.O_WRONLY)
     ready, end = threading.Event(), threading.Event()
-    thread = threading.Thread(target=lambda: (ready.set(), end.wait()))
+
+    def until_the_end():
+        ready.set()
+        end.wait()
+
+    thread = threading.Thread(target=until_the_end)
     thread.start()
     ready.wait()
     try:
-        os.close(os.pidfd_open(thread.native_id, os.O_EXCL))
+        os.close(os.pidfd_open(there(thread.native_id), os.O_EXCL))
     except OSError:
         pytest.skip("PIDFD_THREAD needs Linux 6.9")
     else:
@@ -133,10 +139,6 @@ def test_a_descriptor_of_a_thread(scratch):
         end.set()
         thread.join()
         os.close(fd)
-
-
-def call(name, *parts, pos=0):
-    return WriteCall(name, b"".join(parts), [len(part) for part in parts], pos)
 
 
 # ---- a mix of both ways
@@ -151,14 +153,14 @@ class Text(SeqFile):
 
 
 def test_a_position_that_fuse_moved_is_put_right():
-    kernel, root = FakeKernel(), Dir()
+    kernel, root = stand_in(FakeKernel()), Dir()
     root.children["text"] = node = Text()
     node.mode = stat.S_IFREG | 0o600
     vfs = Vfs(kernel, root)
     opened = vfs.open(ME, "/text", os.O_RDWR)
     vfs.read(ME, opened, 2, 0)
     vfs.write(ME, opened, b"xyz", 2)  # leaves FUSE at 5, the kernel at 2
-    assert vfs.write_call(ME, opened, call("write", b"xyz"), 5) == (3, 2)
+    assert vfs.write_call(ME, opened, writing("write", b"xyz"), 5) == (3, 2)
     assert vfs.read(ME, opened, 2, 2) == b"23"
 
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A bare machine with the engine on it."""
 
+from typing import cast
+
 import pytest
 
 from kpfs.engine.arch.x86.core import X86
 from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.machine import Machine
 from kpfs.engine.register import register_kprobe
 from kpfs.engine.state import State
 from tests.unit.engine.arch.bare import BareMachine
@@ -15,8 +18,9 @@ class Box:
 
     def __init__(self, functions, **config):
         self.machine = BareMachine(functions)
-        self.state = State(self.machine, X86(self.machine), **config)
-        self.arch = self.state.arch
+        machine = cast(Machine, self.machine)  # as far as the hit path goes
+        self.arch = X86(machine)
+        self.state = State(machine, self.arch, **config)
         self.runtime = self.arch.runtime
         self.seen = []
 

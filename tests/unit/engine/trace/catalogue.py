@@ -96,7 +96,9 @@ CATALOGUE = [
     ('p:a vfs_read xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx=%di', 'EINVAL', 'Argument name is too long', 13),
 ]
 
-# filters of "p:e F a=\\5:s8 b=\\"hello" c=$comm d=\\-3:s32 e=\\7:u64" called by hitn on CPU 0: text,
+# the event that FILTERS are of, on a function
+FILTERED = r'p:e {} a=\5:s8 b=\"hello" c=$comm d=\-3:s32 e=\7:u64'
+# filters of it, called by hitn on CPU 0: text,
 # errno, whether a record was written, what the file showed then (None: the text)
 FILTERS = [
     ('!(' * 1301 + 'e == 7' + ')' * 1301, '', False, None),

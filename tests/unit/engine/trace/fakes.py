@@ -12,6 +12,7 @@ from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
 from kpfs.engine.trace.array.trace_state import TraceState
+from kpfs.engine.trace.event.trace_event import TraceEvent
 from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
 from tests.fake import PAGE, FakeArch, FakeMachine
 
@@ -115,3 +116,12 @@ class Writer:
 def record(event_id: int, *fields: int, pid: int = 7, flags: int = 0, pc: int = 0):
     """A record of 64-bit fields."""
     return struct.pack(f"<HBBi{len(fields)}Q", event_id, flags, pc, pid, *fields)
+
+
+def filter_store(trace: TraceState, event: TraceEvent, text: str) -> str:
+    """Set an event's filter: "" or the name of the errno."""
+    try:
+        trace.array_events.filter_store(event, text.encode("latin-1"))
+    except KernelError as error:
+        return errno.errorcode[error.errno]
+    return ""

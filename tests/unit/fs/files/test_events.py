@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """tracing/events: directories that come and go with the events."""
 
-import errno
 import os
 from types import SimpleNamespace
 
 import pytest
 
-from kpfs.engine.errors import KernelError
 from kpfs.engine.trace.event.event_file import parse_enable
 from kpfs.engine.trace.event.trace_event import Events, TraceEvent
 from kpfs.fs.files.events import AvailableEvents, EventsDir, GroupEnable, SetEvent
 from kpfs.fs.node import walk
+from tests.there import code, dir_at, file_at
 from tests.unit.fakes import FakeKernel
 
 
@@ -60,20 +59,14 @@ def root(kernel):
     return directory
 
 
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
-
-
 def test_groups_live_as_long_as_their_events(kernel, root):
     assert list(root.names()) == ["enable"]
     assert code(walk, root, "/kprobes") == "ENOENT"
     event = Event("kprobes", "e")
     kernel.trace.events.add(event)
     assert list(root.names()) == ["enable", "kprobes"]
-    assert list(walk(root, "/kprobes").names()) == ["enable", "filter", "e"]
-    assert {"enable", "format", "id"} <= set(walk(root, "/kprobes/e").names())
+    assert list(dir_at(root, "/kprobes").names()) == ["enable", "filter", "e"]
+    assert {"enable", "format", "id"} <= set(dir_at(root, "/kprobes/e").names())
     assert walk(root, "/kprobes/e/id").mode == 0o100440
     assert walk(root, "/kprobes/e/enable").mode == 0o100640
     kernel.trace.events.remove(event)
@@ -95,22 +88,22 @@ def test_attributes_stick_until_the_event_goes(kernel, root):
 def test_files_of_an_event(kernel, root):
     event = Event("g", "e")
     kernel.trace.events.add(event)
-    enable = walk(root, "/g/e/enable").open(os.O_RDWR)
+    enable = file_at(root, "/g/e/enable").open(os.O_RDWR)
     assert enable.read(10, 0) == b"0\n"
     assert enable.write(b"01\n", 5) == 3
     assert event.enabled
     assert enable.read(10, 0) == b"1\n"
     assert code(enable.write, b"2", 0) == "EINVAL"
-    assert walk(root, "/g/e/id").show() == f"{event.id}\n"
-    assert f"ID: {event.id}\n" in walk(root, "/g/e/format").show()
-    assert code(walk(root, "/g/e/id").open(os.O_WRONLY).write, b"1", 0) == "EINVAL"
+    assert file_at(root, "/g/e/id").show() == f"{event.id}\n"
+    assert f"ID: {event.id}\n" in file_at(root, "/g/e/format").show()
+    assert code(file_at(root, "/g/e/id").open(os.O_WRONLY).write, b"1", 0) == "EINVAL"
 
 
 def test_an_open_file_of_a_deleted_event(kernel, root):
     event = Event("g", "e")
     kernel.trace.events.add(event)
     handles = [
-        walk(root, f"/g/e/{name}").open(os.O_RDONLY)
+        file_at(root, f"/g/e/{name}").open(os.O_RDONLY)
         for name in ("enable", "id", "format")
     ]
     kernel.trace.events.remove(event)
@@ -120,12 +113,12 @@ def test_an_open_file_of_a_deleted_event(kernel, root):
 
 def test_enable_of_groups(kernel, root):
     kernel.trace.events.add(Event("g", "e"))
-    assert walk(root, "/enable").show() == "None\n"
-    assert walk(root, "/g/enable").show() == "g\n"
-    walk(root, "/g/enable").store(b"1")
-    walk(root, "/g/filter").store(b"x > 5")
+    assert file_at(root, "/enable").show() == "None\n"
+    assert file_at(root, "/g/enable").show() == "g\n"
+    file_at(root, "/g/enable").store(b"1")
+    file_at(root, "/g/filter").store(b"x > 5")
     assert kernel.calls == [("g", b"1"), ("g", b"x > 5")]
-    handle = walk(root, "/g/filter").open(os.O_RDONLY)
+    handle = file_at(root, "/g/filter").open(os.O_RDONLY)
     assert handle.read(10, 0) == b"### global"
     assert handle.read(10, 10) == b""
 
@@ -134,8 +127,8 @@ def test_events_of_ftrace_are_only_described(kernel, root):
     event = Event("ftrace", "print")
     event.ignore_enable = True
     kernel.trace.events.add(event)
-    assert list(walk(root, "/ftrace").names()) == ["print"]
-    assert list(walk(root, "/ftrace/print").names()) == ["id", "format", "hist"]
+    assert list(dir_at(root, "/ftrace").names()) == ["print"]
+    assert list(dir_at(root, "/ftrace/print").names()) == ["id", "format", "hist"]
 
 
 def test_an_event_named_like_a_file_of_its_group(kernel, root):

@@ -7,22 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.machine import Stats, Syscall, TextDir
+from kpfs.fs.node import File
+from tests.there import code
 from tests.unit.fakes import ME, FakeKernel
 
 
 @pytest.fixture
 def kernel():
     return FakeKernel()
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
 
 
 def write(kernel, data):
@@ -61,13 +56,19 @@ def test_noise(kernel):
 
 def test_text(kernel):
     listed = []
-    kernel.state.arch.text_listing = lambda *args: listed.append(args) or "listing"
+
+    def text_listing(*args):
+        listed.append(args)
+        return "listing"
+
+    kernel.state.arch.text_listing = text_listing
     kernel.guest.add_symbol("data", 0x1000, 8, "D")
     directory = TextDir(kernel)
     assert set(directory.names()) == {"vfs_read", "vfs_write"}
     assert directory.lookup("data") is None
     node = directory.lookup("vfs_read")
     assert node is directory.lookup("vfs_read")
+    assert isinstance(node, File)
     assert node.show() == "listing"
     addr = kernel.guest.kallsyms.lookup_name("vfs_read")[0].addr
     assert listed == [(addr, addr + 32)]

@@ -1,31 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kallsyms and kmsg."""
 
-import errno
 import os
 from types import SimpleNamespace
 
 import pytest
 
-from kpfs.engine.errors import KernelError
 from kpfs.fs.files.proc import Kallsyms, Kmsg
 from kpfs.guest.kernel.klog import LogRecord
+from tests.fake import FakeLog
+from tests.there import code
 from tests.unit.fakes import FakeKernel
+
+
+class LogKernel(FakeKernel):
+    """With records of a log."""
+
+    def __init__(self):
+        super().__init__()
+        self.records: list[LogRecord] = []
+        self.guest.log = RecordLog(self.records)
+
+
+class RecordLog(FakeLog):
+    def __init__(self, kept):
+        super().__init__()
+        self.kept = kept
+
+    def records(self, since=0):
+        return [r for r in self.kept if r.seq >= since]
 
 
 @pytest.fixture
 def kernel():
-    kernel = FakeKernel()
-    records = []
-    kernel.guest.log.records = lambda since=0: [r for r in records if r.seq >= since]
-    kernel.records = records
-    return kernel
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
+    return LogKernel()
 
 
 def test_kallsyms(kernel):

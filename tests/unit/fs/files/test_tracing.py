@@ -10,6 +10,7 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files import buffers, dynevents, tracers, tracing
 from kpfs.fs.seqfile import MAX_WRITE
+from tests.there import code, stand_in
 from tests.unit.fakes import FakeKernel
 
 TRUNCATE = os.O_WRONLY | os.O_TRUNC
@@ -45,18 +46,19 @@ class FakeTrace:
         return f"p:\xff {ops}\n"
 
 
+class TraceKernel(FakeKernel):
+    """With what the files of tracing/ ask."""
+
+    kprobe_events = "ops"
+
+    def __init__(self):
+        super().__init__()
+        self.trace = FakeTrace(self.calls)
+
+
 @pytest.fixture
 def kernel():
-    kernel = FakeKernel()
-    kernel.trace = FakeTrace(kernel.calls)
-    kernel.kprobe_events = "ops"
-    return kernel
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as info:
-        function(*args)
-    return errno.errorcode[info.value.errno]
+    return TraceKernel()
 
 
 def test_kprobe_events_and_dynamic_events(kernel):
@@ -133,7 +135,9 @@ def test_trace_pipe(kernel):
         ready=lambda: bool(lines), read=lambda _count: lines.pop(0) if lines else ""
     )
     pipe.at_end = lambda: not lines and not kernel.trace.ring.on
-    handle = tracing.TracePipeHandle(tracing.TracePipeFile(kernel), 0, 1, pipe)
+    handle = tracing.TracePipeHandle(
+        tracing.TracePipeFile(kernel), 0, 1, stand_in(pipe)
+    )
     assert [handle.read(100, 0), handle.read(100, 4)] == [b"one\n", b"two\n"]
     assert not handle.ready()
     assert code(handle.read, 100, 8) == "EAGAIN"

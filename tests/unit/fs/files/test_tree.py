@@ -9,6 +9,7 @@ from kpfs.config import Config
 from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.node import Dir, File, walk
 from kpfs.fs.paths import linux_path, mount_path
+from tests.there import stand_in
 from tests.unit.fakes import FakeKernel
 
 MODES = {
@@ -30,7 +31,7 @@ MODES = {
 
 @pytest.fixture(scope="module")
 def root():
-    return build(FakeKernel())
+    return build(stand_in(FakeKernel()))
 
 
 @pytest.mark.parametrize("path", MODES)

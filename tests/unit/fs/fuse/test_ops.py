@@ -14,6 +14,7 @@ from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import ops as fuse_ops
 from kpfs.fs.fuse.ops import GETATTR, LOOKUP, LOOKUP_SIZE, Operations, answer
 from kpfs.fs.vfs import EMPTY_WRITE
+from tests.there import code, stand_in
 from tests.unit.fakes import FakeKernel
 
 SETATTR = 4
@@ -42,19 +43,15 @@ class FakeLoop:
 
 @pytest.fixture
 def ops():
-    kernel = FakeKernel()
+    kernel = stand_in(FakeKernel())
     kernel.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
-    return Operations(kernel, build(kernel), Libfuse(), FakeLoop(), lambda: None)
+    return Operations(
+        kernel, build(kernel), Libfuse(), stand_in(FakeLoop()), lambda: None
+    )
 
 
 def info(flags=os.O_RDWR, lock_owner=1):
     return SimpleNamespace(flags=flags, fh=0, nonseekable=0, lock_owner=lock_owner)
-
-
-def code(function, *args):
-    with pytest.raises(KernelError) as error:
-        function(*args)
-    return errno.errorcode[error.value.errno]
 
 
 def test_no_attribute_is_taken_for_an_operation(ops):

@@ -14,8 +14,8 @@ from kpfs.guest.emu.cpu import (
     REG_ORIG_AX,
     REG_SP,
     REG_SS,
-    EmulatorError,
 )
+from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import KERNEL_DATA
 from tests import heap
 from tests.guest import run_to, set_gs_base
@@ -102,7 +102,7 @@ def test_many_breakpoints_in_a_loop(bare):
 
 
 def test_breakpoint_of_nobody_is_a_trap(bare):
-    vectors = []
+    vectors: list[int] = []
     bare.cpu.breakpoint = lambda ip: None
     bare.cpu.trap = vectors.append
     bare.run("cc90")
@@ -119,14 +119,14 @@ def fault_skipper(bare, length, log):
 
 
 def test_page_faults_stay_page_faults(bare):
-    log = []
+    log: list[tuple[int, ...]] = []
     fault_skipper(bare, 8, log)
     bare.run(LOAD_NULL * 4)
     assert log == [(14, 8 * i, 0x10, 0) for i in range(4)]
 
 
 def test_error_code_of_a_write_to_text(bare):
-    log = []
+    log: list[tuple[int, ...]] = []
     fault_skipper(bare, 2, log)
     bare.load("8903")  # mov %eax,(%rbx)
     bare.cpu.write_reg(BX, bare.text)
@@ -135,7 +135,7 @@ def test_error_code_of_a_write_to_text(bare):
 
 
 def test_data_is_not_executable(bare):
-    log = []
+    log: list[tuple[int, ...]] = []
 
     def trap(vector):
         log.append((vector, bare.cpu.clear_exception(vector)))
@@ -149,14 +149,14 @@ def test_data_is_not_executable(bare):
 
 
 def test_divide_errors_stay_divide_errors(bare):
-    log = []
+    log: list[tuple[int, ...]] = []
     fault_skipper(bare, 2, log)
     bare.run("31c9" + "f7f1" * 3)  # xor ecx,ecx; div ecx
     assert [vector for vector, *_ in log] == [0, 0, 0]
 
 
 def test_invalid_instruction_is_vector_6(bare):
-    log = []
+    log: list[tuple[int, ...]] = []
     fault_skipper(bare, 2, log)
     bare.run("0f0b0f0b")
     assert [entry[:2] for entry in log] == [(6, 0), (6, 2)]
@@ -164,7 +164,7 @@ def test_invalid_instruction_is_vector_6(bare):
 
 def test_exception_field_is_found_where_it_is_not_expected(bare, monkeypatch):
     monkeypatch.setattr(cpu_module, "_EXCEPTION_OFFSET", 4)
-    log = []
+    log: list[tuple[int, ...]] = []
     fault_skipper(bare, 8, log)
     bare.run(LOAD_NULL * 3)
     assert [vector for vector, *_ in log] == [14, 14, 14]

@@ -8,14 +8,20 @@ from kpfs.guest.emu.memory import KERNEL_DATA, Memory
 from kpfs.guest.kernel.klog import KernelLog
 
 
+class LogAt(KernelLog):
+    """A log whose time is set by hand."""
+
+    def __init__(self, memory, addr):
+        self.time = 0
+        super().__init__(memory, addr, lambda: self.time)
+
+
 @pytest.fixture
 def log():
     memory = Memory()
     addr = memory.area.alloc(4096, KERNEL_DATA)
     memory.write(addr, abi.KpfsLog.STRUCT.pack(addr + 1024, 256, 0, 0, 0, 0))
-    log = KernelLog(memory, addr, lambda: log.time)
-    log.time = 0
-    return log
+    return LogAt(memory, addr)
 
 
 def append(log, level, text, now):

@@ -29,8 +29,8 @@ class Machine:
     def __init__(self, nr_cpus=2):
         self.bare = BareCpu(nr_cpus)
         self.cpu, self.memory = self.bare.cpu, self.bare.memory
-        self.entries = {}
-        self.traps = Traps(self.cpu, self.memory, self.entries.get)
+        self.entries: dict[str, int] = {}
+        self.traps = Traps(self.cpu, self.memory, lambda name: self.entries.get(name))
         self.clock = Clock(self.memory, self.memory.alloc_low(4096), quiet=True)
         self.sched = Sched(
             self.cpu,

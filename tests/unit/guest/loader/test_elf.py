@@ -7,6 +7,7 @@ import pytest
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.loader import elf
+from tests.there import there
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
 
 GLOBAL_FUNC, WEAK, LOCAL = 0x12, 0x20, 0x00
@@ -37,9 +38,9 @@ def test_segments_sections_and_symbols():
     )
     image = elf.ElfFile(data)
     assert [(s.vaddr, s.filesz, s.memsz) for s in image.segments] == [(0x4000, 3, 16)]
-    text = image.section(".text")
+    text = there(image.section(".text"))
     assert image.contents(text) == b"abc"
-    assert image.contents(image.section(".bss")) == bytes(9)
+    assert image.contents(there(image.section(".bss"))) == bytes(9)
     assert image.section(".nope") is None
     assert image.symbols()[1] == elf.ElfSymbol("one", 0x4000, 0, 1, 2, 1)
 

@@ -2,7 +2,7 @@
 """Breakpoints: handlers, slots, single steps, nesting, faults.
 
 This also tests kpfs.engine.arch.x86.ainsn, kpfs.engine.arch.x86.core,
-kpfs.engine.arch.x86.stub and kpfs.engine.arch.x86.trap.
+kpfs.engine.arch.x86.stub, kpfs.engine.arch.x86.trap and kpfs.engine.runtime.runtime.
 """
 
 import random
@@ -552,7 +552,7 @@ def test_the_chain_follows_the_list(box, offset, seed):
     rng = random.Random(seed)
     b = box({"alu": ALU})
     handler = b.runtime.symbols["kp_event_handler"]
-    probes = []
+    probes: list[tuple[Kprobe, KpEvent]] = []
     for step in range(120):
         doing = rng.random()
         if doing < 0.5 or not probes:

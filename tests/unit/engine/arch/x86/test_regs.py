@@ -12,6 +12,7 @@ from kpfs.engine.arch.x86.regs import (
     LivePtRegs,
     regs_get_kernel_argument,
 )
+from tests.there import stand_in
 
 STACK = 0x1000
 
@@ -47,7 +48,7 @@ class Machine:
 @pytest.fixture
 def live():
     machine = Machine()
-    regs = LivePtRegs(machine)
+    regs = LivePtRegs(stand_in(machine))
     regs.trap_ip = 0x55
     return machine, regs
 
@@ -56,7 +57,7 @@ def live():
 def frame():
     machine = Machine()
     struct.pack_into("<21Q", machine.memory, 0x100, *machine.values)
-    regs = FramePtRegs(machine)
+    regs = FramePtRegs(stand_in(machine))
     regs.addr = 0x100
     return machine, regs
 

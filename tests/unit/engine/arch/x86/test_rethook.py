@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Return probes: the trampoline, several on one function, instances, events.
 
-This also tests kpfs.engine.arch.x86.ftrace, kpfs.engine.arch.x86.stub and
-kpfs.engine.rethook.
+This also tests kpfs.engine.arch.x86.ftrace, kpfs.engine.arch.x86.stub,
+kpfs.engine.rethook and kpfs.engine.runtime.runtime.
 """
 
 import struct
@@ -52,7 +52,7 @@ def test_handler_sees_and_changes_the_result(box, code):
         whose.append((node.rp, node.task))
         regs.ax = 7
 
-    whose = []
+    whose: list[tuple[Kretprobe, int]] = []
     rp = ret(b, "leaf", handler)
     assert b.call("leaf", 41) == 7
     home = abi.TEXT_BASE

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writing text: what stood there, what is dropped, in batches and not."""
 
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from kpfs.engine.arch.x86.text_patching import (
     push_imm32,
 )
 from kpfs.engine.errors import MemoryFault
+from kpfs.engine.machine import Memory
 
 BASE = 0xFFFFFFFF81000000
 SIZE = 3 * 4096
@@ -40,9 +43,14 @@ class Text:
         self.dropped.append("all")
 
 
+def patcher_of(text):
+    """It reads of memory, and no more."""
+    return TextPatcher(cast(Memory, text), text)
+
+
 def test_patch_and_back():
     text = Text()
-    patcher, before = TextPatcher(text, text), text.read(BASE, 64)
+    patcher, before = patcher_of(text), text.read(BASE, 64)
     patcher.patch(BASE + 8, b"\xcc", before[8:9])
     assert patcher.patched(BASE + 8)
     assert text.read(BASE + 8, 1) == b"\xcc"
@@ -57,7 +65,7 @@ def test_patch_and_back():
 
 def test_breakpoint_to_jump_and_back_to_breakpoint():
     text = Text()
-    patcher, before = TextPatcher(text, text), text.read(BASE, 64)
+    patcher, before = patcher_of(text), text.read(BASE, 64)
     patcher.patch(BASE + 8, b"\xcc", before[8:9])
     patcher.patch(BASE + 8, b"\xe9abcd", before[8:13])
     assert text.read(BASE + 8, 5) == b"\xe9abcd"
@@ -70,7 +78,7 @@ def test_breakpoint_to_jump_and_back_to_breakpoint():
 
 def test_forgotten_text_is_left_alone():
     text = Text()
-    patcher = TextPatcher(text, text)
+    patcher = patcher_of(text)
     patcher.patch(BASE, b"\xcc", text.read(BASE, 1))
     patcher.forget(BASE)
     patcher.unpatch(BASE)
@@ -80,7 +88,7 @@ def test_forgotten_text_is_left_alone():
 @pytest.mark.parametrize("count", [1, DROP_ALL, DROP_ALL + 1])
 def test_batch_drops_once(count):
     text = Text()
-    patcher = TextPatcher(text, text)
+    patcher = patcher_of(text)
     with patcher:
         with patcher:
             for i in range(count):
@@ -92,7 +100,7 @@ def test_batch_drops_once(count):
 
 def test_original_of_missing_memory():
     with pytest.raises(MemoryFault):
-        TextPatcher(*[Text()] * 2).original(BASE + SIZE - 4, 8)
+        patcher_of(Text()).original(BASE + SIZE - 4, 8)
 
 
 @given(
@@ -102,8 +110,8 @@ def test_original_of_missing_memory():
 )
 def test_original_is_what_was_there(places, start, size):
     text = Text()
-    patcher, before = TextPatcher(text, text), bytes(text.bytes)
-    taken = set()
+    patcher, before = patcher_of(text), bytes(text.bytes)
+    taken: set[int] = set()
     for at, long in places:
         span = set(range(at, at + (5 if long else 1)))
         if span & taken:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands in writes, deletion, and the switches of events.
 
-This also tests kpfs.engine.trace.array, kpfs.engine.trace.event.event_file and
+This also tests kpfs.engine.trace.array.array_events,
+kpfs.engine.trace.array.trace_array, kpfs.engine.trace.array.trace_state and
 kpfs.engine.trace.event.trace_event.
 """
 

@@ -10,25 +10,14 @@ import re
 import pytest
 
 from kpfs.engine.errors import KernelError
-from tests.unit.engine.trace.catalogue import FILTERS
-from tests.unit.engine.trace.fakes import Trace
-
-COMMAND = r'p:e {} a=\5:s8 b=\"hello" c=$comm d=\-3:s32 e=\7:u64'
-
-
-def store(trace, event, text):
-    """errno's name, or "" """
-    try:
-        trace.array_events.filter_store(event, text.encode("latin-1"))
-    except KernelError as error:
-        return errno.errorcode[error.errno]
-    return ""
+from tests.unit.engine.trace.catalogue import FILTERED, FILTERS
+from tests.unit.engine.trace.fakes import Trace, filter_store
 
 
 @pytest.fixture(scope="module")
 def shared():
     trace = Trace()
-    trace.write(COMMAND.format("vfs_read"))
+    trace.write(FILTERED.format("vfs_read"))
     return trace
 
 
@@ -36,7 +25,7 @@ def shared():
 def test_answer_and_text(shared, text, error, passes, shown):
     event = shared.event("e")
     shared.ts.err_log.clear()
-    assert store(shared.ts, event, text + "\n") == error
+    assert filter_store(shared.ts, event, text + "\n") == error
     if shown is None:
         shown = "none" if text.strip() == "0" else text.rstrip()
     assert shared.ts.array_events.filter_text(event) == shown + "\n"
@@ -50,7 +39,7 @@ def test_answer_and_text(shared, text, error, passes, shown):
 
 
 def test_entry_of_the_error_log(shared):
-    store(shared.ts, shared.event("e"), "nosuch == 1\n")
+    filter_store(shared.ts, shared.event("e"), "nosuch == 1\n")
     log = shared.ts.err_log.text()
     assert re.sub(r"^\[.*?\]", "[TS]", log.splitlines()[-3]) == (
         "[TS] event filter parse error: error: Field not found"
@@ -78,7 +67,7 @@ def test_filter_of_a_group(trace):
 
 def test_too_long(shared):
     event = shared.event("e")
-    assert store(shared.ts, event, "e == 7" + " " * 4090) == "EINVAL"
-    assert store(shared.ts, event, f'b == "{"x" * 256}"') == "EINVAL"
+    assert filter_store(shared.ts, event, "e == 7" + " " * 4090) == "EINVAL"
+    assert filter_store(shared.ts, event, f'b == "{"x" * 256}"') == "EINVAL"
     assert "Operand too long" in shared.ts.array_events.filter_text(event)
-    assert store(shared.ts, event, f'b == "{"x" * 255}"') == ""
+    assert filter_store(shared.ts, event, f'b == "{"x" * 255}"') == ""

@@ -9,7 +9,8 @@ from itertools import groupby, islice
 
 import pytest
 
-from tests.unit.engine.trace.fakes import PAGE, Trace, Writer
+from tests.fake import PAGE
+from tests.unit.engine.trace.fakes import Trace, Writer
 
 LENGTHS = (8, 16, 20, 112, 116, 900, 3000)
 

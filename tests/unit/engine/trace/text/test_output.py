@@ -103,11 +103,10 @@ def test_arguments(trace):
     )
     event = trace.event("e")
     read = addr(trace, "vfs_read")
-    fixed = struct.pack(
-        "<QBbHQhhIIB", 1 << 63, 200, -56, 0x1F, read + 1, -1, 2, 0, 0, 9
+    fixed = bytearray(
+        struct.pack("<QBbHQhhIIB", 1 << 63, 200, -56, 0x1F, read + 1, -1, 2, 0, 0, 9)
     )
     start = 16 + len(fixed)
-    fixed = bytearray(fixed)
     struct.pack_into("<I", fixed, 8 + 1 + 1 + 2 + 8 + 4, 4 << 16 | start)
     Writer(trace).write(0, record(event.id, read) + bytes(fixed) + b"abc\0zz")
     assert body(trace).partition(") ")[2] == (

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What many tests say: that something is there, is a directory, or is refused.
+
+Most of it is what a test knows and the types do not.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.kprobe import Kprobe
+from kpfs.fs.node import Dir, File, walk
+
+T = TypeVar("T")
+
+
+def there(thing: T | None) -> T:
+    """A thing that is there."""
+    assert thing is not None
+    return thing
+
+
+def stand_in(fake: object) -> Any:
+    """A fake that stands for a class, where the product asks for no protocol."""
+    return fake
+
+
+def code(function: Callable[..., object], *args: Any, **more: Any) -> str:
+    """The name of the errno with which a call is refused."""
+    with pytest.raises(KernelError) as info:
+        function(*args, **more)
+    return errno.errorcode[info.value.errno]
+
+
+def dir_at(root: Dir, path: str) -> Dir:
+    node = walk(root, path)
+    assert isinstance(node, Dir)
+    return node
+
+
+def file_at(root: Dir, path: str) -> File:
+    node = walk(root, path)
+    assert isinstance(node, File)
+    return node
+
+
+def shown(root: Dir, path: str) -> str:
+    """What a file of text shows."""
+    text = file_at(root, path).show()
+    assert isinstance(text, str)
+    return text
+
+
+def call_pre(p: Kprobe, regs: Any = None) -> int | None:
+    """Call a probe's pre_handler, a Python function, as a hit would."""
+    assert callable(p.pre_handler)
+    return p.pre_handler(p, regs)
+
+
+def call_post(p: Kprobe, regs: Any = None) -> None:
+    """Call its post_handler, a Python function."""
+    assert callable(p.post_handler)
+    p.post_handler(p, regs, 0)
