@@ -68,11 +68,10 @@ class X86:
 
     def arch_init_kprobes(self, core: Core) -> None:
         self.core = core
-        self.runtime = Runtime(self.machine)
+        self.runtime = Runtime(self.machine, self._config_changed)
         self.path = path = HitPath(self.machine, self.runtime)
         self.rethooks = Rethooks(self.runtime, path)
         self.stubs = Stubs(self.machine, self.patcher, self.runtime)
-        self.runtime.config_changed = self._config_changed
         self.opt = OptProbes(
             core, self.text, self.patcher, self.runtime, self.stubs, path
         )
@@ -106,7 +105,7 @@ class X86:
             (HC_PY_BREAK, path.py_break),
             (HC_PY_ENTRY, path.py_entry),
             (HC_PY_RETURN, path.py_return),
-            (HC_ORPHAN, path.orphan),
+            (HC_ORPHAN, self.rethooks.orphan),
         ):
             self.machine.traps.on_hypercall(reason, handler)
 
@@ -346,8 +345,7 @@ class X86:
         ainsn = p.ainsn
         if not isinstance(ainsn, Ainsn):
             return 0
-        in_guest: int = ainsn.site.hits
-        return in_guest + (ainsn.hit.count if ainsn.hit else 0)
+        return ainsn.site.hits + (ainsn.hit.count if ainsn.hit else 0)
 
     def nmissed(self, p: Kprobe) -> int:
         return 0 if p.handler is None else self._handler(p).nmissed

@@ -23,7 +23,6 @@ from kpfs.engine.arch.x86.emulate import emulate
 from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
 from kpfs.engine.arch.x86.regs import (
     IP,
-    PT_REGS_SIZE,
     SP,
     FramePtRegs,
     LivePtRegs,
@@ -130,8 +129,6 @@ class HitPath:
         self.live = LivePtRegs(machine)
         self.frame = FramePtRegs(machine)
         self._post_entry = runtime.symbols["kp_post_entry"]
-        # what to say of a return from a frame that no node is for
-        self.blame: Callable[[int], str] = lambda frame: ""
         self.guest = GuestHandlers(machine, runtime, self.handlers)
         self.calls = 0  # Python handlers called from guest code
         self.kprobe_int3_handler = self._make_int3()
@@ -366,7 +363,8 @@ class HitPath:
         regs.addr = cpus[base + MAIL1]
         self.calls += 1
         try:
-            cpus[base + MAIL_RET] = 1 if p.pre_handler(p, regs) else 0  # type: ignore
+            taken = p.pre_handler(p, regs)  # type: ignore[operator,misc]
+            cpus[base + MAIL_RET] = 1 if taken else 0
         except Exception:
             self._failed(p, regs, "handler")
             cpus[base + MAIL_RET] = 0
@@ -422,18 +420,3 @@ class HitPath:
             rh.handler(node, self.frame)  # type: ignore[operator,misc]
         except Exception:
             self._failed(rh.data.kp, self.frame, "return handler")
-
-    def orphan(self, eax: int) -> None:
-        """A return that no node expects: the address 0 it goes to makes an oops.
-
-        Kernel: rethook_trampoline_handler()
-        """
-        base = eax * CPU_WORDS
-        blamed = self.blame(self.cpus[base + MAIL0] + PT_REGS_SIZE)
-        if blamed:
-            self.machine.log.printk(KERN_ERR, blamed)
-        self.machine.log.printk(
-            KERN_ERR,
-            "rethook: Return address not found! Maybe there is a bug in the kernel",
-        )
-        self.cpus[base + MAIL_RET] = 0
