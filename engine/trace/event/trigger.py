@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kpfs.abi import HC_TRIGGER, TRIGGER_POST
@@ -39,18 +40,18 @@ class Command(NamedTuple):
     needs_target: bool = False
 
 
+@dataclass(eq=False)
 class Trigger:
     """Kernel: struct event_trigger_data."""
 
-    def __init__(self, command: Command, file: EventFile) -> None:
-        self.command = command
-        self.file = file
-        self.count = UNLIMITED
-        self.target: EventFile | None = None
-        self.filter: EventFilter | None = None
-        self.filter_text = ""
-        self.filter_prog: KAddr | None = None
-        self.guest: KpTrigger  # once it is registered
+    command: Command
+    file: EventFile
+    target: EventFile | None  # the event to switch
+    count: int  # how often it is still to run
+    filter: EventFilter | None
+    filter_text: str
+    filter_prog: KAddr | None  # the filter in guest memory
+    guest: KpTrigger
 
     @property
     def needs_record(self) -> bool:
@@ -66,10 +67,9 @@ class Trigger:
         condition = f" if {self.filter_text}" if self.filter_text else ""
         return f"{name}:{count}{condition}\n"
 
-    def same(self, other: Trigger) -> bool:
-        """Whether an event cannot have both."""
-        kinds = self.command.kind, other.command.kind
-        return kinds[0] == kinds[1] and self.target is other.target
+    def same(self, command: Command, target: EventFile | None) -> bool:
+        """Whether an event cannot have this one and one of that kind and target."""
+        return self.command.kind == command.kind and self.target is target
 
     def run(self) -> bool:
         """The event was hit; whether something was done.  Context: hit."""
@@ -171,27 +171,37 @@ class Triggers:
         command = next((c for c in COMMANDS if c.name == word), None)
         if command is None:
             raise KernelError(errno.EINVAL, f"no trigger {word!r}")
-        trigger = Trigger(command, file)
         if command.needs_target and not rest:
             raise KernelError(errno.EINVAL, "no event to switch")
         param, condition = _separate_filter(rest or None, command.needs_target)
+        target = None
         if command.needs_target:
-            trigger.target, param = self._target(file, param or "")
-        old = next((t for t in self._of.get(file, ()) if t.same(trigger)), None)
+            target, param = self._target(file, param or "")
+        old = next((t for t in self._of.get(file, ()) if t.same(command, target)), None)
         if remove:
             if old is not None:
                 self._unregister(old)
             return
-        if param is not None:
-            number = param.partition(":")[0]
-            if not number:
-                raise KernelError(errno.EINVAL, "no count")
-            trigger.count = _count(number)
+        count = UNLIMITED if param is None else _count(param)
+        filter_text = "" if condition is None else _filter_text(condition)
+        event_filter = None
         if condition is not None:
-            _set_filter(trigger, condition)
+            event_filter = create_filter(filter_text, file.event.fields())
         if old is not None:
             raise KernelError(errno.EEXIST, "there is one of that kind")
-        self._register(trigger)
+        if command.name == "snapshot":
+            file.array.ring.alloc_spare()
+        prog = write_filter(self._runtime, event_filter)
+        guest = self._runtime.make(KpTrigger)
+        guest.filter = prog or 0
+        guest.flags = TRIGGER_POST if command.post else 0
+        guest.id = self._next_id
+        self._next_id += 1
+        self._register(
+            Trigger(
+                command, file, target, count, event_filter, filter_text, prog, guest
+            )
+        )
 
     @staticmethod
     def _target(file: EventFile, param: str) -> tuple[EventFile, str | None]:
@@ -207,21 +217,13 @@ class Triggers:
 
     def _register(self, trigger: Trigger) -> None:
         """Kernel: register_trigger(), event_enable_register_trigger()"""
-        file, target, runtime = trigger.file, trigger.target, self._runtime
-        if trigger.command.name == "snapshot":
-            file.array.ring.alloc_spare()
-        trigger.guest = guest = runtime.make(KpTrigger)
-        trigger.filter_prog = write_filter(runtime, trigger.filter)
-        guest.filter = trigger.filter_prog or 0
-        guest.flags = TRIGGER_POST if trigger.command.post else 0
-        guest.id = self._next_id
-        self._next_id += 1
-        if target is not None:
-            target.hold(True)
+        file = trigger.file
+        if trigger.target is not None:
+            trigger.target.hold(True)
         triggers = self._of.setdefault(file, [])
         triggers.insert(0, trigger)
         _link(file, triggers)
-        self._by_id[guest.id] = trigger
+        self._by_id[trigger.guest.id] = trigger
         try:
             if len(triggers) == 1:
                 enable_disable(file, True, soft=True)
@@ -286,15 +288,17 @@ def _separate_filter(text: str | None, required: bool) -> tuple[str | None, str 
     return param, (rest.lstrip(BLANKS) if rest else None) or None
 
 
-def _count(number: str) -> int:
-    """-1 is UNLIMITED, the others below 0 as good as that."""
+def _count(param: str) -> int:
+    """-1 is UNLIMITED, the others below 0 are as good as that; EINVAL."""
+    number = param.partition(":")[0]
+    if not number:
+        raise KernelError(errno.EINVAL, "no count")
     return as_long(kstrtoul(number))
 
 
-def _set_filter(trigger: Trigger, condition: str) -> None:
-    """EINVAL, and what is wrong with a filter.  Kernel: set_trigger_filter()"""
+def _filter_text(condition: str) -> str:
+    """What stands behind the "if"; EINVAL.  Kernel: set_trigger_filter()"""
     word, text = _strsep(condition, " \t")
     if word != "if" or text is None:
         raise KernelError(errno.EINVAL, "neither a count nor a condition")
-    trigger.filter = create_filter(text, trigger.file.event.fields())
-    trigger.filter_text = text
+    return text
