@@ -87,23 +87,6 @@ def register_kretprobe(st: State, rp: Kretprobe) -> None:
     rp.rh = rh
 
 
-def register_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
-    """Register all or none; EINVAL for no probe at all.
-
-    Context: control.
-    Kernel: register_kretprobes()
-    """
-    if not rps:
-        raise KernelError(errno.EINVAL, "no probes given")
-    with st.arch.text_poke:
-        for i, rp in enumerate(rps):
-            try:
-                register_kretprobe(st, rp)
-            except KernelError:
-                unregister_kretprobes(st, rps[:i])
-                raise
-
-
 def unregister_kretprobe(st: State, rp: Kretprobe) -> None:
     """Unregister a return probe; if it is not registered, clear its address.
 

@@ -31,7 +31,7 @@ from kpfs.engine.kprobe import (
     kprobe_gone,
     kprobe_unused,
 )
-from kpfs.engine.kprobe_ftrace import check_ftrace_location, disarm_kprobe_ftrace
+from kpfs.engine.kprobe_ftrace import check_ftrace_location
 from kpfs.engine.ktypes import MASK64, KAddr, Symbol
 from kpfs.engine.optimizer import (
     kill_optimized_kprobe,
@@ -235,23 +235,6 @@ def register_kprobe(st: State, p: Kprobe) -> None:
     try_to_optimize_kprobe(st, p)
 
 
-def register_kprobes(st: State, kps: Sequence[Kprobe]) -> None:
-    """Register all or none; EINVAL for no probe at all.
-
-    Context: control.
-    Kernel: register_kprobes()
-    """
-    if not kps:
-        raise KernelError(errno.EINVAL, "no probes given")
-    with st.arch.text_poke:
-        for i, p in enumerate(kps):
-            try:
-                register_kprobe(st, p)
-            except KernelError:
-                unregister_kprobes(st, kps[:i])
-                raise
-
-
 # ---- unregistering
 
 
@@ -406,7 +389,7 @@ def _kill_kprobe(st: State, p: Kprobe) -> None:
     """
     # ftrace still knows the text, and must not find our call in it
     if kprobe_ftrace(p) and not kprobe_disabled(p) and not st.kprobes_all_disarmed:
-        disarm_kprobe_ftrace(st, p)
+        st.arch.ftrace.disarm(p)
     p.flags |= KprobeFlag.GONE
     if isinstance(p, OptimizedKprobe):
         for kp in p.list:

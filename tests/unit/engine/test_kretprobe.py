@@ -16,9 +16,7 @@ from kpfs.engine.kretprobe import (
     enable_kretprobe,
     kretprobe_nmissed,
     register_kretprobe,
-    register_kretprobes,
     unregister_kretprobe,
-    unregister_kretprobes,
 )
 from kpfs.engine.register import register_kprobe, show_entries
 from tests.fake import NOP, TRAP, FakeMachine, new_state
@@ -154,25 +152,6 @@ def test_registered_disabled(st, machine):
     rp.kp.flags = KprobeFlag.DISABLED
     register_kretprobe(st, rp)
     assert machine.patched() == []
-
-
-def test_batches(st, machine):
-    good = [ret("f"), ret("g")]
-    register_kretprobes(st, good)
-    assert len(st.arch.rethooks.there) == 2
-    unregister_kretprobes(st, good)
-    assert not st.arch.rethooks.there
-    for rp in good:
-        rp.kp.addr = 0
-    bad = [*good, ret("__switch_to"), late := ret("f")]
-    with pytest.raises(KernelError, match="EINVAL"):
-        register_kretprobes(st, bad)
-    assert not st.arch.rethooks.there
-    assert not st.kprobe_table
-    assert machine.patched() == []
-    assert late.kp.addr == 0
-    with pytest.raises(KernelError, match="EINVAL"):
-        register_kretprobes(st, [])
 
 
 def test_unregistering_what_is_not_registered_clears_its_address(st, machine):
