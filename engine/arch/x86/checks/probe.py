@@ -9,7 +9,6 @@ KernelError with the kernel's errno and the reason.
 
     text = MachineText(machine, original)       original(addr, size) -> unprobed bytes
     fn = text.function(addr)                    Function: insns, boundaries; cached
-    can_probe(text, addr) -> bool               is an instruction boundary
     insn = prepare_kprobe(text, addr)           raises EILSEQ, EINVAL, EOPNOTSUPP
     emulation(insn) -> Emulation                how its effect is got; may EOPNOTSUPP
     can_boost(text, insn) -> bool               the copy may end in a jump back
@@ -197,15 +196,8 @@ def arch_adjust_kprobe_addr(text: Text, addr: int, offset: int) -> tuple[int, bo
 # ---- the instruction
 
 
-def can_probe(text: Text, addr: int) -> bool:
-    """Whether an instruction starts at addr, decoding from the symbol before it.
-
-    Kernel: can_probe().
-    """
-    return _function_at_boundary(text, addr) is not None
-
-
 def _function_at_boundary(text: Text, addr: int) -> Function | None:
+    """The function around addr if an instruction starts there.  Kernel: can_probe()"""
     try:
         fn = text.function(addr)
     except MemoryFault:
