@@ -110,11 +110,11 @@ class GuestApi:
         if number == abi.CTL_GET_KPROBE:
             return self._structure_of(get_kprobe(st, first))
         if number == abi.CTL_KPROBE_RUNNING:
-            return self._structure_of(st.arch.kprobe_running())
+            return self._structure_of(st.arch.running.kprobe_running())
         cpu = st.machine.cpu()
         if number == abi.CTL_KPROBES_HANDLED:
-            return sum(1 << n for n in st.arch.cpus_handling() if n != cpu)
-        return int(st.arch.kprobe_reset(cpu))
+            return sum(1 << n for n in st.arch.running.cpus_handling() if n != cpu)
+        return int(st.arch.running.kprobe_reset(cpu))
 
     def _register(
         self, st: State, read: Callable[[State, int], Probe], pointers: Sequence[int]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from kpfs.abi import (
     HANDLER_DISABLED,
@@ -24,12 +24,14 @@ from kpfs.engine.arch.x86.checks.probe import KPROBE_SLOT_SIZE, Emulation
 from kpfs.engine.arch.x86.emulate import INT3, slot_code
 from kpfs.engine.arch.x86.ftrace import FtraceSites
 from kpfs.engine.arch.x86.hit import Hit, HitPath
+from kpfs.engine.arch.x86.jprobe import Jprobes
 from kpfs.engine.arch.x86.listing import text_listing
 from kpfs.engine.arch.x86.opt import OptProbes
 from kpfs.engine.arch.x86.regs import CallRegisters
 from kpfs.engine.arch.x86.rethook import Rethooks
 from kpfs.engine.arch.x86.stub import PARTS_MAX, Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp
+from kpfs.engine.arch.x86.trap import GuestHandlers
 from kpfs.engine.arch_hooks import Core
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, PostHandler, PreHandler
@@ -58,6 +60,8 @@ class X86:
     opt: OptProbes
     rethooks: Rethooks
     ftrace: FtraceSites
+    jprobes: Jprobes
+    running: GuestHandlers
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -82,11 +86,9 @@ class X86:
             self.ftrace.slots,
             self.opt.optinsn_slots,
         )
-        self.prepare_jprobes = path.prepare_jprobes
-        self.kprobe_running = path.guest.running
+        self.jprobes = Jprobes(self.runtime, path)
+        self.running = path.guest
         symbols = self.runtime.symbols
-        self.setjmp_pre_handler = symbols["kp_setjmp_pre"]
-        self.longjmp_break_handler = symbols["kp_longjmp_break"]
         self._no_probes = (
             self.text.entry_text(),
             self.text.symbol_range("__kprobes_text_start", "__kprobes_text_end"),
@@ -119,9 +121,6 @@ class X86:
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         place, entry = checks.arch_adjust_kprobe_addr(self.text, addr, offset)
         return KAddr(place), entry
-
-    def arch_trampoline_kprobe(self, p: Kprobe) -> bool:
-        return False
 
     # ---- making ready
     def arch_prepare_kprobe(self, p: Kprobe) -> None:
@@ -367,12 +366,3 @@ class X86:
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         table, symbols = self.core.kprobe_table, self.runtime.symbols
         return text_listing(self.machine, table, symbols, start, end)
-
-    # ---- what is being handled
-    def cpus_handling(self) -> Collection[int]:
-        return [n for n, c in enumerate(self.runtime.cpus) if c.current_kprobe]
-
-    def kprobe_reset(self, cpu: int) -> bool:
-        handling = bool(self.runtime.cpus[cpu].current_kprobe)
-        self.runtime.reset_cpu(cpu)
-        return handling

@@ -134,14 +134,6 @@ class HitPath:
         self.kprobe_int3_handler = self._make_int3()
         self.entered = self._make_entered()
 
-    def prepare_jprobes(self) -> None:
-        """Let the trap of jprobe_return() go to the runtime.  Context: control."""
-        trap = self.guest.prepare_jprobes()
-        if trap is not None and trap not in self.hits:
-            hit = Hit.__new__(Hit)  # that of no probe: its stub alone is looked at
-            hit.stub = self.runtime.symbols["kp_jprobe_trap"]
-            self.hits[trap] = hit
-
     # ---- breakpoints
     def _make_int3(self) -> Callable[[int], int | None]:
         """Kernel: kprobe_int3_handler(), setup_singlestep()"""

@@ -2,7 +2,7 @@
 """Breakpoints: handlers, slots, single steps, nesting, faults.
 
 This also tests kpfs.engine.arch.x86.ainsn, kpfs.engine.arch.x86.core,
-kpfs.engine.arch.x86.stub and kpfs.engine.arch.x86.trap.
+kpfs.engine.arch.x86.jprobe, kpfs.engine.arch.x86.stub and kpfs.engine.arch.x86.trap.
 """
 
 import random
