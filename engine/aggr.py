@@ -115,7 +115,7 @@ def init_aggr_kprobe(st: State, ap: OptimizedKprobe, p: Kprobe) -> None:
     if p.break_handler and not kprobe_gone(p):
         ap.break_handler = p.break_handler
     ap.list.insert(0, p)
-    st.hash_replace(ap, ap.addr)
+    st.hash_add(ap)
 
 
 def free_aggr_kprobe(st: State, ap: Kprobe) -> None:

@@ -41,7 +41,7 @@ from kpfs.engine.kprobe import (
     set_optimized,
 )
 from kpfs.engine.ktypes import KAddr, KTime
-from kpfs.engine.state import KERN_INFO, State
+from kpfs.engine.state import State
 
 OPTIMIZE_DELAY = KTime(20_000_000)  # ns; 5 jiffies of a kernel with HZ=250
 
@@ -133,7 +133,7 @@ def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
                 st.arch.arch_disarm_kprobe(op)
             _set_queue(st, op, OptQueue.NONE)
             if kprobe_unused(op):
-                st.hash_del(op, op.addr)
+                st.hash_del(op)
                 unused.append(op)
     return unused
 
@@ -269,47 +269,20 @@ def try_to_optimize_kprobe(st: State, p: Kprobe) -> None:
 # ---- all probes: the sysctl
 
 
-def optimize_all_kprobes(st: State) -> None:
-    """Context: control.  Kernel: optimize_all_kprobes()"""
-    if st.kprobes_allow_optimization:
-        return
-    st.kprobes_allow_optimization = True
-    for p in st.table_entries():
-        optimize_kprobe(st, p)
-    st.machine.log.printk(
-        KERN_INFO,
-        "kprobes: kprobe jump-optimization is enabled. "
-        "All kprobes are optimized if possible.",
-    )
-
-
-def unoptimize_all_kprobes(st: State) -> None:
-    """Undo all jumps; none is left on return.
-
-    Context: control.
-    Kernel: unoptimize_all_kprobes()
-    """
-    if not st.kprobes_allow_optimization:
-        return
-    st.kprobes_allow_optimization = False
-    for p in st.table_entries():
-        if not kprobe_disabled(p):
-            unoptimize_kprobe(st, p, False)
-    wait_for_kprobe_optimizer(st)
-    st.machine.log.printk(
-        KERN_INFO,
-        "kprobes: kprobe jump-optimization is disabled. "
-        "All kprobes are based on software breakpoint.",
-    )
-
-
 def set_kprobes_optimization(st: State, allow: bool) -> None:
-    """What a write to the sysctl does.
+    """Queue all probes that can be jumps, or undo all jumps: none is left on return.
 
     Context: control.
-    Kernel: proc_kprobes_optimization_handler()
+    Kernel: proc_kprobes_optimization_handler(), [un]optimize_all_kprobes()
     """
-    if allow:
-        optimize_all_kprobes(st)
-    else:
-        unoptimize_all_kprobes(st)
+    if st.kprobes_allow_optimization == allow:
+        return
+    st.kprobes_allow_optimization = allow
+    for p in st.table_entries():
+        if allow:
+            optimize_kprobe(st, p)
+        elif not kprobe_disabled(p):
+            unoptimize_kprobe(st, p, False)
+    if not allow:
+        wait_for_kprobe_optimizer(st)
+    st.log_optimization(allow)

@@ -222,13 +222,13 @@ def register_kprobe(st: State, p: Kprobe) -> None:
         _register_aggr_kprobe(st, old_p, p)
         return
     _prepare_kprobe(st, p)
-    st.hash_add(p, p.addr)
+    st.hash_add(p)
     st.arch.sync_site(p)
     if not st.kprobes_all_disarmed and not kprobe_disabled(p):
         try:
             arm_kprobe(st, p)
         except KernelError:
-            st.hash_del(p, p.addr)
+            st.hash_del(p)
             _release_handler(st, p)
             st.arch.arch_remove_kprobe(p)
             raise
@@ -254,14 +254,14 @@ def _unregister_kprobe(st: State, p: Kprobe) -> bool:
     """
     ap = _disable_kprobe(st, p)
     if ap is p:
-        st.hash_del(p, p.addr)
+        st.hash_del(p)
         _release_handler(st, p)
         st.arch.arch_remove_kprobe(p)
         return False
     last = len(ap.list) == 1 and kprobe_disarmed(ap)
     ap.list.remove(p)
     if last:
-        st.hash_del(ap, ap.addr)
+        st.hash_del(ap)
         _release_handler(st, p)
         free_aggr_kprobe(st, ap)
         return False
