@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Return probes: a kprobe on the entry that hooks the return of each call."""
+"""Return probes: a kprobe on the entry that hooks the return of each call.
+
+To enable or disable one is to enable or disable that kprobe.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,6 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
-    disable_kprobe,
-    enable_kprobe,
     kprobe_addr,
     kprobe_on_func_entry,
     register_kprobe,
@@ -106,16 +107,6 @@ def unregister_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
             rp.nmissed = st.arch.rethooks.nmissed(rp.rh)
             st.arch.rethooks.free(rp.rh)
             rp.rh = None
-
-
-def enable_kretprobe(st: State, rp: Kretprobe) -> None:
-    """Context: control.  Kernel: enable_kretprobe()"""
-    enable_kprobe(st, rp.kp)
-
-
-def disable_kretprobe(st: State, rp: Kretprobe) -> None:
-    """Context: control.  Kernel: disable_kretprobe()"""
-    disable_kprobe(st, rp.kp)
 
 
 def kretprobe_nmissed(st: State, rp: Kretprobe) -> int:

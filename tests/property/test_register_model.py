@@ -25,8 +25,6 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import (
     Kretprobe,
-    disable_kretprobe,
-    enable_kretprobe,
     register_kretprobe,
     unregister_kretprobe,
 )
@@ -205,12 +203,11 @@ class Model(RuleBasedStateMachine):
     def enable(self, data):
         p = self.pick(data)
         entry = self.entries[p.kp.addr]
-        call = (enable_kretprobe, p.rp) if p.rp else (enable_kprobe, p.kp)
         if p.gone:
             with pytest.raises(KernelError):
-                call[0](self.st, call[1])
+                enable_kprobe(self.st, p.kp)
             return
-        call[0](self.st, call[1])
+        enable_kprobe(self.st, p.kp)
         if entry.aggr or not self.all_disarmed:
             p.disabled = False
         if not self.all_disarmed:
@@ -220,10 +217,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data())
     def disable(self, data):
         p = self.pick(data)
-        if p.rp:
-            disable_kretprobe(self.st, p.rp)
-        else:
-            disable_kprobe(self.st, p.kp)
+        disable_kprobe(self.st, p.kp)
         self.switched_off(p)
 
     @rule(on=st.booleans())

@@ -12,13 +12,16 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_ftrace
 from kpfs.engine.kretprobe import (
     Kretprobe,
-    disable_kretprobe,
-    enable_kretprobe,
     kretprobe_nmissed,
     register_kretprobe,
     unregister_kretprobe,
 )
-from kpfs.engine.register import register_kprobe, show_entries
+from kpfs.engine.register import (
+    disable_kprobe,
+    enable_kprobe,
+    register_kprobe,
+    show_entries,
+)
 from tests.fake import NOP, TRAP, FakeMachine, new_state
 
 
@@ -140,10 +143,10 @@ def test_nmissed_outlives_the_probe(st):
 
 def test_switching(st, machine):
     register_kretprobe(st, rp := ret())
-    disable_kretprobe(st, rp)
+    disable_kprobe(st, rp.kp)
     assert kprobe_disabled(rp.kp)
     assert machine.patched() == []
-    enable_kretprobe(st, rp)
+    enable_kprobe(st, rp.kp)
     assert machine.patched()
 
 
