@@ -6,18 +6,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 
-from kpfs.abi import (
-    HANDLER_DISABLED,
-    HC_ORPHAN,
-    HC_PY_BREAK,
-    HC_PY_ENTRY,
-    HC_PY_HANDLER,
-    HC_PY_POST,
-    HC_PY_RETURN,
-    SITE_AGGR,
-    SITE_POST,
-    SITE_SINGLESTEP,
-)
+from kpfs import abi
 from kpfs.engine.arch.x86.ainsn import Ainsn, Entry, ainsn_of, is_guest
 from kpfs.engine.arch.x86.checks import probe as checks
 from kpfs.engine.arch.x86.checks.probe import KPROBE_SLOT_SIZE, Emulation
@@ -102,12 +91,12 @@ class X86:
         self.machine.traps.on_entry(path.entered)
         self.machine.traps.on_fault(path.kprobe_fault_handler)
         for reason, handler in (
-            (HC_PY_HANDLER, path.py_handler),
-            (HC_PY_POST, path.py_post),
-            (HC_PY_BREAK, path.py_break),
-            (HC_PY_ENTRY, path.py_entry),
-            (HC_PY_RETURN, path.py_return),
-            (HC_ORPHAN, self.rethooks.orphan),
+            (abi.HC_PY_HANDLER, path.py_handler),
+            (abi.HC_PY_POST, path.py_post),
+            (abi.HC_PY_BREAK, path.py_break),
+            (abi.HC_PY_ENTRY, path.py_entry),
+            (abi.HC_PY_RETURN, path.py_return),
+            (abi.HC_ORPHAN, self.rethooks.orphan),
         ):
             self.machine.traps.on_hypercall(reason, handler)
 
@@ -256,9 +245,9 @@ class X86:
             self._sync_hit(p, hit, probes, records)
         has_post = any(kp.post_handler is not None for kp in probes)
         site.flags = (
-            (SITE_POST if has_post else 0)
-            | (SITE_SINGLESTEP if hit is not None and hit.step else 0)
-            | (SITE_AGGR if p.is_aggr else 0)
+            (abi.SITE_POST if has_post else 0)
+            | (abi.SITE_SINGLESTEP if hit is not None and hit.step else 0)
+            | (abi.SITE_AGGR if p.is_aggr else 0)
         )
         if self.stubs.set_entry(ainsn, records):
             if ainsn.entry in (Entry.KRET, Entry.KRETS):
@@ -315,7 +304,7 @@ class X86:
         fault = kp.fault_handler  # one in Python is called by the trap itself
         if fault is not None and not callable(fault):
             record.fault_fn = fault
-        record.flags = HANDLER_DISABLED if int(kp.flags) & _OFF else 0
+        record.flags = abi.HANDLER_DISABLED if int(kp.flags) & _OFF else 0
         record.data = kp.data
         record.kp = kp.guest_at
         record.arg = kp.guest_kp or record.addr
@@ -347,11 +336,7 @@ class X86:
         return ainsn.site.hits + (ainsn.hit.count if ainsn.hit else 0)
 
     def nmissed(self, p: Kprobe) -> int:
-        return 0 if p.handler is None else self._handler(p).nmissed
-
-    def _handler(self, p: Kprobe) -> KpHandler:
-        assert p.handler is not None
-        return self.handlers[p.handler]
+        return 0 if p.handler is None else self.handlers[p.handler].nmissed
 
     # ---- the text
     def arch_arm_kprobe(self, p: Kprobe) -> None:

@@ -56,6 +56,7 @@ class Function:
         self.size = size
         self.code = code
         self.insns = list(decode_all(code, start, size))
+        # the addresses at which an instruction starts, each with its number
         self.index = {insn.addr: i for i, insn in enumerate(self.insns)}
         end = self.insns[-1].next_addr if self.insns else start
         # address of the first bytes that are no instruction
@@ -65,11 +66,6 @@ class Function:
         self.branches = sorted(
             (insn.target, insn.addr) for insn in self.insns if looks_like_jump(insn)
         )
-
-    @property
-    def boundaries(self) -> dict[int, int]:
-        """The addresses at which an instruction starts, each with its index."""
-        return self.index
 
     def branch_into(self, first: int, last: int) -> tuple[int, int] | None:
         """A jump to [first, last] (both inclusive) as (where to, where from)."""

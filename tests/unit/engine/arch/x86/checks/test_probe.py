@@ -36,7 +36,7 @@ def test_boundaries():
     t = text(PLAIN)
     starts = [at for at in range(len(t.tables.bytes)) if starts_insn(t, F + at)]
     assert starts == [0, 1, 4, 8, 10, 11, 12, 13]
-    assert list(t.function(F + 5).boundaries) == [F + at for at in starts]
+    assert list(t.function(F + 5).index) == [F + at for at in starts]
     assert not starts_insn(t, F + 100)
     assert not starts_insn(t, F - 1)
 
