@@ -8,7 +8,7 @@ done here, by a hypercall (engine/runtime/trace.c).
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from kpfs.engine.runtime.records import KpTrigger
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.event_file import (
     EventFile,
+    carry_out,
     enable_disable,
     free_filter,
     write_filter,
@@ -27,7 +28,7 @@ from kpfs.engine.trace.event.event_file import (
 from kpfs.engine.trace.event.filter import EventFilter, create_filter
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 
-UNLIMITED = -1
+UNLIMITED = -1  # kernel: a count that is not counted down
 
 
 class Command(NamedTuple):
@@ -35,7 +36,6 @@ class Command(NamedTuple):
 
     name: str
     kind: str  # an event has one trigger of a kind (and target) at most
-    action: Callable[[Trigger], bool]  # whether it did something
     post: bool = False  # when the record is written
     needs_target: bool = False
 
@@ -73,60 +73,30 @@ class Trigger:
 
     def run(self) -> bool:
         """The event was hit; whether something was done.  Context: hit."""
-        if not self.count or not self.command.action(self):
+        name = self.command.name
+        if not self.count:
+            return False
+        # a stack trace is written by the runtime, into whatever ring is on
+        if name != "stacktrace" and not carry_out(name, self.file.array, self.target):
             return False
         if self.count != UNLIMITED:
             self.count -= 1
         return True
 
 
-# ---- what they do: all in hit context
-
-
-def _traceon(trigger: Trigger) -> bool:
-    """Kernel: traceon_trigger(), traceon_count_trigger()"""
-    return trigger.file.array.ring.switch(True)
-
-
-def _traceoff(trigger: Trigger) -> bool:
-    """Kernel: traceoff_trigger(), traceoff_count_trigger()"""
-    return trigger.file.array.ring.switch(False)
-
-
-def _snapshot(trigger: Trigger) -> bool:
-    """Kernel: snapshot_trigger()"""
-    trigger.file.array.ring.swap()
-    return True
-
-
-def _stacktrace(_trigger: Trigger) -> bool:
-    """The runtime writes it.  Kernel: stacktrace_trigger()"""
-    return True
-
-
-def _flip(trigger: Trigger, enable: bool) -> bool:
-    """Kernel: event_enable_trigger(), event_enable_count_trigger()"""
-    return trigger.target is not None and trigger.target.flip(enable)
-
-
-def _enable_event(trigger: Trigger) -> bool:
-    return _flip(trigger, True)
-
-
-def _disable_event(trigger: Trigger) -> bool:
-    return _flip(trigger, False)
-
-
 # in the order in which trigger lists them
-COMMANDS = (
-    Command("traceon", "onoff", _traceon),
-    Command("traceoff", "onoff", _traceoff, post=True),
-    Command("snapshot", "snapshot", _snapshot),
-    Command("stacktrace", "stacktrace", _stacktrace, post=True),
-    Command("enable_event", "enable", _enable_event, needs_target=True),
-    Command("disable_event", "enable", _disable_event, needs_target=True),
-)
-AVAILABLE = "# Available triggers:\n# " + " ".join(c.name for c in COMMANDS) + "\n"
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("traceon", "onoff"),
+        Command("traceoff", "onoff", post=True),
+        Command("snapshot", "snapshot"),
+        Command("stacktrace", "stacktrace", post=True),
+        Command("enable_event", "enable", needs_target=True),
+        Command("disable_event", "enable", needs_target=True),
+    )
+}
+AVAILABLE = f"# Available triggers:\n# {' '.join(COMMANDS)}\n"
 
 
 class Triggers:
@@ -168,7 +138,7 @@ class Triggers:
         word, rest = _strsep(text, ": \t")
         rest = rest.lstrip(BLANKS) if rest else None
         remove, word = word.startswith("!"), word.removeprefix("!")
-        command = next((c for c in COMMANDS if c.name == word), None)
+        command = COMMANDS.get(word)
         if command is None:
             raise KernelError(errno.EINVAL, f"no trigger {word!r}")
         if command.needs_target and not rest:
