@@ -8,7 +8,6 @@ from kpfs.engine.kprobe import (
     KprobeFlag,
     OptimizedKprobe,
     PtRegs,
-    kprobe_aggrprobe,
     kprobe_disabled,
     kprobe_ftrace,
     kprobe_gone,
@@ -145,5 +144,5 @@ def kprobe_nmissed(st: State, p: Kprobe) -> int:
     """
     if p.handler is None:
         return p.nmissed
-    assert not kprobe_aggrprobe(p)
+    assert not p.is_aggr
     return st.arch.nmissed(p)

@@ -37,7 +37,6 @@ from kpfs.engine.kprobe import (
     kprobe_optimized,
     kprobe_optready,
     kprobe_unused,
-    optprobe_queued_unopt,
     set_optimized,
 )
 from kpfs.engine.ktypes import KAddr, KTime
@@ -107,7 +106,8 @@ def kprobe_optimizer(st: State) -> None:
 
     def after_quiescence() -> None:
         do_optimize_kprobes(st, epoch)
-        do_free_cleaned_kprobes(st, unused)
+        for op in unused:  # kernel: do_free_cleaned_kprobes()
+            free_aggr_kprobe(st, op)
         if any(st.opt_queues.values()):
             kick_kprobe_optimizer(st)
 
@@ -156,12 +156,6 @@ def do_optimize_kprobes(st: State, epoch: int) -> None:
         _set_queue(st, op, OptQueue.NONE)
 
 
-def do_free_cleaned_kprobes(st: State, unused: Sequence[OptimizedKprobe]) -> None:
-    """Context: control.  Kernel: do_free_cleaned_kprobes()"""
-    for op in unused:
-        free_aggr_kprobe(st, op)
-
-
 def wait_for_kprobe_optimizer(st: State) -> None:
     """Run the delayed work now, so that no jump is left that shall not be.
 
@@ -196,7 +190,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
     ):
         return
     if kprobe_optimized(p):
-        if optprobe_queued_unopt(p):
+        if p.queue is OptQueue.UNOPTIMIZING:
             _set_queue(st, p, OptQueue.NONE)
         return
     set_optimized(p)

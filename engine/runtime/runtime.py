@@ -199,8 +199,7 @@ class Runtime:
         )
         if known != pid:
             return None
-        text: str = comm.split(b"\0", 1)[0].decode("latin-1")
-        return text
+        return _text(comm)
 
     def save_cmdline(self, pid: int, comm: str) -> None:
         """Remember the name of a task.  Kernel: tracing_record_cmdline()."""
@@ -211,7 +210,7 @@ class Runtime:
     def cmdlines(self) -> list[tuple[int, str]]:
         """(pid, name) of all that are remembered, by place."""
         return [
-            (pid, comm.split(b"\0", 1)[0].decode("latin-1"))
+            (pid, _text(comm))
             for pid, comm in CMDLINE.iter_unpack(self._cmdlines)
             if comm[0]
         ]
@@ -223,6 +222,10 @@ class Runtime:
         c.instance = c.declined = c.in_fault = 0
         if c.jprobe:
             self.machine.write_u64(c.jprobe + abi.KpJprobe.size, 0)
+
+
+def _text(comm: bytes) -> str:
+    return comm.partition(b"\0")[0].decode("latin-1")
 
 
 def node_size(data_size: int) -> int:

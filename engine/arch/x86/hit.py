@@ -139,7 +139,7 @@ class HitPath:
         """Kernel: kprobe_int3_handler(), setup_singlestep()"""
         get, cpu, stepped = self.hits.get, self.machine.cpu, self._make_stepped()
         cpus, regs, none = self.cpus, self.live, Emulation.NONE
-        start_step, go_on_after_error = self._start_step, self._go_on_after_error
+        post_process, go_on_after_error = self._post_process, self._go_on_after_error
 
         def kprobe_int3_handler(ip: int) -> int | None:
             hit = get(ip)
@@ -164,11 +164,9 @@ class HitPath:
                 regs.write_back()
             if not hit.step:
                 return hit.cont
-            if hit.emulated is not none:
-                return start_step(hit, base)
             cpus[base] = hit.site
             cpus[base + STATUS] = KP_HIT_SS
-            return hit.cont
+            return hit.cont if hit.emulated is none else post_process(hit, base)
 
         return kprobe_int3_handler
 
@@ -191,13 +189,6 @@ class HitPath:
                 regs.write_back()
 
         return entered
-
-    def _start_step(self, hit: Hit, base: int) -> int | None:
-        """Of an emulated instruction.  Kernel: setup_singlestep()"""
-        cpus = self.cpus
-        cpus[base] = hit.site
-        cpus[base + STATUS] = KP_HIT_SS
-        return self._post_process(hit, base)
 
     def _failed(self, p: Kprobe | None, regs: PtRegs, what: str, addr: int = 0) -> None:
         """A Python handler of p has raised, in whose except clause this is.
@@ -300,10 +291,6 @@ class HitPath:
         return after
 
     # ---- faults
-    def _is_bug(self, trapnr: int, ip: int) -> bool:
-        """A BUG or WARN in a handler is no fault."""
-        return trapnr == X86_TRAP_UD and self.machine.text.is_bug_site(ip)
-
     def kprobe_fault_handler(self, trapnr: int, ip: int, addr: int) -> int | None:
         """Attribute a fault in a slot to the probed instruction; ask fault_handlers.
 
@@ -314,8 +301,10 @@ class HitPath:
         cpus = self.cpus
         base = self.machine.cpu() * CPU_WORDS
         hit = self.slots.get(ip)
-        if hit is None and (not cpus[base] or self._is_bug(trapnr, ip)):
+        if hit is None and not cpus[base]:
             return None
+        if hit is None and trapnr == X86_TRAP_UD and self.machine.text.is_bug_site(ip):
+            return None  # a BUG or WARN in a handler is no fault
         instance = self.handlers.get(cpus[base + INSTANCE])
         fault_ip, site = ip, 0
         if hit is not None:
