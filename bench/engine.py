@@ -235,7 +235,7 @@ def places(bench: Bench, count: int, but: int = 0) -> list[int]:
             continue
         text: Any = getattr(bench.state.arch, "text")  # noqa: B009 (x86 has it)
         function = text.function(symbol.addr)
-        for addr in function.boundaries if function else ():
+        for addr in function.index if function else ():
             probe = Kprobe(addr=addr, pre_handler=nothing)
             with contextlib.suppress(KernelError):
                 register_kprobe(bench.state, probe)

@@ -8,7 +8,6 @@ from kpfs.engine.kprobe import (
     KprobeFlag,
     OptimizedKprobe,
     PtRegs,
-    kprobe_aggrprobe,
     kprobe_disabled,
     kprobe_ftrace,
     kprobe_gone,
@@ -115,7 +114,7 @@ def init_aggr_kprobe(st: State, ap: OptimizedKprobe, p: Kprobe) -> None:
     if p.break_handler and not kprobe_gone(p):
         ap.break_handler = p.break_handler
     ap.list.insert(0, p)
-    st.hash_replace(ap, ap.addr)
+    st.hash_add(ap)
 
 
 def free_aggr_kprobe(st: State, ap: Kprobe) -> None:
@@ -145,5 +144,5 @@ def kprobe_nmissed(st: State, p: Kprobe) -> int:
     """
     if p.handler is None:
         return p.nmissed
-    assert not kprobe_aggrprobe(p)
+    assert not p.is_aggr
     return st.arch.nmissed(p)

@@ -127,6 +127,40 @@ class Ftrace(Protocol):
         """The text of traced functions is gone."""
 
 
+class Jprobes(Protocol):
+    """The guest code of jprobes.  Context: control."""
+
+    @property
+    def pre_handler(self) -> KAddr:
+        """Of a jprobe with guest code as entry, whose address is its data.
+
+        Kernel: setjmp_pre_handler()
+        """
+
+    @property
+    def break_handler(self) -> KAddr:
+        """Of every jprobe.  Kernel: longjmp_break_handler()"""
+
+    def prepare(self) -> None:
+        """Called before the first jprobe is registered that calls guest code."""
+
+
+class Running(Protocol):
+    """What is being handled.  Kernel: current_kprobe, struct kprobe_ctlblk"""
+
+    def kprobe_running(self) -> Kprobe | None:
+        """The probe whose handler runs on the running CPU.  Context: either."""
+
+    def cpus_handling(self) -> Collection[int]:
+        """The CPUs that are in the middle of handling a probe.  Context: control."""
+
+    def kprobe_reset(self, cpu: int) -> bool:
+        """The running task of this CPU dies: whether it was handling a probe.
+
+        Context: control.
+        """
+
+
 class Calls(Protocol):
     """Where a function's arguments are: for the arguments of kprobe events."""
 
@@ -159,10 +193,6 @@ class Arch(Protocol):
     """
 
     name: str
-    # guest code of a jprobe with guest code as entry, whose address is its data, and
-    # the break_handler of every jprobe.  Kernel: setjmp_pre_handler, longjmp_...
-    setjmp_pre_handler: KAddr
-    longjmp_break_handler: KAddr
     # names of functions that cannot have return probes.  Kernel: kretprobe_blacklist
     kretprobe_blacklist: Sequence[str]
 
@@ -172,6 +202,10 @@ class Arch(Protocol):
     def rethooks(self) -> Rethooks: ...
     @property
     def ftrace(self) -> Ftrace: ...
+    @property
+    def jprobes(self) -> Jprobes: ...
+    @property
+    def running(self) -> Running: ...
     @property
     def calls(self) -> Calls: ...
     @property
@@ -211,8 +245,6 @@ class Arch(Protocol):
 
     def arch_disarm_kprobe(self, p: Kprobe) -> None: ...
 
-    def arch_trampoline_kprobe(self, p: Kprobe) -> bool: ...
-
     def sync_site(self, p: Kprobe, changed: Kprobe | None = None) -> None:
         """Make the guest's kp_site and kp_handlers say what p (and its list) say.
 
@@ -236,19 +268,6 @@ class Arch(Protocol):
 
     def nmissed(self, p: Kprobe) -> int:
         """How often one registered probe (never an aggr_kprobe) was missed."""
-
-    # ---- jprobes, and what is being handled
-    def prepare_jprobes(self) -> None:
-        """Called before the first jprobe is registered that calls guest code."""
-
-    def kprobe_running(self) -> Kprobe | None:
-        """The probe whose handler runs on the running CPU.  Context: either."""
-
-    def cpus_handling(self) -> Collection[int]:
-        """The CPUs that are in the middle of handling a probe."""
-
-    def kprobe_reset(self, cpu: int) -> bool:
-        """The running task of this CPU dies: whether it was handling a probe."""
 
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         """Live disassembly with breakpoints, jumps, slots and detour buffers."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, kprobe_disabled, kprobe_ftrace, kprobe_queued
-from kpfs.engine.kprobe_ftrace import arm_kprobe_ftrace, disarm_kprobe_ftrace
 from kpfs.engine.optimizer import (
     get_optimized_kprobe,
     optimize_kprobe,
@@ -22,7 +21,7 @@ def arm_kprobe(st: State, p: Kprobe) -> None:
     Kernel: arm_kprobe(), __arm_kprobe()
     """
     if kprobe_ftrace(p):
-        arm_kprobe_ftrace(st, p)
+        st.arch.ftrace.arm(p)
         return
     # a jump that covers this address falls back to its breakpoint
     covering = get_optimized_kprobe(st, p.addr)
@@ -41,7 +40,7 @@ def disarm_kprobe(st: State, p: Kprobe, reopt: bool) -> None:
     Kernel: disarm_kprobe(), __disarm_kprobe()
     """
     if kprobe_ftrace(p):
-        disarm_kprobe_ftrace(st, p)
+        st.arch.ftrace.disarm(p)
         return
     unoptimize_kprobe(st, p, st.kprobes_all_disarmed)
     if not kprobe_queued(p):
@@ -56,11 +55,10 @@ def _all(st: State, arm: bool) -> None:
     """Arm or disarm every enabled probe, and say so in the kernel log."""
     total = errors = 0
     failure: KernelError | None = None
-    trampoline = st.arch.arch_trampoline_kprobe
     with st.arch.text_poke:
         # by age, as they lie in memory: by hash each would be a miss of the caches
         for p in st.kprobe_table.values():
-            if kprobe_disabled(p) or (not arm and trampoline(p)):
+            if kprobe_disabled(p):
                 continue
             total += 1
             try:

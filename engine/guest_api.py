@@ -11,18 +11,17 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.jprobe import Jprobe, register_jprobes, unregister_jprobes
+from kpfs.engine.jprobe import Jprobe, register_jprobe
 from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
-from kpfs.engine.kretprobe import Kretprobe, register_kretprobes, unregister_kretprobes
+from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobes
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,
-    register_kprobes,
+    register_kprobe,
     unregister_kprobes,
 )
 from kpfs.engine.state import State, get_kprobe
@@ -42,16 +41,28 @@ def _name(st: State, addr: int) -> str:
 Probe = Kprobe | Kretprobe | Jprobe
 
 
-class _Kind(NamedTuple):
-    """What is done with one kind of probe."""
-
-    read: Callable[[State, int], Probe]
-    register: Callable[[State, Sequence[Any]], None]
-    unregister: Callable[[State, Sequence[Any]], None]
-
-
 def _kprobe_of(probe: Probe) -> Kprobe:
     return probe if isinstance(probe, Kprobe) else probe.kp
+
+
+def _register(st: State, probe: Probe) -> None:
+    if isinstance(probe, Kretprobe):
+        register_kretprobe(st, probe)
+    elif isinstance(probe, Jprobe):
+        register_jprobe(st, probe)
+    else:
+        register_kprobe(st, probe)
+
+
+def _unregister(st: State, probes: Sequence[Probe]) -> None:
+    """Unregister each as what it was registered as, whatever call it is for.
+
+    All structures begin with a struct kprobe, so that a module may hand the kprobe in
+    its kretprobe or jprobe to unregister_kprobe().
+    """
+    unregister_kretprobes(st, [p for p in probes if isinstance(p, Kretprobe)])
+    others = [_kprobe_of(p) for p in probes if not isinstance(p, Kretprobe)]
+    unregister_kprobes(st, others)
 
 
 class GuestApi:
@@ -64,16 +75,11 @@ class GuestApi:
         """state: the kprobes core, which is made when it is first needed."""
         self._get_state = state
         self._probes: dict[int, Probe] = {}
-        self._kinds = {
-            abi.CTL_KPROBES: _Kind(
-                self._read_kprobe, register_kprobes, unregister_kprobes
-            ),
-            abi.CTL_KRETPROBES: _Kind(
-                self._read_kretprobe, register_kretprobes, unregister_kretprobes
-            ),
-            abi.CTL_JPROBES: _Kind(
-                self._read_jprobe, register_jprobes, unregister_jprobes
-            ),
+        # how the structure of each kind of probe is read
+        self._readers: dict[int, Callable[[State, int], Probe]] = {
+            abi.CTL_KPROBES: self._read_kprobe,
+            abi.CTL_KRETPROBES: self._read_kretprobe,
+            abi.CTL_JPROBES: self._read_jprobe,
         }
 
     # ---- calls
@@ -81,8 +87,8 @@ class GuestApi:
         """One call of the guest; raises what it is refused with."""
         if abi.CTL_GET_KPROBE <= number <= abi.CTL_KPROBES_HANDLED:
             return self._serve_other(number, first)
-        kind, action = self._kinds.get(number & ~0xF), number & 0xF
-        if kind is None:
+        read, action = self._readers.get(number & ~0xF), number & 0xF
+        if read is None:
             raise KernelError(errno.ENOSYS, f"no call {number:#x}")
         if not 0 < second <= _PROBES_MAX:
             raise KernelError(errno.EINVAL, "no probes, or too many")
@@ -90,9 +96,9 @@ class GuestApi:
         raw = st.machine.read(first, 8 * second)
         pointers = [at for (at,) in struct.iter_unpack("<Q", raw)]
         if action == abi.CTL_REGISTER:
-            self._register(st, kind, pointers)
+            self._register(st, read, pointers)
         elif action == abi.CTL_UNREGISTER:
-            self._unregister(st, kind, pointers)
+            self._unregister(st, pointers)
         elif action in (abi.CTL_ENABLE, abi.CTL_DISABLE):
             self._switch(st, pointers[0], action == abi.CTL_ENABLE)
         else:
@@ -104,27 +110,32 @@ class GuestApi:
         if number == abi.CTL_GET_KPROBE:
             return self._structure_of(get_kprobe(st, first))
         if number == abi.CTL_KPROBE_RUNNING:
-            return self._structure_of(st.arch.kprobe_running())
+            return self._structure_of(st.arch.running.kprobe_running())
         cpu = st.machine.cpu()
         if number == abi.CTL_KPROBES_HANDLED:
-            return sum(1 << n for n in st.arch.cpus_handling() if n != cpu)
-        return int(st.arch.kprobe_reset(cpu))
+            return sum(1 << n for n in st.arch.running.cpus_handling() if n != cpu)
+        return int(st.arch.running.kprobe_reset(cpu))
 
-    def _register(self, st: State, kind: _Kind, pointers: Sequence[int]) -> None:
+    def _register(
+        self, st: State, read: Callable[[State, int], Probe], pointers: Sequence[int]
+    ) -> None:
+        """All or none."""
         with st.arch.text_poke:
             for i, at in enumerate(pointers):
                 try:
-                    self._register_one(st, kind, at)
+                    self._register_one(st, read, at)
                 except KernelError:
-                    self._unregister(st, kind, pointers[:i])
+                    self._unregister(st, pointers[:i])
                     raise
 
-    def _register_one(self, st: State, kind: _Kind, at: int) -> None:
+    def _register_one(
+        self, st: State, read: Callable[[State, int], Probe], at: int
+    ) -> None:
         if at in self._probes:
             raise KernelError(errno.EINVAL, f"{at:#x} is registered already")
-        probe = kind.read(st, at)
+        probe = read(st, at)
         try:
-            kind.register(st, [probe])
+            _register(st, probe)
             self._probes[at] = probe
         finally:
             self._write_back(st, at, probe)
@@ -133,7 +144,7 @@ class GuestApi:
             st.machine.write(at + abi.Kretprobe.maxactive, both)
         st.machine.write_u64(at + abi.Kprobe.nmissed, 0)
 
-    def _unregister(self, st: State, kind: _Kind, pointers: Sequence[int]) -> None:
+    def _unregister(self, st: State, pointers: Sequence[int]) -> None:
         """Those that are not registered have their addr cleared."""
         found = []
         for at in pointers:
@@ -142,7 +153,7 @@ class GuestApi:
                 st.machine.write_u64(at + abi.Kprobe.addr, 0)
             else:
                 found.append((at, probe))
-        kind.unregister(st, [probe for _, probe in found])
+        _unregister(st, [probe for _, probe in found])
         for at, probe in found:
             self._write_back(st, at, probe)
 

@@ -4,25 +4,23 @@
 The entry function runs on the probed function's stack with its registers.  If it is
 guest code it ends in jprobe_return(), which traps: registers and the top of the stack
 are then what they were, and the probed function goes on.  The code for that is the
-architecture's: setjmp_pre_handler, longjmp_break_handler.
+architecture's: arch_hooks.Jprobes.
+
+A jprobe is a kprobe with other handlers.  So there are no functions to unregister,
+enable or disable one: the kernel's do with its kp what they do with any kprobe.
 """
 
 from __future__ import annotations
 
 import errno
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, PreHandler, PtRegs
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.register import (
-    disable_kprobe,
-    enable_kprobe,
-    register_kprobe,
-    unregister_kprobes,
-)
+from kpfs.engine.register import register_kprobe
 from kpfs.engine.state import State
 
 
@@ -56,10 +54,10 @@ def register_jprobe(st: State, jp: Jprobe) -> None:
         symbol = st.machine.kallsyms.symbol_at(entry) if entry else None
         if symbol is None or symbol.addr != entry:
             raise KernelError(errno.EINVAL, "the entry is not a function's")
-        kp.pre_handler = st.arch.setjmp_pre_handler
+        kp.pre_handler = st.arch.jprobes.pre_handler
         kp.data = symbol.addr
-        st.arch.prepare_jprobes()
-    kp.break_handler = st.arch.longjmp_break_handler
+        st.arch.jprobes.prepare()
+    kp.break_handler = st.arch.jprobes.break_handler
     kp.kind = "j"
     register_kprobe(st, kp)
 
@@ -74,44 +72,3 @@ def _caller(st: State, entry: Callable[..., object]) -> PreHandler:
         return 0
 
     return pre_handler
-
-
-def register_jprobes(st: State, jps: Sequence[Jprobe]) -> None:
-    """Register all or none; EINVAL for no probe at all.
-
-    Context: control.
-    Kernel: register_jprobes()
-    """
-    if not jps:
-        raise KernelError(errno.EINVAL, "no probes given")
-    with st.arch.text_poke:
-        for i, jp in enumerate(jps):
-            try:
-                register_jprobe(st, jp)
-            except KernelError:
-                unregister_jprobes(st, jps[:i])
-                raise
-
-
-def unregister_jprobe(st: State, jp: Jprobe) -> None:
-    """Unregister a jprobe; if it is not registered, clear its address.
-
-    Context: control.
-    Kernel: unregister_jprobe()
-    """
-    unregister_jprobes(st, [jp])
-
-
-def unregister_jprobes(st: State, jps: Sequence[Jprobe]) -> None:
-    """Context: control.  Kernel: unregister_jprobes()"""
-    unregister_kprobes(st, [jp.kp for jp in jps])
-
-
-def enable_jprobe(st: State, jp: Jprobe) -> None:
-    """Context: control.  Kernel: enable_jprobe()"""
-    enable_kprobe(st, jp.kp)
-
-
-def disable_jprobe(st: State, jp: Jprobe) -> None:
-    """Context: control.  Kernel: disable_jprobe()"""
-    disable_kprobe(st, jp.kp)

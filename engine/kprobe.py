@@ -169,10 +169,6 @@ def kprobe_ftrace(p: Kprobe) -> bool:
     return _and(p.flags, _FTRACE) != 0
 
 
-def kprobe_aggrprobe(p: Kprobe) -> bool:
-    return p.is_aggr
-
-
 def kprobe_unused(p: Kprobe) -> bool:
     """An aggr_kprobe whose last probe is gone, left for the optimizer to free."""
     return p.is_aggr and kprobe_disabled(p) and not p.list
@@ -191,7 +187,3 @@ def kprobe_queued(p: Kprobe) -> bool:
 def kprobe_disarmed(p: Kprobe) -> bool:
     """Disabled, and no change of its text is still to come."""
     return kprobe_disabled(p) and not kprobe_queued(p)
-
-
-def optprobe_queued_unopt(op: OptimizedKprobe) -> bool:
-    return op.queue is OptQueue.UNOPTIMIZING

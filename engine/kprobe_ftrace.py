@@ -27,13 +27,3 @@ def set_ftrace_enabled(st: State, value: int) -> None:
     st.ftrace_enabled = value
     if changed:
         st.arch.ftrace.enable(bool(value))
-
-
-def arm_kprobe_ftrace(st: State, p: Kprobe) -> None:
-    """Context: control.  Kernel: arm_kprobe_ftrace()"""
-    st.arch.ftrace.arm(p)
-
-
-def disarm_kprobe_ftrace(st: State, p: Kprobe) -> None:
-    """Context: control.  Kernel: disarm_kprobe_ftrace()"""
-    st.arch.ftrace.disarm(p)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Return probes: a kprobe on the entry that hooks the return of each call."""
+"""Return probes: a kprobe on the entry that hooks the return of each call.
+
+To enable or disable one is to enable or disable that kprobe.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,6 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
-    disable_kprobe,
-    enable_kprobe,
     kprobe_addr,
     kprobe_on_func_entry,
     register_kprobe,
@@ -87,23 +88,6 @@ def register_kretprobe(st: State, rp: Kretprobe) -> None:
     rp.rh = rh
 
 
-def register_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
-    """Register all or none; EINVAL for no probe at all.
-
-    Context: control.
-    Kernel: register_kretprobes()
-    """
-    if not rps:
-        raise KernelError(errno.EINVAL, "no probes given")
-    with st.arch.text_poke:
-        for i, rp in enumerate(rps):
-            try:
-                register_kretprobe(st, rp)
-            except KernelError:
-                unregister_kretprobes(st, rps[:i])
-                raise
-
-
 def unregister_kretprobe(st: State, rp: Kretprobe) -> None:
     """Unregister a return probe; if it is not registered, clear its address.
 
@@ -123,16 +107,6 @@ def unregister_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
             rp.nmissed = st.arch.rethooks.nmissed(rp.rh)
             st.arch.rethooks.free(rp.rh)
             rp.rh = None
-
-
-def enable_kretprobe(st: State, rp: Kretprobe) -> None:
-    """Context: control.  Kernel: enable_kretprobe()"""
-    enable_kprobe(st, rp.kp)
-
-
-def disable_kretprobe(st: State, rp: Kretprobe) -> None:
-    """Context: control.  Kernel: disable_kretprobe()"""
-    disable_kprobe(st, rp.kp)
 
 
 def kretprobe_nmissed(st: State, rp: Kretprobe) -> int:

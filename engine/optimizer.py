@@ -37,11 +37,10 @@ from kpfs.engine.kprobe import (
     kprobe_optimized,
     kprobe_optready,
     kprobe_unused,
-    optprobe_queued_unopt,
     set_optimized,
 )
 from kpfs.engine.ktypes import KAddr, KTime
-from kpfs.engine.state import KERN_INFO, State
+from kpfs.engine.state import State
 
 OPTIMIZE_DELAY = KTime(20_000_000)  # ns; 5 jiffies of a kernel with HZ=250
 
@@ -107,7 +106,8 @@ def kprobe_optimizer(st: State) -> None:
 
     def after_quiescence() -> None:
         do_optimize_kprobes(st, epoch)
-        do_free_cleaned_kprobes(st, unused)
+        for op in unused:  # kernel: do_free_cleaned_kprobes()
+            free_aggr_kprobe(st, op)
         if any(st.opt_queues.values()):
             kick_kprobe_optimizer(st)
 
@@ -133,7 +133,7 @@ def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
                 st.arch.arch_disarm_kprobe(op)
             _set_queue(st, op, OptQueue.NONE)
             if kprobe_unused(op):
-                st.hash_del(op, op.addr)
+                st.hash_del(op)
                 unused.append(op)
     return unused
 
@@ -154,12 +154,6 @@ def do_optimize_kprobes(st: State, epoch: int) -> None:
             st.arch.opt.optimize(op)
     for op in ready:
         _set_queue(st, op, OptQueue.NONE)
-
-
-def do_free_cleaned_kprobes(st: State, unused: Sequence[OptimizedKprobe]) -> None:
-    """Context: control.  Kernel: do_free_cleaned_kprobes()"""
-    for op in unused:
-        free_aggr_kprobe(st, op)
 
 
 def wait_for_kprobe_optimizer(st: State) -> None:
@@ -196,7 +190,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
     ):
         return
     if kprobe_optimized(p):
-        if optprobe_queued_unopt(p):
+        if p.queue is OptQueue.UNOPTIMIZING:
             _set_queue(st, p, OptQueue.NONE)
         return
     set_optimized(p)
@@ -269,47 +263,20 @@ def try_to_optimize_kprobe(st: State, p: Kprobe) -> None:
 # ---- all probes: the sysctl
 
 
-def optimize_all_kprobes(st: State) -> None:
-    """Context: control.  Kernel: optimize_all_kprobes()"""
-    if st.kprobes_allow_optimization:
-        return
-    st.kprobes_allow_optimization = True
-    for p in st.table_entries():
-        optimize_kprobe(st, p)
-    st.machine.log.printk(
-        KERN_INFO,
-        "kprobes: kprobe jump-optimization is enabled. "
-        "All kprobes are optimized if possible.",
-    )
-
-
-def unoptimize_all_kprobes(st: State) -> None:
-    """Undo all jumps; none is left on return.
-
-    Context: control.
-    Kernel: unoptimize_all_kprobes()
-    """
-    if not st.kprobes_allow_optimization:
-        return
-    st.kprobes_allow_optimization = False
-    for p in st.table_entries():
-        if not kprobe_disabled(p):
-            unoptimize_kprobe(st, p, False)
-    wait_for_kprobe_optimizer(st)
-    st.machine.log.printk(
-        KERN_INFO,
-        "kprobes: kprobe jump-optimization is disabled. "
-        "All kprobes are based on software breakpoint.",
-    )
-
-
 def set_kprobes_optimization(st: State, allow: bool) -> None:
-    """What a write to the sysctl does.
+    """Queue all probes that can be jumps, or undo all jumps: none is left on return.
 
     Context: control.
-    Kernel: proc_kprobes_optimization_handler()
+    Kernel: proc_kprobes_optimization_handler(), [un]optimize_all_kprobes()
     """
-    if allow:
-        optimize_all_kprobes(st)
-    else:
-        unoptimize_all_kprobes(st)
+    if st.kprobes_allow_optimization == allow:
+        return
+    st.kprobes_allow_optimization = allow
+    for p in st.table_entries():
+        if allow:
+            optimize_kprobe(st, p)
+        elif not kprobe_disabled(p):
+            unoptimize_kprobe(st, p, False)
+    if not allow:
+        wait_for_kprobe_optimizer(st)
+    st.log_optimization(allow)

@@ -31,7 +31,7 @@ from kpfs.engine.kprobe import (
     kprobe_gone,
     kprobe_unused,
 )
-from kpfs.engine.kprobe_ftrace import check_ftrace_location, disarm_kprobe_ftrace
+from kpfs.engine.kprobe_ftrace import check_ftrace_location
 from kpfs.engine.ktypes import MASK64, KAddr, Symbol
 from kpfs.engine.optimizer import (
     kill_optimized_kprobe,
@@ -222,34 +222,17 @@ def register_kprobe(st: State, p: Kprobe) -> None:
         _register_aggr_kprobe(st, old_p, p)
         return
     _prepare_kprobe(st, p)
-    st.hash_add(p, p.addr)
+    st.hash_add(p)
     st.arch.sync_site(p)
     if not st.kprobes_all_disarmed and not kprobe_disabled(p):
         try:
             arm_kprobe(st, p)
         except KernelError:
-            st.hash_del(p, p.addr)
+            st.hash_del(p)
             _release_handler(st, p)
             st.arch.arch_remove_kprobe(p)
             raise
     try_to_optimize_kprobe(st, p)
-
-
-def register_kprobes(st: State, kps: Sequence[Kprobe]) -> None:
-    """Register all or none; EINVAL for no probe at all.
-
-    Context: control.
-    Kernel: register_kprobes()
-    """
-    if not kps:
-        raise KernelError(errno.EINVAL, "no probes given")
-    with st.arch.text_poke:
-        for i, p in enumerate(kps):
-            try:
-                register_kprobe(st, p)
-            except KernelError:
-                unregister_kprobes(st, kps[:i])
-                raise
 
 
 # ---- unregistering
@@ -271,14 +254,14 @@ def _unregister_kprobe(st: State, p: Kprobe) -> bool:
     """
     ap = _disable_kprobe(st, p)
     if ap is p:
-        st.hash_del(p, p.addr)
+        st.hash_del(p)
         _release_handler(st, p)
         st.arch.arch_remove_kprobe(p)
         return False
     last = len(ap.list) == 1 and kprobe_disarmed(ap)
     ap.list.remove(p)
     if last:
-        st.hash_del(ap, ap.addr)
+        st.hash_del(ap)
         _release_handler(st, p)
         free_aggr_kprobe(st, ap)
         return False
@@ -406,7 +389,7 @@ def _kill_kprobe(st: State, p: Kprobe) -> None:
     """
     # ftrace still knows the text, and must not find our call in it
     if kprobe_ftrace(p) and not kprobe_disabled(p) and not st.kprobes_all_disarmed:
-        disarm_kprobe_ftrace(st, p)
+        st.arch.ftrace.disarm(p)
     p.flags |= KprobeFlag.GONE
     if isinstance(p, OptimizedKprobe):
         for kp in p.list:

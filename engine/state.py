@@ -91,31 +91,31 @@ class State:
             for s in machine.kallsyms.lookup_name(n)[:1]
         )
         if optprobes:
-            machine.log.printk(
-                KERN_INFO,
-                "kprobes: kprobe jump-optimization is enabled. "
-                "All kprobes are optimized if possible.",
-            )
+            self.log_optimization(True)
+
+    def log_optimization(self, allowed: bool) -> None:
+        """Say in the kernel log whether probes may become jumps."""
+        text = "enabled. All kprobes are optimized if possible."
+        if not allowed:
+            text = "disabled. All kprobes are based on software breakpoint."
+        self.machine.log.printk(
+            KERN_INFO, f"kprobes: kprobe jump-optimization is {text}"
+        )
 
     # ---- kprobe_table
-    def hash_add(self, p: Kprobe, addr: KAddr) -> None:
-        """Kernel: hlist_add_head_rcu()"""
-        self.kprobe_table[addr] = p
-        self._buckets[hash_ptr(addr)][addr] = p
+    def hash_add(self, p: Kprobe) -> None:
+        """Put p into the table; if there is a probe at its address, in the place of it.
 
-    def hash_replace(self, p: Kprobe, addr: KAddr) -> None:
-        """Put p in the place of the probe at its address.
-
-        Kernel: hlist_replace_rcu()
+        Kernel: hlist_add_head_rcu(), hlist_replace_rcu()
         """
-        self.kprobe_table[addr] = p
-        self._buckets[hash_ptr(addr)][addr] = p
+        self.kprobe_table[p.addr] = p
+        self._buckets[hash_ptr(p.addr)][p.addr] = p
 
-    def hash_del(self, p: Kprobe, addr: KAddr) -> None:
+    def hash_del(self, p: Kprobe) -> None:
         """Kernel: hlist_del_rcu()"""
-        if self.kprobe_table.get(addr) is p:
-            del self.kprobe_table[addr]
-            del self._buckets[hash_ptr(addr)][addr]
+        if self.kprobe_table.get(p.addr) is p:
+            del self.kprobe_table[p.addr]
+            del self._buckets[hash_ptr(p.addr)][p.addr]
 
     def table_entries(self) -> Iterator[Kprobe]:
         """The entries of kprobe_table, bucket by bucket, the newest first.

@@ -557,6 +557,29 @@ class FakeFtrace:
         self.traced -= set(addrs)
 
 
+class FakeJprobes:
+    """Implements Jprobes."""
+
+    pre_handler = KAddr(0x5E7)
+    break_handler = KAddr(0x109)
+
+    def prepare(self) -> None:
+        pass
+
+
+class FakeRunning:
+    """Implements Running: nothing ever is."""
+
+    def kprobe_running(self) -> Kprobe | None:
+        return None
+
+    def cpus_handling(self) -> list[int]:
+        return []
+
+    def kprobe_reset(self, cpu: int) -> bool:
+        return False
+
+
 class FakeCalls:
     """One argument, in ax."""
 
@@ -586,8 +609,6 @@ class FakeArch:
     """Implements Arch; every wrong order of calls is an assertion."""
 
     name = "fake"
-    setjmp_pre_handler = KAddr(0x5E7)
-    longjmp_break_handler = KAddr(0x109)
     kretprobe_blacklist: Sequence[str] = ("__switch_to",)
     calls: Calls = FakeCalls()
 
@@ -605,6 +626,8 @@ class FakeArch:
         self.opt = FakeOptimizer(self)
         self.rethooks = FakeRethooks(self)
         self.ftrace = FakeFtrace(self)
+        self.jprobes = FakeJprobes()
+        self.running = FakeRunning()
 
     def arch_init_kprobes(self, core: Core) -> None:
         self.core = core
@@ -687,21 +710,6 @@ class FakeArch:
     def nmissed(self, p: Kprobe) -> int:
         assert p.handler is not None
         return self.handlers[p.handler]
-
-    def arch_trampoline_kprobe(self, p: Kprobe) -> bool:
-        return False
-
-    def prepare_jprobes(self) -> None:
-        pass
-
-    def kprobe_running(self) -> Kprobe | None:
-        return None
-
-    def cpus_handling(self) -> list[int]:
-        return []
-
-    def kprobe_reset(self, cpu: int) -> bool:
-        return False
 
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         return ""

@@ -7,7 +7,7 @@ guest's own bytes: reading an attribute reads the guest's memory.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 from kpfs import abi
 from kpfs.engine.ktypes import KAddr
@@ -22,17 +22,31 @@ JPROBE, DECLINED = abi.KpCpu.jprobe // 8, abi.KpCpu.declined // 8
 IN_FAULT = abi.KpCpu.in_fault // 8
 
 
-def _word(offset: int, doc: str = "") -> Any:
+def _word(offset: int, doc: str = "", *, judged: bool = False) -> int:
+    """A property that is the word at that offset of a record.
+
+    Its type is said to be that of the word, which is what who reads the attribute
+    gets: a descriptor with types of its own would make every hit slower.
+    judged: it is one of the words of a kp_event by which its records are simple or not.
+    """
     n = offset // 8
 
     def get(record: Record) -> int:
-        value: int = record.words[record.base + n]
-        return value
+        return record.words[record.base + n]
 
     def put(record: Record, value: int) -> None:
         record.words[record.base + n] = value
 
-    return property(get, put, doc=doc)
+    def put_judged(record: KpEvent, value: int) -> None:
+        record.words[record.base + n] = value
+        record.judge()
+
+    return cast(int, property(get, put_judged if judged else put, doc=doc))
+
+
+# by a name, since mypy would hold an attribute that is no slot for a mistake, even a
+# property, if it could read the names in the class
+_SLOTS = ("addr", "base", "words")
 
 
 class Record:
@@ -41,7 +55,7 @@ class Record:
     Context: either.
     """
 
-    __slots__ = ("addr", "base", "words")
+    __slots__ = _SLOTS
     SIZE: ClassVar[int]  # bytes
 
     def __init__(self, addr: KAddr, words: memoryview, base: int) -> None:
@@ -87,34 +101,22 @@ class KpHandler(Record):
     fault_fn = _word(abi.KpHandler.fault_fn)
 
 
-def _condition(offset: int, doc: str = "") -> Any:
-    """A word of a kp_event by which its records are simple or not."""
-    word = _word(offset)
-
-    def put(record: KpEvent, value: int) -> None:
-        word.fset(record, value)
-        record.judge()
-
-    return property(word.fget, put, doc=doc)
-
-
 class KpEvent(Record):
     """struct kp_event"""
 
     __slots__ = ()
     SIZE = abi.KpEvent.SIZE
-    flags = _condition(abi.KpEvent.flags)
+    flags = _word(abi.KpEvent.flags, judged=True)
     type = _word(abi.KpEvent.type)
     _nhit = _word(abi.KpEvent.nhit)
-    size = _condition(abi.KpEvent.size)
-    prog = _condition(abi.KpEvent.prog)
-    filter = _condition(abi.KpEvent.filter)
-    files = _condition(abi.KpEvent.files, "kp_file, where flags do not say all")
+    size = _word(abi.KpEvent.size, judged=True)
+    prog = _word(abi.KpEvent.prog, judged=True)
+    filter = _word(abi.KpEvent.filter, judged=True)
+    files = _word(abi.KpEvent.files, "kp_file, where flags do not say all", judged=True)
 
     @property
     def nhit(self) -> int:
-        count: int = self._nhit & ~abi.EVENT_SIMPLE
-        return count
+        return self._nhit & ~abi.EVENT_SIMPLE
 
     @nhit.setter
     def nhit(self, value: int) -> None:
@@ -190,10 +192,7 @@ class KpRethook(Record):
     flags = _word(abi.KpRethook.flags)
     kp = _word(abi.KpRethook.kp)
     id = _word(abi.KpRethook.id)
-    event = _word(
-        abi.KpRethook.event,
-        "kp_event that a return is for alone",
-    )
+    event = _word(abi.KpRethook.event, "kp_event that a return is for alone")
     site = _word(abi.KpRethook.site)
     long_way = _word(abi.KpRethook.long_way, "an entry is not simple")
     maxactive = _word(abi.KpRethook.maxactive)

@@ -27,8 +27,12 @@ class Runtime:
     Context: control, but where it says otherwise.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(
+        self, machine: Machine, config_changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """config_changed is called when the guest's struct kp_config has changed."""
         self.machine = machine
+        self._config_changed = config_changed
         self.symbols = machine.runtime_image.symbols()
         self.heap = Heap(machine)
         self._dying: list[tuple[KpRethook, KAddr, int]] = []
@@ -52,7 +56,6 @@ class Runtime:
         self._cpus_at = cpus
         self.nr_cmdlines = 0
         self._cmdlines_at = KAddr(0)
-        self.config_changed: Callable[[], None] = lambda: None
         self._alloc_cmdlines(NR_CMDLINES)
         # instruction of ours that may fault -> where to go on then
         self.extable = dict(self._read_extable())
@@ -65,7 +68,9 @@ class Runtime:
         self._cmdlines = self.heap.view(self._cmdlines_at, size)
         config = abi.KpConfig.STRUCT.pack(
             *self.machine.runtime_image.config,
-            *(self._cpus_at, self._cmdlines_at, count - 1),
+            self._cpus_at,
+            self._cmdlines_at,
+            count - 1,
         )
         self.machine.write(self.symbols["kp_config"], config)
         self._apply_fixups(config)
@@ -77,7 +82,7 @@ class Runtime:
         """
         old, size = self._cmdlines_at, CMDLINE.size * self.nr_cmdlines
         self._alloc_cmdlines(1 << (count - 1).bit_length())
-        self.config_changed()
+        self._config_changed()
         self.heap.free(old, size)
 
     def _apply_fixups(self, config: bytes) -> None:
@@ -177,7 +182,7 @@ class Runtime:
 
     def inuse(self, rh: KpRethook) -> int:
         """Its nodes that are not on the free list."""
-        count, node = int(rh.maxactive), int(rh.free)
+        count, node = rh.maxactive, rh.free
         while node:
             count -= 1
             node = self.machine.read_u64(node)
@@ -194,8 +199,7 @@ class Runtime:
         )
         if known != pid:
             return None
-        text: str = comm.split(b"\0", 1)[0].decode("latin-1")
-        return text
+        return _text(comm)
 
     def save_cmdline(self, pid: int, comm: str) -> None:
         """Remember the name of a task.  Kernel: tracing_record_cmdline()."""
@@ -206,7 +210,7 @@ class Runtime:
     def cmdlines(self) -> list[tuple[int, str]]:
         """(pid, name) of all that are remembered, by place."""
         return [
-            (pid, comm.split(b"\0", 1)[0].decode("latin-1"))
+            (pid, _text(comm))
             for pid, comm in CMDLINE.iter_unpack(self._cmdlines)
             if comm[0]
         ]
@@ -218,6 +222,10 @@ class Runtime:
         c.instance = c.declined = c.in_fault = 0
         if c.jprobe:
             self.machine.write_u64(c.jprobe + abi.KpJprobe.size, 0)
+
+
+def _text(comm: bytes) -> str:
+    return comm.partition(b"\0")[0].decode("latin-1")
 
 
 def node_size(data_size: int) -> int:

@@ -23,30 +23,45 @@ def place(key: int) -> int:
     return (key * abi.KP_HASH_MULTIPLIER & MASK64) >> 32
 
 
-class GuestSet:
-    """A set of numbers other than 0 in guest memory: struct kp_hash.
+def places(keys: Collection[int]) -> list[int]:
+    """Numbers other than 0 as guest code looks for them: 0 where there is none."""
+    mask = max(8, 1 << (2 * len(keys)).bit_length()) - 1
+    table = [0] * (mask + 1)
+    for key in keys:
+        i = place(key) & mask
+        while table[i]:
+            i = (i + 1) & mask
+        table[i] = key
+    return table
+
+
+class GuestTable:
+    """A table in guest memory that guest code looks numbers up in.
 
     Context: control.
     """
 
-    def __init__(self, runtime: Runtime, keys: Collection[int]) -> None:
+    def __init__(self, runtime: Runtime, data: bytes) -> None:
+        """data: the mask of the places' numbers, and what stands at each place."""
         self._runtime = runtime
-        places = max(8, 1 << (2 * len(keys)).bit_length())
-        table = [0] * places
-        for key in keys:
-            i = place(key) & (places - 1)
-            while table[i]:
-                i = (i + 1) & (places - 1)
-            table[i] = key
-        self._size = abi.KpHash.key + 8 * places
+        self._size = len(data)
         self.addr: KAddr = runtime.heap.alloc(self._size)
-        view = runtime.heap.view(self.addr, self._size)
-        struct.pack_into(f"<{places + 1}Q", view, 0, places - 1, *table)
+        self.view = runtime.heap.view(self.addr, self._size)
+        self.view[:] = data
 
     def free(self) -> None:
         """Give it back when no guest code can be looking at it."""
         runtime, addr, size = self._runtime, self.addr, self._size
         runtime.after_quiescence(lambda: runtime.heap.free(addr, size))
+
+
+class GuestSet(GuestTable):
+    """A set of numbers other than 0: struct kp_hash."""
+
+    def __init__(self, runtime: Runtime, keys: Collection[int]) -> None:
+        table = places(keys)
+        head = abi.KpHash.STRUCT.pack(len(table) - 1)
+        super().__init__(runtime, head + struct.pack(f"<{len(table)}Q", *table))
 
 
 class PidSet:

@@ -54,7 +54,7 @@ class Model(RuleBasedStateMachine):
     def boot(self):
         self.box = Box(self.nr_cpus)
         arch = self.box.kernel.state.arch
-        arch.prepare_jprobes()  # what is made once and kept
+        arch.jprobes.prepare()  # what is made once and kept
         self.heap = live_blocks(arch)
         self.box.insmod(build("model_targets"))
         self.box.insmod(build("model_probes"))

@@ -25,8 +25,6 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag, OptimizedKprobe
 from kpfs.engine.kretprobe import (
     Kretprobe,
-    disable_kretprobe,
-    enable_kretprobe,
     register_kretprobe,
     unregister_kretprobe,
 )
@@ -37,7 +35,6 @@ from kpfs.engine.register import (
     enable_kprobe,
     kprobes_module_callback,
     register_kprobe,
-    register_kprobes,
     show_entries,
     unregister_kprobe,
     unregister_kprobes,
@@ -164,23 +161,18 @@ class Model(RuleBasedStateMachine):
         points=st.lists(
             st.sampled_from([p for p in POINTS if p[0] != "module"]), max_size=4
         ),
-        fails=st.booleans(),
+        undone=st.booleans(),
     )
-    def register_batch(self, points, fails):
+    def register_batch(self, points, undone):
         kps = [Kprobe(symbol_name=n, offset=o) for n, o in points]
-        if fails or not kps:
-            bad = [Kprobe(symbol_name="bad", offset=1)] if kps else []
-            with pytest.raises(KernelError):
-                register_kprobes(self.st, kps + bad)
-            # all were registered and unregistered again: that may have revived some
+        with self.st.arch.text_poke:
             for kp, point in zip(kps, points, strict=True):
+                register_kprobe(self.st, kp)
                 self.added(kp, None, False, point)
-            for p in [p for p in self.probes() if p.kp in kps]:
-                self.removed(p)
-            return
-        register_kprobes(self.st, kps)
-        for kp, point in zip(kps, points, strict=True):
-            self.added(kp, None, False, point)
+            if undone:  # that may revive some
+                unregister_kprobes(self.st, kps)
+                for p in [p for p in self.probes() if p.kp in kps]:
+                    self.removed(p)
 
     @precondition(lambda self: self.entries)
     @rule(data=st.data())
@@ -212,12 +204,11 @@ class Model(RuleBasedStateMachine):
     def enable(self, data):
         p = self.pick(data)
         entry = self.entries[p.kp.addr]
-        call = (enable_kretprobe, p.rp) if p.rp else (enable_kprobe, p.kp)
         if p.gone:
             with pytest.raises(KernelError):
-                call[0](self.st, call[1])
+                enable_kprobe(self.st, p.kp)
             return
-        call[0](self.st, call[1])
+        enable_kprobe(self.st, p.kp)
         if entry.aggr or not self.all_disarmed:
             p.disabled = False
         if not self.all_disarmed:
@@ -227,10 +218,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data())
     def disable(self, data):
         p = self.pick(data)
-        if p.rp:
-            disable_kretprobe(self.st, p.rp)
-        else:
-            disable_kprobe(self.st, p.kp)
+        disable_kprobe(self.st, p.kp)
         self.switched_off(p)
 
     @rule(on=st.booleans())

@@ -66,7 +66,7 @@ class Probed:
         symbols = self.runtime.symbols
         number = 0
         for sym, function in self.functions():
-            for addr in function.boundaries:
+            for addr in function.index:
                 number += 1
                 if number % EVERY:
                     continue

@@ -4,32 +4,23 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
-from kpfs.abi import (
-    HANDLER_DISABLED,
-    HC_ORPHAN,
-    HC_PY_BREAK,
-    HC_PY_ENTRY,
-    HC_PY_HANDLER,
-    HC_PY_POST,
-    HC_PY_RETURN,
-    SITE_AGGR,
-    SITE_POST,
-    SITE_SINGLESTEP,
-)
+from kpfs import abi
 from kpfs.engine.arch.x86.ainsn import Ainsn, Entry, ainsn_of, is_guest
 from kpfs.engine.arch.x86.checks import probe as checks
 from kpfs.engine.arch.x86.checks.probe import KPROBE_SLOT_SIZE, Emulation
 from kpfs.engine.arch.x86.emulate import INT3, slot_code
 from kpfs.engine.arch.x86.ftrace import FtraceSites
 from kpfs.engine.arch.x86.hit import Hit, HitPath
+from kpfs.engine.arch.x86.jprobe import Jprobes
 from kpfs.engine.arch.x86.listing import text_listing
 from kpfs.engine.arch.x86.opt import OptProbes
 from kpfs.engine.arch.x86.regs import CallRegisters
 from kpfs.engine.arch.x86.rethook import Rethooks
 from kpfs.engine.arch.x86.stub import PARTS_MAX, Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp
+from kpfs.engine.arch.x86.trap import GuestHandlers
 from kpfs.engine.arch_hooks import Core
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, PostHandler, PreHandler
@@ -58,6 +49,8 @@ class X86:
     opt: OptProbes
     rethooks: Rethooks
     ftrace: FtraceSites
+    jprobes: Jprobes
+    running: GuestHandlers
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -68,11 +61,10 @@ class X86:
 
     def arch_init_kprobes(self, core: Core) -> None:
         self.core = core
-        self.runtime = Runtime(self.machine)
+        self.runtime = Runtime(self.machine, self._config_changed)
         self.path = path = HitPath(self.machine, self.runtime)
         self.rethooks = Rethooks(self.runtime, path)
         self.stubs = Stubs(self.machine, self.patcher, self.runtime)
-        self.runtime.config_changed = self._config_changed
         self.opt = OptProbes(
             core, self.text, self.patcher, self.runtime, self.stubs, path
         )
@@ -83,11 +75,9 @@ class X86:
             self.ftrace.slots,
             self.opt.optinsn_slots,
         )
-        self.prepare_jprobes = path.prepare_jprobes
-        self.kprobe_running = path.guest.running
+        self.jprobes = Jprobes(self.runtime, path)
+        self.running = path.guest
         symbols = self.runtime.symbols
-        self.setjmp_pre_handler = symbols["kp_setjmp_pre"]
-        self.longjmp_break_handler = symbols["kp_longjmp_break"]
         self._no_probes = (
             self.text.entry_text(),
             self.text.symbol_range("__kprobes_text_start", "__kprobes_text_end"),
@@ -101,12 +91,12 @@ class X86:
         self.machine.traps.on_entry(path.entered)
         self.machine.traps.on_fault(path.kprobe_fault_handler)
         for reason, handler in (
-            (HC_PY_HANDLER, path.py_handler),
-            (HC_PY_POST, path.py_post),
-            (HC_PY_BREAK, path.py_break),
-            (HC_PY_ENTRY, path.py_entry),
-            (HC_PY_RETURN, path.py_return),
-            (HC_ORPHAN, path.orphan),
+            (abi.HC_PY_HANDLER, path.py_handler),
+            (abi.HC_PY_POST, path.py_post),
+            (abi.HC_PY_BREAK, path.py_break),
+            (abi.HC_PY_ENTRY, path.py_entry),
+            (abi.HC_PY_RETURN, path.py_return),
+            (abi.HC_ORPHAN, self.rethooks.orphan),
         ):
             self.machine.traps.on_hypercall(reason, handler)
 
@@ -120,9 +110,6 @@ class X86:
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         place, entry = checks.arch_adjust_kprobe_addr(self.text, addr, offset)
         return KAddr(place), entry
-
-    def arch_trampoline_kprobe(self, p: Kprobe) -> bool:
-        return False
 
     # ---- making ready
     def arch_prepare_kprobe(self, p: Kprobe) -> None:
@@ -258,9 +245,9 @@ class X86:
             self._sync_hit(p, hit, probes, records)
         has_post = any(kp.post_handler is not None for kp in probes)
         site.flags = (
-            (SITE_POST if has_post else 0)
-            | (SITE_SINGLESTEP if hit is not None and hit.step else 0)
-            | (SITE_AGGR if p.is_aggr else 0)
+            (abi.SITE_POST if has_post else 0)
+            | (abi.SITE_SINGLESTEP if hit is not None and hit.step else 0)
+            | (abi.SITE_AGGR if p.is_aggr else 0)
         )
         if self.stubs.set_entry(ainsn, records):
             if ainsn.entry in (Entry.KRET, Entry.KRETS):
@@ -317,7 +304,7 @@ class X86:
         fault = kp.fault_handler  # one in Python is called by the trap itself
         if fault is not None and not callable(fault):
             record.fault_fn = fault
-        record.flags = HANDLER_DISABLED if int(kp.flags) & _OFF else 0
+        record.flags = abi.HANDLER_DISABLED if int(kp.flags) & _OFF else 0
         record.data = kp.data
         record.kp = kp.guest_at
         record.arg = kp.guest_kp or record.addr
@@ -346,15 +333,10 @@ class X86:
         ainsn = p.ainsn
         if not isinstance(ainsn, Ainsn):
             return 0
-        in_guest: int = ainsn.site.hits
-        return in_guest + (ainsn.hit.count if ainsn.hit else 0)
+        return ainsn.site.hits + (ainsn.hit.count if ainsn.hit else 0)
 
     def nmissed(self, p: Kprobe) -> int:
-        return 0 if p.handler is None else self._handler(p).nmissed
-
-    def _handler(self, p: Kprobe) -> KpHandler:
-        assert p.handler is not None
-        return self.handlers[p.handler]
+        return 0 if p.handler is None else self.handlers[p.handler].nmissed
 
     # ---- the text
     def arch_arm_kprobe(self, p: Kprobe) -> None:
@@ -369,12 +351,3 @@ class X86:
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         table, symbols = self.core.kprobe_table, self.runtime.symbols
         return text_listing(self.machine, table, symbols, start, end)
-
-    # ---- what is being handled
-    def cpus_handling(self) -> Collection[int]:
-        return [n for n, c in enumerate(self.runtime.cpus) if c.current_kprobe]
-
-    def kprobe_reset(self, cpu: int) -> bool:
-        handling = bool(self.runtime.cpus[cpu].current_kprobe)
-        self.runtime.reset_cpu(cpu)
-        return handling

@@ -23,7 +23,6 @@ from kpfs.engine.arch.x86.emulate import emulate
 from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
 from kpfs.engine.arch.x86.regs import (
     IP,
-    PT_REGS_SIZE,
     SP,
     FramePtRegs,
     LivePtRegs,
@@ -130,27 +129,17 @@ class HitPath:
         self.live = LivePtRegs(machine)
         self.frame = FramePtRegs(machine)
         self._post_entry = runtime.symbols["kp_post_entry"]
-        # what to say of a return from a frame that no node is for
-        self.blame: Callable[[int], str] = lambda frame: ""
         self.guest = GuestHandlers(machine, runtime, self.handlers)
         self.calls = 0  # Python handlers called from guest code
         self.kprobe_int3_handler = self._make_int3()
         self.entered = self._make_entered()
-
-    def prepare_jprobes(self) -> None:
-        """Let the trap of jprobe_return() go to the runtime.  Context: control."""
-        trap = self.guest.prepare_jprobes()
-        if trap is not None and trap not in self.hits:
-            hit = Hit.__new__(Hit)  # that of no probe: its stub alone is looked at
-            hit.stub = self.runtime.symbols["kp_jprobe_trap"]
-            self.hits[trap] = hit
 
     # ---- breakpoints
     def _make_int3(self) -> Callable[[int], int | None]:
         """Kernel: kprobe_int3_handler(), setup_singlestep()"""
         get, cpu, stepped = self.hits.get, self.machine.cpu, self._make_stepped()
         cpus, regs, none = self.cpus, self.live, Emulation.NONE
-        start_step, go_on_after_error = self._start_step, self._go_on_after_error
+        post_process, go_on_after_error = self._post_process, self._go_on_after_error
 
         def kprobe_int3_handler(ip: int) -> int | None:
             hit = get(ip)
@@ -175,11 +164,9 @@ class HitPath:
                 regs.write_back()
             if not hit.step:
                 return hit.cont
-            if hit.emulated is not none:
-                return start_step(hit, base)
             cpus[base] = hit.site
             cpus[base + STATUS] = KP_HIT_SS
-            return hit.cont
+            return hit.cont if hit.emulated is none else post_process(hit, base)
 
         return kprobe_int3_handler
 
@@ -202,13 +189,6 @@ class HitPath:
                 regs.write_back()
 
         return entered
-
-    def _start_step(self, hit: Hit, base: int) -> int | None:
-        """Of an emulated instruction.  Kernel: setup_singlestep()"""
-        cpus = self.cpus
-        cpus[base] = hit.site
-        cpus[base + STATUS] = KP_HIT_SS
-        return self._post_process(hit, base)
 
     def _failed(self, p: Kprobe | None, regs: PtRegs, what: str, addr: int = 0) -> None:
         """A Python handler of p has raised, in whose except clause this is.
@@ -311,10 +291,6 @@ class HitPath:
         return after
 
     # ---- faults
-    def _is_bug(self, trapnr: int, ip: int) -> bool:
-        """A BUG or WARN in a handler is no fault."""
-        return trapnr == X86_TRAP_UD and self.machine.text.is_bug_site(ip)
-
     def kprobe_fault_handler(self, trapnr: int, ip: int, addr: int) -> int | None:
         """Attribute a fault in a slot to the probed instruction; ask fault_handlers.
 
@@ -325,8 +301,10 @@ class HitPath:
         cpus = self.cpus
         base = self.machine.cpu() * CPU_WORDS
         hit = self.slots.get(ip)
-        if hit is None and (not cpus[base] or self._is_bug(trapnr, ip)):
+        if hit is None and not cpus[base]:
             return None
+        if hit is None and trapnr == X86_TRAP_UD and self.machine.text.is_bug_site(ip):
+            return None  # a BUG or WARN in a handler is no fault
         instance = self.handlers.get(cpus[base + INSTANCE])
         fault_ip, site = ip, 0
         if hit is not None:
@@ -366,8 +344,8 @@ class HitPath:
         regs.addr = cpus[base + MAIL1]
         self.calls += 1
         try:
-            skip = p.pre_handler(p, regs)  # type: ignore[operator,misc]
-            cpus[base + MAIL_RET] = 1 if skip else 0
+            taken = p.pre_handler(p, regs)  # type: ignore[operator,misc]
+            cpus[base + MAIL_RET] = 1 if taken else 0
         except Exception:
             self._failed(p, regs, "handler")
             cpus[base + MAIL_RET] = 0
@@ -423,18 +401,3 @@ class HitPath:
             rh.handler(node, self.frame)  # type: ignore[operator,misc]
         except Exception:
             self._failed(rh.data.kp, self.frame, "return handler")
-
-    def orphan(self, eax: int) -> None:
-        """A return that no node expects: the address 0 it goes to makes an oops.
-
-        Kernel: rethook_trampoline_handler()
-        """
-        base = eax * CPU_WORDS
-        blamed = self.blame(self.cpus[base + MAIL0] + PT_REGS_SIZE)
-        if blamed:
-            self.machine.log.printk(KERN_ERR, blamed)
-        self.machine.log.printk(
-            KERN_ERR,
-            "rethook: Return address not found! Maybe there is a bug in the kernel",
-        )
-        self.cpus[base + MAIL_RET] = 0

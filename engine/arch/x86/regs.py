@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import cast
 
 from kpfs import abi
 from kpfs.engine import kprobe
@@ -42,14 +42,16 @@ X86_EFLAGS_OF = 0x800
 KERNEL_CS, KERNEL_DS = abi.KP_CS, abi.KP_SS
 
 
-def _register(i: int) -> Any:
+def _register(i: int) -> int:
+    """A property that is register i; its type is said to be what a reader gets."""
+
     def get(regs: PtRegs) -> int:
         return regs._get(i)
 
     def put(regs: PtRegs, value: int) -> None:
         regs._put(i, value & MASK64)
 
-    return property(get, put, doc=f"Register {NAMES[i]}, unsigned.")
+    return cast(int, property(get, put, doc=f"Register {NAMES[i]}, unsigned."))
 
 
 class PtRegs(kprobe.PtRegs):

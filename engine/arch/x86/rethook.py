@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kpfs.abi import KpRethookNode
-from kpfs.engine.arch.x86.hit import HitPath
+from kpfs.engine.arch.x86.hit import KERN_ERR, HitPath
+from kpfs.engine.arch.x86.regs import PT_REGS_SIZE
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.rethook import Rethook
 from kpfs.engine.runtime.records import KpHandler, KpRethook, KpSite
@@ -34,7 +35,6 @@ class Rethooks:
         self.pre_handler = runtime.symbols["kp_kret_entry"]
         # struct kp_rethook -> (it, its nodes, their size in all)
         self._made: dict[KAddr, tuple[KpRethook, KAddr, int]] = {}
-        path.blame = self.blame
 
     def alloc(self, rh: Rethook) -> None:
         """Kernel: rethook_alloc(), rethook_add_node()"""
@@ -87,7 +87,22 @@ class Rethooks:
         for i in range(base + RP, base + size // 8, step):
             words[i] = rp
 
-    def blame(self, frame: int) -> str:
+    def orphan(self, cpu: int) -> None:
+        """A return that no node expects: the address 0 it goes to makes an oops.
+
+        Context: hit.  Kernel: rethook_trampoline_handler()
+        """
+        mail, printk = self.runtime.cpus[cpu], self.runtime.machine.log.printk
+        blamed = self._blame(mail.mail0 + PT_REGS_SIZE)
+        if blamed:
+            printk(KERN_ERR, blamed)
+        printk(
+            KERN_ERR,
+            "rethook: Return address not found! Maybe there is a bug in the kernel",
+        )
+        mail.mail_ret = 0
+
+    def _blame(self, frame: int) -> str:
         """The return probe whose node was for that frame, for a second return from it.
 
         Kernel: kretprobe_assert()
@@ -105,8 +120,7 @@ class Rethooks:
         return ""
 
     def nmissed(self, rh: Rethook) -> int:
-        nmissed: int = self._record(rh).nmissed
-        return nmissed
+        return self._record(rh).nmissed
 
     def _record(self, rh: Rethook) -> KpRethook:
         return self._made[rh.addr][0]

@@ -43,7 +43,7 @@ class Stubs:
         self._opt_blocks = KprobeInsnCache(machine, size, "kprobe_optinsn_page")
         self.caches = self.slots, self._blocks, self._opt_blocks
         # fn of a handler -> the code for it alone
-        self._short_ways = {
+        self._short_ways: dict[int, Entry] = {
             symbols["kp_event_handler"]: Entry.EVENT,
             symbols["kp_kret_entry"]: Entry.KRET,
             symbols["kp_setjmp_pre"]: Entry.JPROBE,

@@ -9,12 +9,10 @@ notifiers, the exception table, an oops).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from kpfs.abi import KP_IDLE, KpJprobe
-from kpfs.engine.arch.x86.regs import CS, KERNEL_CS, KERNEL_DS, ORIG_AX, SS
+from kpfs.abi import KP_IDLE
 from kpfs.engine.kprobe import Kprobe
-from kpfs.engine.ktypes import MASK64, KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.records import (
     CPU_WORDS,
@@ -33,9 +31,11 @@ from kpfs.engine.runtime.runtime import Runtime
 
 
 class GuestHandlers:
-    """Ways into break and fault handlers that are guest code.
+    """Ways into break and fault handlers that are guest code, and what they handle.
 
-    Context: hit, but for the set-up and prepare_jprobes().
+    Implements kpfs.engine.arch_hooks.Running.
+
+    Context: hit, but for the set-up and where it says otherwise.
     """
 
     def __init__(
@@ -48,19 +48,6 @@ class GuestHandlers:
         self.cpus = runtime.cpu_words
         self._break_entry = runtime.symbols["kp_break_entry"]
         self._fault_entry = runtime.symbols["kp_fault_entry"]
-
-    def prepare_jprobes(self) -> KAddr | None:
-        """Give each CPU its struct kp_jprobe; the address behind the trap that ends it.
-
-        Context: control.
-        """
-        for cpu in self.runtime.cpus:
-            if not cpu.jprobe:
-                cpu.jprobe = self.runtime.heap.alloc(KpJprobe.SIZE)
-                for at, value in ((ORIG_AX, MASK64), (CS, KERNEL_CS), (SS, KERNEL_DS)):
-                    self.machine.write_u64(KAddr(cpu.jprobe + 8 * at), value)
-        found = self.machine.kallsyms.lookup_name("jprobe_return_end")
-        return found[0].addr if found else None
 
     # ---- breakpoints that are no probe's
     def breakpoint(self, ip: int) -> int | None:
@@ -108,9 +95,20 @@ class GuestHandlers:
                 return self._fault_entry
         return None
 
-    def running(self) -> Kprobe | None:
+    # ---- what is being handled
+    def kprobe_running(self) -> Kprobe | None:
         """The probe whose handler runs on this CPU.  Kernel: kprobe_running()"""
         base = self.machine.cpu() * CPU_WORDS
         if not self.cpus[base + CURRENT] or self.cpus[base + STATUS] == KP_IDLE:
             return None
         return self.handlers.get(self.cpus[base + INSTANCE])
+
+    def cpus_handling(self) -> Collection[int]:
+        """Context: control."""
+        return [n for n, c in enumerate(self.runtime.cpus) if c.current_kprobe]
+
+    def kprobe_reset(self, cpu: int) -> bool:
+        """Context: control."""
+        handling = bool(self.runtime.cpus[cpu].current_kprobe)
+        self.runtime.reset_cpu(cpu)
+        return handling

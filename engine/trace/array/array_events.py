@@ -86,9 +86,6 @@ class ArrayEvents:
             raise KernelError(errno.ENODEV, "the event is gone")
         enable_disable(self.file(event), enable)
 
-    def enable_text(self, event: TraceEvent) -> str:
-        return self.file(event).enable_text()
-
     def group_enable_text(self, group: str | None) -> str:
         """Kernel: system_enable_read()."""
         return event_file.enable_text(self._members(group))
@@ -112,9 +109,6 @@ class ArrayEvents:
             set_clr_event(self._members(None), None, system, name, enable)
 
     # ---- filters
-
-    def filter_text(self, event: TraceEvent) -> str:
-        return self.file(event).filter_text()
 
     def filter_store(self, event: TraceEvent, data: bytes) -> None:
         """Set the filter; of a wrong one the file then shows what is wrong.

@@ -30,8 +30,7 @@ class PrintEvent(TraceEvent):
     ignore_enable = True
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__("ftrace", "print")
-        self.id = TRACE_PRINT
+        super().__init__("ftrace", "print", TRACE_PRINT)
         found = machine.kallsyms.lookup_name(MARKER_FUNCTION)
         self.ip = found[0].addr if found else 0
 
@@ -79,8 +78,7 @@ class RawDataEvent(TraceEvent):
     ignore_enable = True
 
     def __init__(self) -> None:
-        super().__init__("ftrace", "raw_data")
-        self.id = TRACE_RAW_DATA
+        super().__init__("ftrace", "raw_data", TRACE_RAW_DATA)
 
     def fields(self) -> Sequence[Field]:
         return (

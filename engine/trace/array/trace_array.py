@@ -80,13 +80,6 @@ class TraceArray:
             or self.guest.no_pids
         )
 
-    def update_buffers(self) -> None:
-        """Give the rings of the first array their full size when tracing begins.
-
-        Kernel: tracing_update_buffers()
-        """
-        self.ring.expand()
-
     def find_event_file(self, group: str, name: str) -> EventFile | None:
         """What this array has of an event that can be switched.
 
@@ -126,7 +119,7 @@ class TraceArray:
 
     def set_tracer(self, name: str) -> None:
         """EINVAL: no such tracer.  Kernel: tracing_set_tracer()"""
-        self.update_buffers()
+        self.ring.expand()
         if name not in self.tracers:
             raise KernelError(errno.EINVAL, f"no tracer {name!r}")
         if name != self.current_tracer:

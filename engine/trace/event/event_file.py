@@ -219,6 +219,23 @@ def _simple(file: EventFile) -> bool:
     )
 
 
+def carry_out(command: str, array: EventArray, target: EventFile | None) -> bool:
+    """Do what a trigger or a command at a function says; whether that did something.
+
+    Context: hit.
+    Kernel: traceon_trigger(), ftrace_traceon(), snapshot_trigger() and their like
+    """
+    ring = array.ring
+    if target is not None:
+        return target.flip(command == "enable_event")
+    if command == "snapshot":
+        ring.swap()
+        return True
+    if command == "stacktrace":  # guest code writes it
+        return ring.on
+    return ring.switch(command == "traceon")
+
+
 # ---- switching
 
 

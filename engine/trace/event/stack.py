@@ -45,8 +45,7 @@ class StackEvent(TraceEvent):
     ignore_enable = True
 
     def __init__(self) -> None:
-        super().__init__("ftrace", "kernel_stack")
-        self.id = TRACE_STACK
+        super().__init__("ftrace", "kernel_stack", TRACE_STACK)
 
     def fields(self) -> Sequence[Field]:
         return (

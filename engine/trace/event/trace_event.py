@@ -32,10 +32,11 @@ class TraceEvent:
 
     ignore_enable = False  # neither listed nor switched: kernel: TRACE_EVENT_FL_...
 
-    def __init__(self, group: str, name: str) -> None:
+    def __init__(self, group: str, name: str, number: int = 0) -> None:
+        """number: its id, if that is a fixed one; else it gets the next."""
         self.group = group
         self.name = name
-        self.id = 0
+        self.id = number
         self.removed = False  # its files answer ENODEV
         self.refcnt = 0  # users that keep it from being deleted
         self.arrays_on = 0  # trace arrays that have it on: its EventFiles count them

@@ -8,7 +8,8 @@ done here, by a hypercall (engine/runtime/trace.c).
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kpfs.abi import HC_TRIGGER, TRIGGER_POST
@@ -19,6 +20,7 @@ from kpfs.engine.runtime.records import KpTrigger
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.event_file import (
     EventFile,
+    carry_out,
     enable_disable,
     free_filter,
     write_filter,
@@ -26,7 +28,7 @@ from kpfs.engine.trace.event.event_file import (
 from kpfs.engine.trace.event.filter import EventFilter, create_filter
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 
-UNLIMITED = -1
+UNLIMITED = -1  # kernel: a count that is not counted down
 
 
 class Command(NamedTuple):
@@ -34,23 +36,22 @@ class Command(NamedTuple):
 
     name: str
     kind: str  # an event has one trigger of a kind (and target) at most
-    action: Callable[[Trigger], bool]  # whether it did something
     post: bool = False  # when the record is written
     needs_target: bool = False
 
 
+@dataclass(eq=False)
 class Trigger:
     """Kernel: struct event_trigger_data."""
 
-    def __init__(self, command: Command, file: EventFile) -> None:
-        self.command = command
-        self.file = file
-        self.count = UNLIMITED
-        self.target: EventFile | None = None
-        self.filter: EventFilter | None = None
-        self.filter_text = ""
-        self.filter_prog: KAddr | None = None
-        self.guest: KpTrigger  # once it is registered
+    command: Command
+    file: EventFile
+    target: EventFile | None  # the event to switch
+    count: int  # how often it is still to run
+    filter: EventFilter | None
+    filter_text: str
+    filter_prog: KAddr | None  # the filter in guest memory
+    guest: KpTrigger
 
     @property
     def needs_record(self) -> bool:
@@ -66,67 +67,36 @@ class Trigger:
         condition = f" if {self.filter_text}" if self.filter_text else ""
         return f"{name}:{count}{condition}\n"
 
-    def same(self, other: Trigger) -> bool:
-        """Whether an event cannot have both."""
-        kinds = self.command.kind, other.command.kind
-        return kinds[0] == kinds[1] and self.target is other.target
+    def same(self, command: Command, target: EventFile | None) -> bool:
+        """Whether an event cannot have this one and one of that kind and target."""
+        return self.command.kind == command.kind and self.target is target
 
     def run(self) -> bool:
         """The event was hit; whether something was done.  Context: hit."""
-        if not self.count or not self.command.action(self):
+        name = self.command.name
+        if not self.count:
+            return False
+        # a stack trace is written by the runtime, into whatever ring is on
+        if name != "stacktrace" and not carry_out(name, self.file.array, self.target):
             return False
         if self.count != UNLIMITED:
             self.count -= 1
         return True
 
 
-# ---- what they do: all in hit context
-
-
-def _traceon(trigger: Trigger) -> bool:
-    """Kernel: traceon_trigger(), traceon_count_trigger()"""
-    return trigger.file.array.ring.switch(True)
-
-
-def _traceoff(trigger: Trigger) -> bool:
-    """Kernel: traceoff_trigger(), traceoff_count_trigger()"""
-    return trigger.file.array.ring.switch(False)
-
-
-def _snapshot(trigger: Trigger) -> bool:
-    """Kernel: snapshot_trigger()"""
-    trigger.file.array.ring.swap()
-    return True
-
-
-def _stacktrace(_trigger: Trigger) -> bool:
-    """The runtime writes it.  Kernel: stacktrace_trigger()"""
-    return True
-
-
-def _flip(trigger: Trigger, enable: bool) -> bool:
-    """Kernel: event_enable_trigger(), event_enable_count_trigger()"""
-    return trigger.target is not None and trigger.target.flip(enable)
-
-
-def _enable_event(trigger: Trigger) -> bool:
-    return _flip(trigger, True)
-
-
-def _disable_event(trigger: Trigger) -> bool:
-    return _flip(trigger, False)
-
-
 # in the order in which trigger lists them
-COMMANDS = (
-    Command("traceon", "onoff", _traceon),
-    Command("traceoff", "onoff", _traceoff, post=True),
-    Command("snapshot", "snapshot", _snapshot),
-    Command("stacktrace", "stacktrace", _stacktrace, post=True),
-    Command("enable_event", "enable", _enable_event, needs_target=True),
-    Command("disable_event", "enable", _disable_event, needs_target=True),
-)
-AVAILABLE = "# Available triggers:\n# " + " ".join(c.name for c in COMMANDS) + "\n"
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("traceon", "onoff"),
+        Command("traceoff", "onoff", post=True),
+        Command("snapshot", "snapshot"),
+        Command("stacktrace", "stacktrace", post=True),
+        Command("enable_event", "enable", needs_target=True),
+        Command("disable_event", "enable", needs_target=True),
+    )
+}
+AVAILABLE = f"# Available triggers:\n# {' '.join(COMMANDS)}\n"
 
 
 class Triggers:
@@ -168,30 +138,40 @@ class Triggers:
         word, rest = _strsep(text, ": \t")
         rest = rest.lstrip(BLANKS) if rest else None
         remove, word = word.startswith("!"), word.removeprefix("!")
-        command = next((c for c in COMMANDS if c.name == word), None)
+        command = COMMANDS.get(word)
         if command is None:
             raise KernelError(errno.EINVAL, f"no trigger {word!r}")
-        trigger = Trigger(command, file)
         if command.needs_target and not rest:
             raise KernelError(errno.EINVAL, "no event to switch")
         param, condition = _separate_filter(rest or None, command.needs_target)
+        target = None
         if command.needs_target:
-            trigger.target, param = self._target(file, param or "")
-        old = next((t for t in self._of.get(file, ()) if t.same(trigger)), None)
+            target, param = self._target(file, param or "")
+        old = next((t for t in self._of.get(file, ()) if t.same(command, target)), None)
         if remove:
             if old is not None:
                 self._unregister(old)
             return
-        if param is not None:
-            number = param.partition(":")[0]
-            if not number:
-                raise KernelError(errno.EINVAL, "no count")
-            trigger.count = _count(number)
+        count = UNLIMITED if param is None else _count(param)
+        filter_text = "" if condition is None else _filter_text(condition)
+        event_filter = None
         if condition is not None:
-            _set_filter(trigger, condition)
+            event_filter = create_filter(filter_text, file.event.fields())
         if old is not None:
             raise KernelError(errno.EEXIST, "there is one of that kind")
-        self._register(trigger)
+        if command.name == "snapshot":
+            file.array.ring.alloc_spare()
+        prog = write_filter(self._runtime, event_filter)
+        guest = self._runtime.make(KpTrigger)
+        guest.filter = prog or 0
+        guest.flags = TRIGGER_POST if command.post else 0
+        guest.id = self._next_id
+        self._next_id += 1
+        self._register(
+            Trigger(
+                command, file, target, count, event_filter, filter_text, prog, guest
+            )
+        )
 
     @staticmethod
     def _target(file: EventFile, param: str) -> tuple[EventFile, str | None]:
@@ -207,21 +187,13 @@ class Triggers:
 
     def _register(self, trigger: Trigger) -> None:
         """Kernel: register_trigger(), event_enable_register_trigger()"""
-        file, target, runtime = trigger.file, trigger.target, self._runtime
-        if trigger.command.name == "snapshot":
-            file.array.ring.alloc_spare()
-        trigger.guest = guest = runtime.make(KpTrigger)
-        trigger.filter_prog = write_filter(runtime, trigger.filter)
-        guest.filter = trigger.filter_prog or 0
-        guest.flags = TRIGGER_POST if trigger.command.post else 0
-        guest.id = self._next_id
-        self._next_id += 1
-        if target is not None:
-            target.hold(True)
+        file = trigger.file
+        if trigger.target is not None:
+            trigger.target.hold(True)
         triggers = self._of.setdefault(file, [])
         triggers.insert(0, trigger)
         _link(file, triggers)
-        self._by_id[guest.id] = trigger
+        self._by_id[trigger.guest.id] = trigger
         try:
             if len(triggers) == 1:
                 enable_disable(file, True, soft=True)
@@ -286,15 +258,17 @@ def _separate_filter(text: str | None, required: bool) -> tuple[str | None, str 
     return param, (rest.lstrip(BLANKS) if rest else None) or None
 
 
-def _count(number: str) -> int:
-    """-1 is UNLIMITED, the others below 0 as good as that."""
+def _count(param: str) -> int:
+    """-1 is UNLIMITED, the others below 0 are as good as that; EINVAL."""
+    number = param.partition(":")[0]
+    if not number:
+        raise KernelError(errno.EINVAL, "no count")
     return as_long(kstrtoul(number))
 
 
-def _set_filter(trigger: Trigger, condition: str) -> None:
-    """EINVAL, and what is wrong with a filter.  Kernel: set_trigger_filter()"""
+def _filter_text(condition: str) -> str:
+    """What stands behind the "if"; EINVAL.  Kernel: set_trigger_filter()"""
     word, text = _strsep(condition, " \t")
     if word != "if" or text is None:
         raise KernelError(errno.EINVAL, "neither a count nor a condition")
-    trigger.filter = create_filter(text, trigger.file.event.fields())
-    trigger.filter_text = text
+    return text

@@ -13,20 +13,11 @@ from typing import NamedTuple
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import as_long, kstrtoul
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.trace.event.event_file import EventArray, EventFile
+from kpfs.engine.trace.event.event_file import EventArray, EventFile, carry_out
+from kpfs.engine.trace.event.trigger import UNLIMITED
 from kpfs.engine.trace.func.functions import Functions
 from kpfs.engine.trace.func.glob import glob
 from kpfs.engine.trace.pids import GuestSet
-
-UNLIMITED = -1
-COMMANDS = (
-    "traceon",
-    "traceoff",
-    "stacktrace",
-    "snapshot",
-    "enable_event",
-    "disable_event",
-)
 
 
 class Kind(NamedTuple):
@@ -173,21 +164,9 @@ class FunctionProbes:
             if left < 0 and kind.counted and kind.target is None:
                 if kind.command != "stacktrace":
                     continue
-            if not self._act(kind):
+            if not carry_out(kind.command, self._array, kind.target):
                 continue
             stack |= kind.command == "stacktrace"
             if kind.counted and (kind.target is None or left != UNLIMITED):
                 counts[ip] = left - 1
         return stack
-
-    def _act(self, kind: Kind) -> bool:
-        """Do it; whether it counts."""
-        ring = self._array.ring
-        if kind.target is not None:
-            return kind.target.flip(kind.command == "enable_event")
-        if kind.command == "snapshot":
-            ring.swap()
-            return True
-        if kind.command == "stacktrace":
-            return ring.on
-        return ring.switch(kind.command == "traceon")

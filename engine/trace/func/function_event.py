@@ -20,8 +20,7 @@ class FunctionEvent(TraceEvent):
     ignore_enable = True
 
     def __init__(self, options: Options) -> None:
-        super().__init__("ftrace", "function")
-        self.id = TRACE_FN
+        super().__init__("ftrace", "function", TRACE_FN)
         self._options = options
 
     def fields(self) -> Sequence[Field]:

@@ -16,7 +16,8 @@ from kpfs.engine.runtime.records import MAIL0, MAIL_RET
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
 from kpfs.engine.trace.event.event_file import EventArray
-from kpfs.engine.trace.func.func_probe import COMMANDS, FunctionProbes
+from kpfs.engine.trace.event.trigger import COMMANDS
+from kpfs.engine.trace.func.func_probe import FunctionProbes
 from kpfs.engine.trace.func.functions import Functions
 from kpfs.engine.trace.func.profile import FunctionProfile
 from kpfs.engine.trace.pids import GuestSet, PidSet

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from kpfs import abi
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
-from kpfs.engine.trace.pids import place
+from kpfs.engine.trace.pids import GuestTable, places
 
 HEADER = """\
   Function                               Hit
@@ -22,35 +22,19 @@ HEADER = """\
 _ENTRY = struct.Struct("<2Q")
 
 
-class HitTable:
+class HitTable(GuestTable):
     """A count for each of some functions: struct kp_fn_table."""
 
     def __init__(self, runtime: Runtime, hits: Mapping[KAddr, int]) -> None:
-        self._runtime = runtime
-        places = max(8, 1 << (2 * len(hits)).bit_length())
-        self._size = abi.KpFnTable.fn + _ENTRY.size * places
-        self.addr: KAddr = runtime.heap.alloc(self._size)
-        self._view = runtime.heap.view(self.addr, self._size)
-        table: list[tuple[int, int]] = [(0, 0)] * places
-        for addr, count in hits.items():
-            i = place(addr) & (places - 1)
-            while table[i][0]:
-                i = (i + 1) & (places - 1)
-            table[i] = addr, count
-        abi.KpFnTable.STRUCT.pack_into(self._view, 0, places - 1)
-        self._view[abi.KpFnTable.fn :] = b"".join(
-            _ENTRY.pack(*entry) for entry in table
-        )
+        table = places(hits)
+        entries = [_ENTRY.pack(fn, hits.get(KAddr(fn), 0)) for fn in table]
+        head = abi.KpFnTable.STRUCT.pack(len(table) - 1)
+        super().__init__(runtime, head + b"".join(entries))
 
     def hits(self) -> Counter[KAddr]:
         """The functions and their counts."""
-        entries = _ENTRY.iter_unpack(self._view[abi.KpFnTable.fn :])
+        entries = _ENTRY.iter_unpack(self.view[abi.KpFnTable.fn :])
         return Counter({KAddr(addr): count for addr, count in entries if addr})
-
-    def free(self) -> None:
-        """Give it back when no guest code can be counting in it."""
-        runtime, addr, size = self._runtime, self.addr, self._size
-        runtime.after_quiescence(lambda: runtime.heap.free(addr, size))
 
 
 class FunctionProfile:

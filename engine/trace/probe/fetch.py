@@ -76,9 +76,8 @@ class Op(enum.IntEnum):
     # encoded as others are
     DATA = enum.auto()  # IMM, the address of data
     STACKP = enum.auto()  # REG, the stack pointer
-    SYMBOL = (
-        enum.auto()
-    )  # not at all: data is the symbol whose address the next one (IMM) gets
+    # not at all: data is the symbol whose address the next one (IMM) gets
+    SYMBOL = enum.auto()
 
 
 @dataclass(slots=True)

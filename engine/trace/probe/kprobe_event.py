@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kpfs.abi import EVENT_RETURN
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import kprobe_gone
-from kpfs.engine.kretprobe import Kretprobe, disable_kretprobe, enable_kretprobe
+from kpfs.engine.kretprobe import Kretprobe
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import disable_kprobe, enable_kprobe
 from kpfs.engine.runtime.records import KpEvent
@@ -98,12 +98,7 @@ class GuestEvents:
 class KprobeEvent(TraceEvent):
     """What the probes of one name have in common.  Kernel: struct trace_probe_event."""
 
-    def __init__(
-        self,
-        group: str,
-        name: str,
-        st: State,
-    ) -> None:
+    def __init__(self, group: str, name: str, st: State) -> None:
         super().__init__(group, name)
         self.probes: list[TraceKprobe] = []
         self._st = st
@@ -150,28 +145,17 @@ class KprobeEvent(TraceEvent):
             return
         try:
             for tk in self.probes:
-                self._enable_probe(tk)
+                if tk.registered and not kprobe_gone(tk.rp.kp):
+                    enable_kprobe(self._st, tk.rp.kp)
         except KernelError:
             self._disable_probes()
             self._armed = False
             raise
 
-    def _enable_probe(self, tk: TraceKprobe) -> None:
-        if not tk.registered or kprobe_gone(tk.rp.kp):
-            return
-        if tk.is_return:
-            enable_kretprobe(self._st, tk.rp)
-        else:
-            enable_kprobe(self._st, tk.rp.kp)
-
     def _disable_probes(self) -> None:
         for tk in self.probes:
-            if not tk.registered:
-                continue
-            with suppress(KernelError):
-                if tk.is_return:
-                    disable_kretprobe(self._st, tk.rp)
-                else:
+            if tk.registered:
+                with suppress(KernelError):
                     disable_kprobe(self._st, tk.rp.kp)
 
     def printer(self, symbol: SymbolText, mark: str = "") -> Printer:

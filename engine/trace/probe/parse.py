@@ -15,6 +15,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import UINT_MAX, kstrtol, kstrtouint, kstrtoul, simple_strtoul
 from kpfs.engine.ktypes import MASK64
 from kpfs.engine.trace.errlog import Err, TraceProbeLog
+from kpfs.engine.trace.event.fields import COMMON_FIELDS
 from kpfs.engine.trace.probe.fetch import (
     DEFAULT_FETCH_TYPE,
     FETCH_INSN_MAX,
@@ -35,17 +36,12 @@ KRETPROBE_MAXACTIVE_MAX = 4096
 PARAM_MAX_STACK = 16384 // 8
 KPROBE_EVENT_SYSTEM = "kprobes"
 
-RESERVED_FIELD_NAMES = frozenset(
-    (
-        "common_type",
-        "common_flags",
-        "common_preempt_count",
-        "common_pid",
-        "common_tgid",
-        "__probe_ip",
-        "__probe_ret_ip",
-        "__probe_func",
-    )
+RESERVED_FIELD_NAMES = (
+    *(field.name for field in COMMON_FIELDS),
+    "common_tgid",
+    "__probe_ip",
+    "__probe_ret_ip",
+    "__probe_func",
 )
 _ADDRESS_OPS = (Op.REG, Op.STACK, Op.DEREF)  # what a symstr may be made of
 _STRING_OPS = (Op.DEREF, Op.UDEREF, Op.IMM, Op.COMM, Op.DATA)
@@ -446,7 +442,7 @@ def parse_args(
     Kernel: traceprobe_parse_probe_arg()
     """
     args: list[ProbeArg] = []
-    used: set[str] = set(RESERVED_FIELD_NAMES)
+    used = set(RESERVED_FIELD_NAMES)
     size = 0
     for i, word in enumerate(words):
         log.index = i + 2

@@ -173,11 +173,8 @@ class CpuRing:
     def entries(self) -> int:
         """Unread entries.  Kernel: ring_buffer_entries_cpu()."""
         self._settle()
-        return (
-            self._get(KpRing.entries)
-            - self._get(KpRing.overrun)
-            - self._get(KpRing.consumed)
-        )
+        gone = self._get(KpRing.overrun) + self._get(KpRing.consumed)
+        return self._get(KpRing.entries) - gone
 
     @property
     def overrun(self) -> int:
@@ -234,18 +231,12 @@ class CpuRing:
         for page in range(self.nr_pages):
             KpPage.STRUCT.pack_into(self.pages, page * PAGE_SIZE, 0, 0)
             self._set_page_entries(page, 0)
-        for word in (
-            KpRing.head,
-            KpRing.read,
-            KpRing.tail,
-            KpRing.last_ts,
-            KpRing.entries,
-            KpRing.overrun,
-            KpRing.consumed,
-        ):
-            self._set(word, 0)
-        for word in (KpRing.bytes, KpRing.dropped, KpRing.full):
-            self._set(word, 0)
+        for place in (KpRing.head, KpRing.read, KpRing.tail, KpRing.full):
+            self._set(place, 0)
+        for count in (KpRing.entries, KpRing.overrun, KpRing.consumed, KpRing.bytes):
+            self._set(count, 0)
+        self._set(KpRing.dropped, 0)
+        self._set(KpRing.last_ts, 0)
         self.overrun_seen = 0
         self._cursor = (-1, -1, 0)
 
@@ -266,10 +257,8 @@ class CpuRing:
         data = [bytes(self.pages[p * PAGE_SIZE : (p + 1) * PAGE_SIZE]) for p in kept]
         counts = [self._page_entries(p) for p in kept]
         gone = sum(self._page_entries(p) for p in lost)
-        words, full = (
-            bytes(self._ring[KpRing.last_ts : KpRing.counter]),
-            self._get(KpRing.full),
-        )
+        words = bytes(self._ring[KpRing.last_ts : KpRing.counter])
+        full = self._get(KpRing.full)
         clock = self._get(KpRing.quantum), self._get(KpRing.offset)
         old_room = self.addr
         if lost:
@@ -374,11 +363,8 @@ class CpuRing:
         if not self.entries:
             return
         words, nr_pages = self._words, self.nr_pages
-        page, read, tail = (
-            self._get(KpRing.head),
-            self._get(KpRing.read),
-            self._get(KpRing.tail),
-        )
+        page, read = self._get(KpRing.head), self._get(KpRing.read)
+        tail = self._get(KpRing.tail)
         unread = page * PAGE_WORDS + HEADER_WORDS + read // 4
         while True:
             base = page * PAGE_WORDS

@@ -171,7 +171,10 @@ class RingBuffer(Rings):
         self._attach()
 
     def expand(self) -> None:
-        """Give the rings their full size, once.  Kernel: tracing_update_buffers()."""
+        """Give the rings their full size, once: when tracing begins.
+
+        Kernel: tracing_update_buffers()
+        """
         if not self.expanded:
             self.resize(TRACE_BUF_SIZE_DEFAULT)
 

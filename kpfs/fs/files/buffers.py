@@ -181,7 +181,7 @@ class Snapshot(CpuFile, SeqFile):
         """EINVAL, EBUSY.  Kernel: tracing_snapshot_write()"""
         value = kstrtoul_from_user(data, 10)
         ring = self.tr.ring
-        self.tr.update_buffers()
+        self.tr.ring.expand()
         if self.cpu is not None and value < 2:
             raise KernelError(errno.EINVAL, "not for one CPU")
         if value == 0:

@@ -42,7 +42,7 @@ class EventEnable(EventFile, ValueFile):
     """events/GROUP/EVENT/enable.  Kernel: ftrace_enable_fops."""
 
     def show(self) -> str:
-        return self.tr.array_events.enable_text(self.alive())
+        return self.tr.array_events.file(self.alive()).enable_text()
 
     def store(self, data: bytes) -> None:
         self.tr.array_events.enable_store(self.event, data)
@@ -70,7 +70,7 @@ class EventFilter(EventFile, ValueFile):
     """events/GROUP/EVENT/filter.  Kernel: ftrace_event_filter_fops."""
 
     def show(self) -> str:
-        return self.tr.array_events.filter_text(self.alive())
+        return self.tr.array_events.file(self.alive()).filter_text()
 
     def store(self, data: bytes) -> None:
         self.tr.array_events.filter_store(self.event, data)

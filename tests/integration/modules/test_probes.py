@@ -7,8 +7,9 @@ import re
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.jprobe import Jprobe, register_jprobe, unregister_jprobe
+from kpfs.engine.jprobe import Jprobe, register_jprobe
 from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import unregister_kprobe
 from tests.modbox import NOIPA, module
 
 EXIT = "module_init(go);\nstatic void __exit end(void) { %s }\nmodule_exit(end);\n"
@@ -266,7 +267,7 @@ def test_jprobes_with_python_entries(box):
     seen.clear()
     assert box.syscall("openat", 77, "/none", 0, 0) == -errno.ENOENT
     assert seen == [(77, b"/none")]
-    unregister_jprobe(st, jp)
+    unregister_kprobe(st, jp.kp)
     assert box.syscall("openat", 77, "/none", 0, 0) == -errno.ENOENT
     assert len(seen) == 1
 

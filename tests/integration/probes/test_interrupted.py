@@ -41,7 +41,7 @@ class Interrupted:
         symbol = self.guest.kallsyms.lookup_name(FUNCTION)[0]
         regions = [
             can_optimize(text, addr)
-            for addr in there(text.function(symbol.addr)).boundaries
+            for addr in there(text.function(symbol.addr)).index
             if symbol.addr < addr < symbol.addr + 32
         ]
         insns = max(

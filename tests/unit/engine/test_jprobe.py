@@ -6,17 +6,16 @@ import errno
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.engine.jprobe import (
-    Jprobe,
-    disable_jprobe,
-    enable_jprobe,
-    register_jprobe,
-    register_jprobes,
-    unregister_jprobe,
-    unregister_jprobes,
-)
+from kpfs.engine.jprobe import Jprobe, register_jprobe
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_optimized
-from kpfs.engine.register import register_kprobe, show_entries, unregister_kprobe
+from kpfs.engine.register import (
+    disable_kprobe,
+    enable_kprobe,
+    register_kprobe,
+    show_entries,
+    unregister_kprobe,
+    unregister_kprobes,
+)
 from tests.fake import ENTRY_NOP, PUSH, FakeMachine, new_state
 from tests.there import call_pre
 
@@ -53,10 +52,10 @@ def test_guest_code_as_entry(st):
     jp = jump(st)
     register_jprobe(st, jp)
     assert kinds(st) == ["j"]
-    assert jp.kp.pre_handler == st.arch.setjmp_pre_handler
-    assert jp.kp.break_handler == st.arch.longjmp_break_handler
+    assert jp.kp.pre_handler == st.arch.jprobes.pre_handler
+    assert jp.kp.break_handler == st.arch.jprobes.break_handler
     assert jp.kp.data == jp.entry
-    unregister_jprobe(st, jp)
+    unregister_kprobe(st, jp.kp)
     assert kinds(st) == []
 
 
@@ -91,7 +90,7 @@ def test_python_entry_gets_as_many_arguments_as_it_takes(st):
         jp = Jprobe(kp=Kprobe(symbol_name="f"), entry=entry)
         register_jprobe(st, jp)
         assert call_pre(jp.kp, regs) == 0
-        unregister_jprobe(st, jp)
+        unregister_kprobe(st, jp.kp)
     assert got == [(), (10, 11), (10, 11, 12)]
     assert regs == [10, 11, 12, 13]
 
@@ -107,12 +106,12 @@ def test_one_at_an_address(st):
     assert refusal(register_jprobe, st, second) == "EEXIST"
     elsewhere = jump(st, "g")
     register_jprobe(st, elsewhere)
-    unregister_jprobe(st, first)
+    unregister_kprobe(st, first.kp)
     second.kp.addr = 0
     register_jprobe(st, second)
     assert sorted(kinds(st)) == ["j", "j", "k"]
     unregister_kprobe(st, other)
-    unregister_jprobes(st, [second, elsewhere])
+    unregister_kprobes(st, [second.kp, elsewhere.kp])
     assert not st.kprobe_table
     assert not st.arch.handlers
 
@@ -129,7 +128,7 @@ def test_it_stands_last(st):
     for _ in range(2):
         register_kprobe(st, Kprobe(symbol_name="f", pre_handler=lambda p, regs: 0))
     assert kinds(st) == ["k", "k", "j"]
-    unregister_jprobe(st, jp)
+    unregister_kprobe(st, jp.kp)
     jp.kp.addr = 0
     register_jprobe(st, jp)
     assert kinds(st) == ["k", "k", "j"]
@@ -141,7 +140,7 @@ def test_it_is_never_a_jump(st, machine):
     machine.settle()
     (entry,) = st.table_entries()
     assert not kprobe_optimized(entry)
-    unregister_jprobe(st, jp)
+    unregister_kprobe(st, jp.kp)
     plain = Kprobe(symbol_name="f", offset=5, pre_handler=lambda p, regs: 0)
     register_kprobe(st, plain)
     machine.settle()
@@ -150,23 +149,9 @@ def test_it_is_never_a_jump(st, machine):
     jp.kp.addr = 0
     register_jprobe(st, jp)
     assert not kprobe_optimized(entry)
-    unregister_jprobe(st, jp)
+    unregister_kprobe(st, jp.kp)
     machine.settle()
     assert kprobe_optimized(entry)
-
-
-def test_batches(st):
-    assert refusal(register_jprobes, st, []) == "EINVAL"
-    jps = [jump(st), jump(st, "g"), jump(st)]
-    assert refusal(register_jprobes, st, jps) == "EEXIST"
-    assert kinds(st) == []
-    for jp in jps:
-        jp.kp.addr = 0
-    register_jprobes(st, jps[:2])
-    assert kinds(st) == ["j", "j"]
-    unregister_jprobes(st, jps)
-    assert kinds(st) == []
-    assert jps[2].kp.addr == 0
 
 
 def test_switching(st):
@@ -174,9 +159,9 @@ def test_switching(st):
     jp.kp.flags = KprobeFlag.DISABLED
     register_jprobe(st, jp)
     assert kprobe_disabled(jp.kp)
-    enable_jprobe(st, jp)
+    enable_kprobe(st, jp.kp)
     assert not kprobe_disabled(jp.kp)
-    disable_jprobe(st, jp)
+    disable_kprobe(st, jp.kp)
     assert kprobe_disabled(jp.kp)
-    unregister_jprobe(st, jp)
-    assert refusal(enable_jprobe, st, jp) == "EINVAL"
+    unregister_kprobe(st, jp.kp)
+    assert refusal(enable_kprobe, st, jp.kp) == "EINVAL"

@@ -12,15 +12,16 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_ftrace
 from kpfs.engine.kretprobe import (
     Kretprobe,
-    disable_kretprobe,
-    enable_kretprobe,
     kretprobe_nmissed,
     register_kretprobe,
-    register_kretprobes,
     unregister_kretprobe,
-    unregister_kretprobes,
 )
-from kpfs.engine.register import register_kprobe, show_entries
+from kpfs.engine.register import (
+    disable_kprobe,
+    enable_kprobe,
+    register_kprobe,
+    show_entries,
+)
 from tests.fake import NOP, TRAP, FakeMachine, new_state
 
 
@@ -142,10 +143,10 @@ def test_nmissed_outlives_the_probe(st):
 
 def test_switching(st, machine):
     register_kretprobe(st, rp := ret())
-    disable_kretprobe(st, rp)
+    disable_kprobe(st, rp.kp)
     assert kprobe_disabled(rp.kp)
     assert machine.patched() == []
-    enable_kretprobe(st, rp)
+    enable_kprobe(st, rp.kp)
     assert machine.patched()
 
 
@@ -154,25 +155,6 @@ def test_registered_disabled(st, machine):
     rp.kp.flags = KprobeFlag.DISABLED
     register_kretprobe(st, rp)
     assert machine.patched() == []
-
-
-def test_batches(st, machine):
-    good = [ret("f"), ret("g")]
-    register_kretprobes(st, good)
-    assert len(st.arch.rethooks.there) == 2
-    unregister_kretprobes(st, good)
-    assert not st.arch.rethooks.there
-    for rp in good:
-        rp.kp.addr = 0
-    bad = [*good, ret("__switch_to"), late := ret("f")]
-    with pytest.raises(KernelError, match="EINVAL"):
-        register_kretprobes(st, bad)
-    assert not st.arch.rethooks.there
-    assert not st.kprobe_table
-    assert machine.patched() == []
-    assert late.kp.addr == 0
-    with pytest.raises(KernelError, match="EINVAL"):
-        register_kretprobes(st, [])
 
 
 def test_unregistering_what_is_not_registered_clears_its_address(st, machine):

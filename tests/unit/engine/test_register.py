@@ -25,7 +25,6 @@ from kpfs.engine.register import (
     kprobe_on_func_entry,
     kprobes_module_callback,
     register_kprobe,
-    register_kprobes,
     show_entries,
     unregister_kprobe,
     unregister_kprobes,
@@ -252,25 +251,6 @@ def test_unregistering_what_is_not_registered_clears_its_address(st, machine):
     assert good.addr != 0
     unregister_kprobe(st, good)
     assert good.addr == 0
-
-
-# ---- batches
-
-
-def test_batch_is_all_or_nothing(st, machine):
-    ps = [Kprobe(symbol_name="vfs_read", offset=o) for o in (6, 7, 8, 2, 9)]
-    with pytest.raises(KernelError, match="EILSEQ"):
-        register_kprobes(st, ps)
-    assert not st.kprobe_table
-    assert machine.patched() == []
-    assert ps[4].addr == 0
-    assert st.arch.text_poke.depth == 0
-
-
-def test_empty_batch(st):
-    with pytest.raises(KernelError, match="EINVAL"):
-        register_kprobes(st, [])
-    unregister_kprobes(st, [])
 
 
 # ---- enabling and disabling

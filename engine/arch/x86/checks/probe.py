@@ -9,7 +9,6 @@ KernelError with the kernel's errno and the reason.
 
     text = MachineText(machine, original)       original(addr, size) -> unprobed bytes
     fn = text.function(addr)                    Function: insns, boundaries; cached
-    can_probe(text, addr) -> bool               is an instruction boundary
     insn = prepare_kprobe(text, addr)           raises EILSEQ, EINVAL, EOPNOTSUPP
     emulation(insn) -> Emulation                how its effect is got; may EOPNOTSUPP
     can_boost(text, insn) -> bool               the copy may end in a jump back
@@ -57,6 +56,7 @@ class Function:
         self.size = size
         self.code = code
         self.insns = list(decode_all(code, start, size))
+        # the addresses at which an instruction starts, each with its number
         self.index = {insn.addr: i for i, insn in enumerate(self.insns)}
         end = self.insns[-1].next_addr if self.insns else start
         # address of the first bytes that are no instruction
@@ -66,11 +66,6 @@ class Function:
         self.branches = sorted(
             (insn.target, insn.addr) for insn in self.insns if looks_like_jump(insn)
         )
-
-    @property
-    def boundaries(self) -> dict[int, int]:
-        """The addresses at which an instruction starts, each with its index."""
-        return self.index
 
     def branch_into(self, first: int, last: int) -> tuple[int, int] | None:
         """A jump to [first, last] (both inclusive) as (where to, where from)."""
@@ -197,15 +192,8 @@ def arch_adjust_kprobe_addr(text: Text, addr: int, offset: int) -> tuple[int, bo
 # ---- the instruction
 
 
-def can_probe(text: Text, addr: int) -> bool:
-    """Whether an instruction starts at addr, decoding from the symbol before it.
-
-    Kernel: can_probe().
-    """
-    return _function_at_boundary(text, addr) is not None
-
-
 def _function_at_boundary(text: Text, addr: int) -> Function | None:
+    """The function around addr if an instruction starts there.  Kernel: can_probe()"""
     try:
         fn = text.function(addr)
     except MemoryFault:

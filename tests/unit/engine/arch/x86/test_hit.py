@@ -2,7 +2,8 @@
 """Breakpoints: handlers, slots, single steps, nesting, faults.
 
 This also tests kpfs.engine.arch.x86.ainsn, kpfs.engine.arch.x86.core,
-kpfs.engine.arch.x86.stub, kpfs.engine.arch.x86.trap and kpfs.engine.runtime.runtime.
+kpfs.engine.arch.x86.jprobe, kpfs.engine.arch.x86.stub, kpfs.engine.arch.x86.trap
+and kpfs.engine.runtime.runtime.
 """
 
 import random

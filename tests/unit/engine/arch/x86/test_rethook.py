@@ -15,12 +15,11 @@ from kpfs.engine.arch.x86.regs import FLAGS, SP
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import (
     Kretprobe,
-    disable_kretprobe,
-    enable_kretprobe,
     kretprobe_nmissed,
     register_kretprobe,
     unregister_kretprobe,
 )
+from kpfs.engine.register import disable_kprobe, enable_kprobe
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.guest import run_to
@@ -173,10 +172,10 @@ def test_unregistered_while_a_call_is_inside(box, handler):
 def test_disabled(box):
     b = box({"leaf": LEAF})
     rp = ret(b, "leaf", lambda node, regs: b.seen.append(regs.ax))
-    disable_kretprobe(b.state, rp)
+    disable_kprobe(b.state, rp.kp)
     b.call("leaf", 1)
     assert b.text("leaf", 5) == NOP5
-    enable_kretprobe(b.state, rp)
+    enable_kprobe(b.state, rp.kp)
     b.call("leaf", 2)
     assert b.seen == [3]
 

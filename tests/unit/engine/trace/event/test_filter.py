@@ -28,7 +28,7 @@ def test_answer_and_text(shared, text, error, passes, shown):
     assert filter_store(shared.ts, event, text + "\n") == error
     if shown is None:
         shown = "none" if text.strip() == "0" else text.rstrip()
-    assert shared.ts.array_events.filter_text(event) == shown + "\n"
+    assert shared.ts.array_events.file(event).filter_text() == shown + "\n"
     assert bool(shared.ts.err_log.text()) == bool(error)
     filtered = not error and text.strip() != "0"
     file = shared.file("e")
@@ -69,5 +69,5 @@ def test_too_long(shared):
     event = shared.event("e")
     assert filter_store(shared.ts, event, "e == 7" + " " * 4090) == "EINVAL"
     assert filter_store(shared.ts, event, f'b == "{"x" * 256}"') == "EINVAL"
-    assert "Operand too long" in shared.ts.array_events.filter_text(event)
+    assert "Operand too long" in shared.ts.array_events.file(event).filter_text()
     assert filter_store(shared.ts, event, f'b == "{"x" * 255}"') == ""

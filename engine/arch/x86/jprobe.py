@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Jprobes on x86: what engine/runtime/jprobe.S needs to be ready."""
+
+from __future__ import annotations
+
+from kpfs.abi import KpJprobe
+from kpfs.engine.arch.x86.hit import Hit, HitPath
+from kpfs.engine.arch.x86.regs import CS, KERNEL_CS, KERNEL_DS, ORIG_AX, SS
+from kpfs.engine.ktypes import MASK64, KAddr
+from kpfs.engine.runtime.runtime import Runtime
+
+
+class Jprobes:
+    """Implements kpfs.engine.arch_hooks.Jprobes.
+
+    Context: control.
+    """
+
+    def __init__(self, runtime: Runtime, path: HitPath) -> None:
+        self._runtime = runtime
+        self._path = path
+        self.pre_handler = runtime.symbols["kp_setjmp_pre"]
+        self.break_handler = runtime.symbols["kp_longjmp_break"]
+
+    def prepare(self) -> None:
+        """Give each CPU its struct kp_jprobe; the runtime gets jprobe_return()'s trap.
+
+        That is the breakpoint which ends an entry function that is guest code.
+        """
+        runtime, hits = self._runtime, self._path.hits
+        for cpu in runtime.cpus:
+            if not cpu.jprobe:
+                cpu.jprobe = runtime.heap.alloc(KpJprobe.SIZE)
+                for at, value in ((ORIG_AX, MASK64), (CS, KERNEL_CS), (SS, KERNEL_DS)):
+                    runtime.machine.write_u64(KAddr(cpu.jprobe + 8 * at), value)
+        for symbol in runtime.machine.kallsyms.lookup_name("jprobe_return_end")[:1]:
+            if symbol.addr not in hits:
+                hit = Hit.__new__(Hit)  # that of no probe: its stub alone is looked at
+                hit.stub = runtime.symbols["kp_jprobe_trap"]
+                hits[symbol.addr] = hit
