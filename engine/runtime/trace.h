@@ -5,9 +5,7 @@
 #include "runtime.h"
 
 /* Where a stack trace begins. */
-struct kp_start {
-	u64 ip, sp, bp;
-};
+struct kp_start { u64 ip, sp, bp; };
 #define KP_HERE(start) \
 	asm volatile("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2" \
 		     : "=r"((start).ip), "=r"((start).sp), "=r"((start).bp))

@@ -222,9 +222,7 @@ struct open_flags {
 	int acc_mode;
 	unsigned int lookup_flags;
 };
-struct open_how {
-	u64 flags, mode, resolve;
-};
+struct open_how { u64 flags, mode, resolve; };
 typedef bool (*filldir_t)(struct dir_context *, const char *, int, loff_t, u64, unsigned int);
 struct dir_context {
 	filldir_t actor;

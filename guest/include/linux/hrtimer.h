@@ -11,9 +11,7 @@ struct timerqueue_node {
 	struct rb_node node;
 	ktime_t expires;
 };
-struct timerqueue_head {
-	struct rb_root_cached rb_root;
-};
+struct timerqueue_head { struct rb_root_cached rb_root; };
 struct hrtimer_cpu_base;
 struct hrtimer {
 	struct timerqueue_node node;

@@ -13,9 +13,7 @@ enum {
 	RCU_SOFTIRQ,
 	NR_SOFTIRQS
 };
-struct softirq_action {
-	void (*action)(struct softirq_action *);
-};
+struct softirq_action { void (*action)(struct softirq_action *); };
 void open_softirq(int nr, void (*action)(struct softirq_action *));
 void raise_softirq(unsigned int nr);
 void raise_softirq_irqoff(unsigned int nr);

@@ -8,12 +8,8 @@
 #define _LINUX_JUMP_LABEL_H
 #include <linux/atomic.h>
 
-struct static_key {
-	atomic_t enabled;
-};
-struct static_key_false {
-	struct static_key key;
-};
+struct static_key { atomic_t enabled; };
+struct static_key_false { struct static_key key; };
 struct jump_entry {
 	s32 code, target;
 	long key;

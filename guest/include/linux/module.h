@@ -31,9 +31,7 @@ struct module_symbol {
 	unsigned long addr, size;
 	const char *name;
 };
-struct module_layout {
-	unsigned long base, size, text_size;
-};
+struct module_layout { unsigned long base, size, text_size; };
 
 /* guest/loader/modules.py fills it in; the offsets are checked in src/kernel/module.c. */
 struct module {

@@ -7,9 +7,7 @@ struct rb_node {
 	struct rb_node *parent, *left, *right;
 	bool red;
 };
-struct rb_root {
-	struct rb_node *rb_node;
-};
+struct rb_root { struct rb_node *rb_node; };
 struct rb_root_cached {
 	struct rb_root rb_root;
 	struct rb_node *rb_leftmost;

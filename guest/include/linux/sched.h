@@ -61,9 +61,7 @@ struct thread_struct {
 struct files_struct;
 struct fs_struct;
 struct completion;
-struct mm_struct {
-	void *pgd;
-};
+struct mm_struct { void *pgd; };
 extern struct mm_struct init_mm;
 struct pid;
 struct sched_class;

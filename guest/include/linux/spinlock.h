@@ -4,12 +4,8 @@
 #include <linux/atomic.h>
 #include <linux/preempt.h>
 
-typedef struct raw_spinlock {
-	u32 locked;
-} raw_spinlock_t;
-typedef struct spinlock {
-	struct raw_spinlock rlock;
-} spinlock_t;
+typedef struct raw_spinlock { u32 locked; } raw_spinlock_t;
+typedef struct spinlock { struct raw_spinlock rlock; } spinlock_t;
 typedef struct {
 	int cnt;
 	raw_spinlock_t lock;

@@ -8,12 +8,8 @@
 #define _LINUX_STATIC_CALL_H
 #include <linux/types.h>
 
-struct static_call_key {
-	void *func;
-};
-struct static_call_site {
-	s32 addr, key;
-};
+struct static_call_key { void *func; };
+struct static_call_site { s32 addr, key; };
 extern struct static_call_site __start_static_call_sites[], __stop_static_call_sites[];
 int static_call_text_reserved(void *start, void *end);
 

@@ -18,9 +18,7 @@
 struct module;
 
 /* Filled in by the recorder: type, flags, preempt count and pid. */
-struct trace_entry {
-	unsigned long head;
-};
+struct trace_entry { unsigned long head; };
 
 struct trace_event_field {
 	const char *type, *name;
@@ -93,9 +91,7 @@ int dynevent_create(struct dynevent_cmd *cmd);
 
 /* ---- synthetic events */
 
-struct synth_field_desc {
-	const char *type, *name;
-};
+struct synth_field_desc { const char *type, *name; };
 void synth_event_cmd_init(struct dynevent_cmd *cmd, char *buf, int maxlen);
 int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *name, struct module *mod,
 				...);

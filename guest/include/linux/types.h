@@ -30,31 +30,15 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 
-typedef struct {
-	int counter;
-} atomic_t;
-typedef struct {
-	s64 counter;
-} atomic64_t, atomic_long_t;
-typedef struct {
-	atomic_t refs;
-} refcount_t;
-typedef struct {
-	uid_t val;
-} kuid_t;
-typedef struct {
-	gid_t val;
-} kgid_t;
+typedef struct { int counter; } atomic_t;
+typedef struct { s64 counter; } atomic64_t, atomic_long_t;
+typedef struct { atomic_t refs; } refcount_t;
+typedef struct { uid_t val; } kuid_t;
+typedef struct { gid_t val; } kgid_t;
 
-struct list_head {
-	struct list_head *next, *prev;
-};
-struct hlist_node {
-	struct hlist_node *next, **pprev;
-};
-struct hlist_head {
-	struct hlist_node *first;
-};
+struct list_head { struct list_head *next, *prev; };
+struct hlist_node { struct hlist_node *next, **pprev; };
+struct hlist_head { struct hlist_node *first; };
 struct callback_head {
 	struct callback_head *next;
 	void (*func)(struct callback_head *head);

@@ -34,9 +34,7 @@ struct mirror_call {
 	int spare_fd;  /* one more that it replaces or closes, -1: none */
 	int new_fd[2]; /* those that it will make, below MIRROR_MAX_FD, -1: none */
 	/* the files that its paths name: components, if all of them are walked, and the mode, 0: there is none */
-	struct {
-		unsigned int components, mode;
-	} name[MIRROR_NAMES];
+	struct { unsigned int components, mode; } name[MIRROR_NAMES];
 };
 
 static struct {

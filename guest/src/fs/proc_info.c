@@ -78,21 +78,14 @@ static void t_stop(struct seq_file *m, void *v)
 static noinline char task_state_char(struct task_struct *p)
 {
 	switch (p->exit_state ? p->exit_state : (int)p->__state) {
-	case TASK_RUNNING:
-		return 'R';
-	case TASK_INTERRUPTIBLE:
-		return 'S';
-	case TASK_UNINTERRUPTIBLE:
-		return 'D';
-	case EXIT_ZOMBIE:
-		return 'Z';
+	case TASK_RUNNING:         return 'R';
+	case TASK_INTERRUPTIBLE:   return 'S';
+	case TASK_UNINTERRUPTIBLE: return 'D';
+	case EXIT_ZOMBIE:          return 'Z';
 	case EXIT_DEAD:
-	case TASK_DEAD:
-		return 'X';
-	case TASK_NEW:
-		return 'N';
-	default:
-		return '?';
+	case TASK_DEAD:            return 'X';
+	case TASK_NEW:             return 'N';
+	default:                   return '?';
 	}
 }
 

@@ -16,9 +16,7 @@ loff_t generic_file_llseek(struct file *file, loff_t offset, int whence)
 	loff_t eof = i_size_read(file_inode(file));
 
 	switch (whence) {
-	case SEEK_END:
-		offset += eof;
-		break;
+	case SEEK_END:  offset += eof; break;
 	case SEEK_DATA: /* all of it is data, and the end is a hole */
 	case SEEK_HOLE:
 		if ((unsigned long)offset >= (unsigned long)eof)
@@ -26,13 +24,9 @@ loff_t generic_file_llseek(struct file *file, loff_t offset, int whence)
 		if (whence == SEEK_HOLE)
 			offset = eof;
 		break;
-	case SEEK_CUR:
-		offset += file->f_pos;
-		break;
-	case SEEK_SET:
-		break;
-	default:
-		return -EINVAL;
+	case SEEK_CUR: offset += file->f_pos; break;
+	case SEEK_SET: break;
+	default:       return -EINVAL;
 	}
 	if (offset < 0)
 		return -EINVAL;

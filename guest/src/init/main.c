@@ -73,11 +73,7 @@ static int kernel_init(void *unused)
 
 static noinline void __init rest_init(void)
 {
-	struct kernel_clone_args args = {
-		.fn = kernel_init,
-		.exit_signal = SIGCHLD,
-		.set_tid = 1,
-	};
+	struct kernel_clone_args args = { .fn = kernel_init, .exit_signal = SIGCHLD, .set_tid = 1 };
 
 	kernel_clone(&args);
 	kthreadd_task_pid = kernel_thread(kthreadd, NULL, 0);

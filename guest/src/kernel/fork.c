@@ -333,10 +333,7 @@ pid_t kernel_clone(struct kernel_clone_args *args)
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 {
 	struct kernel_clone_args args = {
-		.flags = flags | CLONE_VM,
-		.fn = fn,
-		.fn_arg = arg,
-		.kthread = 1,
+		.flags = flags | CLONE_VM, .fn = fn, .fn_arg = arg, .kthread = 1
 	};
 
 	return kernel_clone(&args);
@@ -345,10 +342,7 @@ pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 pid_t user_mode_thread(int (*fn)(void *), void *arg, unsigned long flags)
 {
 	struct kernel_clone_args args = {
-		.flags = flags,
-		.exit_signal = SIGCHLD,
-		.fn = fn,
-		.fn_arg = arg,
+		.flags = flags, .exit_signal = SIGCHLD, .fn = fn, .fn_arg = arg
 	};
 
 	return kernel_clone(&args);

@@ -33,14 +33,9 @@ static noinline void kpfs_serve(struct kpfs_request *req)
 	long ret;
 
 	switch (req->kind) {
-	case REQ_SYSCALL:
-		ret = entry_SYSCALL_64(req);
-		break;
-	case REQ_CALL:
-		ret = kpfs_call(req);
-		break;
-	default:
-		ret = -EINVAL;
+	case REQ_SYSCALL: ret = entry_SYSCALL_64(req); break;
+	case REQ_CALL:    ret = kpfs_call(req); break;
+	default:          ret = -EINVAL;
 	}
 	req->ret = ret;
 	WRITE_ONCE(req->kind, REQ_NONE);

@@ -29,9 +29,7 @@ AT(taints, 232);
 #define O_NONBLOCK 04000
 #define O_TRUNC 01000
 
-struct exception_table_entry {
-	s32 insn, fixup;
-};
+struct exception_table_entry { s32 insn, fixup; };
 const struct exception_table_entry *search_extable(const struct exception_table_entry *base,
 						   size_t num, unsigned long value);
 
@@ -61,9 +59,7 @@ struct module *find_module(const char *name)
 }
 
 /* ---- what oopses say */
-static struct {
-	char name[MODULE_NAME_LEN], taints[8];
-} last_unloaded_module;
+static struct { char name[MODULE_NAME_LEN], taints[8]; } last_unloaded_module;
 
 /* "(PO+)": what it taints the kernel with, and that it is coming or going */
 static char *module_flags(struct module *mod, char *buf, bool show_state)

@@ -124,8 +124,7 @@ SYSCALL_DEFINE5(prctl, int, option, unsigned long, arg2, unsigned long, arg3, un
 	case PR_GET_NAME:
 		get_task_comm(comm, current);
 		return copy_to_user((char __user *)arg2, comm, sizeof(comm)) ? -EFAULT : 0;
-	default:
-		return -EINVAL;
+	default: return -EINVAL;
 	}
 }
 

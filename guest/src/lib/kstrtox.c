@@ -137,16 +137,12 @@ int kstrtobool(const char *s, bool *res)
 	case 'Y':
 	case 't':
 	case 'T':
-	case '1':
-		*res = true;
-		return 0;
+	case '1': *res = true; return 0;
 	case 'n':
 	case 'N':
 	case 'f':
 	case 'F':
-	case '0':
-		*res = false;
-		return 0;
+	case '0': *res = false; return 0;
 	case 'o':
 	case 'O':
 		if ((s[1] | 0x20) == 'n' || (s[1] | 0x20) == 'f') {

@@ -152,15 +152,11 @@ static noinline char *pointer(const char *fmt, char *buf, char *end, void *ptr,
 	switch (*fmt) {
 	case 'S':
 	case 's':
-	case 'B':
-		return symbol_string(buf, end, ptr, spec, *fmt);
-	case 'd':
-		return dentry_name(buf, end, ptr, spec);
+	case 'B': return symbol_string(buf, end, ptr, spec, *fmt);
+	case 'd': return dentry_name(buf, end, ptr, spec);
 	case 'x':
-	case 'K':
-		return pointer_string(buf, end, ptr, spec);
-	default:
-		return ptr_to_id(buf, end, ptr, spec);
+	case 'K': return pointer_string(buf, end, ptr, spec);
+	default:  return ptr_to_id(buf, end, ptr, spec);
 	}
 }
 
@@ -177,23 +173,12 @@ static noinline const char *format_flags(const char *fmt, struct printf_spec *sp
 {
 	for (;; fmt++) {
 		switch (*fmt) {
-		case '-':
-			spec->flags |= LEFT;
-			break;
-		case '+':
-			spec->flags |= PLUS;
-			break;
-		case ' ':
-			spec->flags |= SPACE;
-			break;
-		case '#':
-			spec->flags |= SPECIAL;
-			break;
-		case '0':
-			spec->flags |= ZEROPAD;
-			break;
-		default:
-			return fmt;
+		case '-': spec->flags |= LEFT; break;
+		case '+': spec->flags |= PLUS; break;
+		case ' ': spec->flags |= SPACE; break;
+		case '#': spec->flags |= SPECIAL; break;
+		case '0': spec->flags |= ZEROPAD; break;
+		default:  return fmt;
 		}
 	}
 }
@@ -233,37 +218,20 @@ static noinline const char *format_decode(const char *fmt, struct printf_spec *s
 	}
 	fmt = format_size(fmt, spec);
 	switch (*fmt) {
-	case 'c':
-		spec->type = FORMAT_TYPE_CHAR;
-		break;
-	case 's':
-		spec->type = FORMAT_TYPE_STR;
-		break;
-	case 'p':
-		spec->type = FORMAT_TYPE_PTR;
-		break;
-	case '%':
-		spec->type = FORMAT_TYPE_PERCENT;
-		break;
-	case 'o':
-		spec->base = 8;
-		break;
+	case 'c': spec->type = FORMAT_TYPE_CHAR; break;
+	case 's': spec->type = FORMAT_TYPE_STR; break;
+	case 'p': spec->type = FORMAT_TYPE_PTR; break;
+	case '%': spec->type = FORMAT_TYPE_PERCENT; break;
+	case 'o': spec->base = 8; break;
 	case 'x':
 		spec->flags |= SMALL;
 		spec->base = 16;
 		break;
-	case 'X':
-		spec->base = 16;
-		break;
+	case 'X': spec->base = 16; break;
 	case 'd':
-	case 'i':
-		spec->flags |= SIGN;
-		break;
-	case 'u':
-		break;
-	default:
-		spec->type = FORMAT_TYPE_INVALID;
-		return fmt;
+	case 'i': spec->flags |= SIGN; break;
+	case 'u': break;
+	default:  spec->type = FORMAT_TYPE_INVALID; return fmt;
 	}
 	return fmt + 1;
 }
@@ -309,22 +277,15 @@ int vsnprintf(char *buf, size_t size, const char *fmt, va_list args_in)
 			spec.precision = 1;
 			str = string_nocheck(str, end, c, spec);
 			break;
-		case FORMAT_TYPE_STR:
-			str = string(str, end, va_arg(args, char *), spec);
-			break;
+		case FORMAT_TYPE_STR: str = string(str, end, va_arg(args, char *), spec); break;
 		case FORMAT_TYPE_PTR:
 			str = pointer(fmt, str, end, va_arg(args, void *), spec);
 			while (isalnum(*fmt))
 				fmt++;
 			break;
-		case FORMAT_TYPE_PERCENT:
-			put_char(&str, end, '%');
-			break;
-		case FORMAT_TYPE_INVALID:
-			put_char(&str, end, '%');
-			break;
-		default:
-			str = format_number(str, end, spec, &args);
+		case FORMAT_TYPE_PERCENT: put_char(&str, end, '%'); break;
+		case FORMAT_TYPE_INVALID: put_char(&str, end, '%'); break;
+		default:                  str = format_number(str, end, spec, &args);
 		}
 	}
 	va_end(args);

@@ -71,14 +71,9 @@ SYSCALL_DEFINE2(clock_gettime, const clockid_t, which_clock, struct __kernel_tim
 	struct timespec64 ts;
 
 	switch (which_clock) {
-	case CLOCK_REALTIME:
-		ktime_get_real_ts64(&ts);
-		break;
-	case CLOCK_MONOTONIC:
-		ktime_get_ts64(&ts);
-		break;
-	default:
-		return -EINVAL;
+	case CLOCK_REALTIME:  ktime_get_real_ts64(&ts); break;
+	case CLOCK_MONOTONIC: ktime_get_ts64(&ts); break;
+	default:              return -EINVAL;
 	}
 	return put_timespec64(&ts, tp);
 }
