@@ -4,8 +4,7 @@
  * record pass. engine/trace/probe/fetch.py and engine/trace/event/filter.py write them,
  * fetch.c runs them.
  */
-#ifndef _KP_FETCH_H
-#define _KP_FETCH_H
+#pragma once
 #include "runtime.h"
 
 #define HC_SYMBOL 0x30 /* mail: address, buffer, size; mail_ret: length without the NUL */
@@ -94,4 +93,3 @@ struct kp_pred {
 u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs);
 void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room);
 int kp_filter_match(const struct kp_pred *preds, const u8 *record);
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Records that go into several trace arrays, with stack traces behind them. */
-#ifndef _KP_TRACE_H
-#define _KP_TRACE_H
+#pragma once
 #include "runtime.h"
 
 /* Where a stack trace begins. */
@@ -12,4 +11,3 @@ struct kp_start { u64 ip, sp, bp; };
 
 void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start,
 		     const struct kp_start *here);
-#endif

@@ -3,8 +3,7 @@
  * What the guest kernel and the Python side agree on. scripts/asm-offsets makes kpfs/abi.py
  * of it and of other headers, which says the same in Python.
  */
-#ifndef _KPFS_ABI_H
-#define _KPFS_ABI_H
+#pragma once
 
 #define KPFS_NR_CPUS 8
 
@@ -155,5 +154,4 @@ struct kpfs_guest_info {
 	unsigned long log;                      /* struct kpfs_log */
 	unsigned long init_task;                /* swapper/0; task_next leads round all tasks */
 };
-#endif
 #endif

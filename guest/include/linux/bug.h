@@ -3,8 +3,7 @@
  * BUG and WARN are ud2 with an entry in __bug_table: place, file (both relative to their
  * own address), line, flags.
  */
-#ifndef _LINUX_BUG_H
-#define _LINUX_BUG_H
+#pragma once
 #include <linux/types.h>
 
 #define BUGFLAG_WARNING 1
@@ -50,4 +49,3 @@ void __warn_printk(const char *fmt, ...) __attribute__((__format__(printf, 1, 2)
 		__WARN_printf(f); \
 	} \
 	unlikely(__c); })
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_FDTABLE_H
-#define _LINUX_FDTABLE_H
+#pragma once
 #include <linux/sched.h>
 
 struct file;
@@ -35,4 +34,3 @@ struct fs_struct *copy_fs_struct(struct fs_struct *old);
 void dec_nr_threads(void);
 void mm_release(struct task_struct *tsk);
 void exit_mm(struct task_struct *tsk);
-#endif

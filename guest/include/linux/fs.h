@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_FS_H
-#define _LINUX_FS_H
+#pragma once
 #include <linux/ktime.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -354,4 +353,3 @@ void generic_fillattr(struct inode *inode, struct kstat *stat);
 int vfs_getattr(const struct path *path, struct kstat *stat);
 extern const struct file_operations simple_dir_operations;
 extern const struct inode_operations simple_symlink_inode_operations, simple_dir_inode_operations;
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_HRTIMER_H
-#define _LINUX_HRTIMER_H
+#pragma once
 #include <linux/ktime.h>
 #include <linux/rbtree.h>
 #include <linux/spinlock.h>
@@ -50,4 +49,3 @@ u64 hrtimer_get_next_event(void);
 void hrtimers_init(void);
 void tick_program_event(ktime_t expires);
 long hrtimer_nanosleep(ktime_t rqtp);
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_INTERRUPT_H
-#define _LINUX_INTERRUPT_H
+#pragma once
 #include <linux/preempt.h>
 
 enum {
@@ -37,4 +36,3 @@ struct tasklet_struct {
 void tasklet_setup(struct tasklet_struct *t, void (*fn)(struct tasklet_struct *));
 void __tasklet_schedule(struct tasklet_struct *t);
 static inline void tasklet_schedule(struct tasklet_struct *t) { __tasklet_schedule(t); }
-#endif

@@ -4,8 +4,7 @@
  * __jump_table (code, target, key, each relative to its own place); Python writes them,
  * as the guest's text is read-only.
  */
-#ifndef _LINUX_JUMP_LABEL_H
-#define _LINUX_JUMP_LABEL_H
+#pragma once
 #include <linux/atomic.h>
 
 struct static_key { atomic_t enabled; };
@@ -43,4 +42,3 @@ void static_key_disable(struct static_key *key);
 #define static_branch_enable(x) static_key_enable(&(x)->key)
 #define static_branch_disable(x) static_key_disable(&(x)->key)
 int jump_label_text_reserved(void *start, void *end);
-#endif

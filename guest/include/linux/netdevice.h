@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_NETDEVICE_H
-#define _LINUX_NETDEVICE_H
+#pragma once
 #include <linux/list.h>
 #include <linux/skbuff.h>
 
@@ -42,4 +41,3 @@ int netif_rx(struct sk_buff *skb);
 int netif_receive_skb(struct sk_buff *skb);
 void net_dev_init(void);
 int loopback_net_init(void);
-#endif

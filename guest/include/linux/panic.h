@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_PANIC_H
-#define _LINUX_PANIC_H
+#pragma once
 
 #define CUT_HERE "------------[ cut here ]------------\n"
 
@@ -15,4 +14,3 @@ void oops_exit(void);
 
 struct pt_regs;
 void __show_regs(struct pt_regs *regs, const char *log_lvl);
-#endif

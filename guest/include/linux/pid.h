@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_PID_H
-#define _LINUX_PID_H
+#pragma once
 #include <linux/sched.h>
 
 /* Pids given by the kernel itself start above any that a host can have. */
@@ -22,4 +21,3 @@ struct task_struct *pid_task(struct pid *pid);
 void attach_pid(struct task_struct *task);
 void detach_pid(struct task_struct *task);
 void pid_idr_init(void);
-#endif

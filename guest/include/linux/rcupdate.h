@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_RCUPDATE_H
-#define _LINUX_RCUPDATE_H
+#pragma once
 #include <linux/sched.h>
 void __rcu_read_lock(void);
 void __rcu_read_unlock(void);
@@ -14,4 +13,3 @@ void rcu_sched_clock_irq(void);
 void rcu_init(void);
 void exit_rcu(void);
 #define kfree_rcu_cb(p, f) call_rcu(&(p)->rcu, f)
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SCHED_H
-#define _LINUX_SCHED_H
+#pragma once
 #include <kpfs/abi.h>
 #include <kpfs/hypercall.h>
 #include <linux/err.h>
@@ -200,4 +199,3 @@ void read_lock(rwlock_t *l);
 void read_unlock(rwlock_t *l);
 void write_lock_irq(rwlock_t *l);
 void write_unlock_irq(rwlock_t *l);
-#endif

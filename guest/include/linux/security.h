@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SECURITY_H
-#define _LINUX_SECURITY_H
+#pragma once
 #include <linux/fs.h>
 int security_file_permission(struct file *file, int mask);
 int security_file_open(struct file *file);
@@ -9,4 +8,3 @@ bool capable(int cap);
 #define CAP_SYS_ADMIN 21
 #define CAP_KILL 5
 #define CAP_SETUID 7
-#endif

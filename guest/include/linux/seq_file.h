@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SEQ_FILE_H
-#define _LINUX_SEQ_FILE_H
+#pragma once
 #include <linux/fs.h>
 
 struct seq_operations;
@@ -35,4 +34,3 @@ struct list_head *seq_list_next(void *v, struct list_head *head, loff_t *ppos);
 int single_open(struct file *file, int (*show)(struct seq_file *, void *), void *data);
 int single_release(struct inode *inode, struct file *file);
 static inline bool seq_has_overflowed(struct seq_file *m) { return m->count == m->size; }
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SKBUFF_H
-#define _LINUX_SKBUFF_H
+#pragma once
 #include <linux/atomic.h>
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -69,4 +68,3 @@ static inline u16 htons(u16 x) { return __builtin_bswap16(x); }
 static inline u32 htonl(u32 x) { return __builtin_bswap32(x); }
 #define ntohs htons
 #define ntohl htonl
-#endif

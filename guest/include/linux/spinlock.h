@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SPINLOCK_H
-#define _LINUX_SPINLOCK_H
+#pragma once
 #include <linux/atomic.h>
 #include <linux/preempt.h>
 
@@ -48,4 +47,3 @@ void __local_bh_disable_ip(unsigned long ip, unsigned int cnt);
 void __local_bh_enable_ip(unsigned long ip, unsigned int cnt);
 #define local_bh_disable() __local_bh_disable_ip(0, SOFTIRQ_DISABLE_OFFSET)
 #define local_bh_enable() __local_bh_enable_ip(0, SOFTIRQ_DISABLE_OFFSET)
-#endif

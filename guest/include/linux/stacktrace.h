@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_STACKTRACE_H
-#define _LINUX_STACKTRACE_H
+#pragma once
 #include <linux/types.h>
 
 struct pt_regs;
@@ -10,4 +9,3 @@ unsigned int stack_trace_save_regs(struct pt_regs *regs, unsigned long *store, u
 void stack_trace_print(const unsigned long *entries, unsigned int nr_entries, int spaces);
 int stack_trace_snprint(char *buf, size_t size, const unsigned long *entries,
 			unsigned int nr_entries, int spaces);
-#endif

@@ -4,8 +4,7 @@
  * _ftrace_events, puts the address of what an enabled event is known by to its recorder
  * into *event, and switches the key. trace_event_commit is the recorder's.
  */
-#ifndef _LINUX_TRACE_EVENTS_H
-#define _LINUX_TRACE_EVENTS_H
+#pragma once
 #include <linux/err.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -125,4 +124,3 @@ int synth_event_add_next_val(u64 val, struct synth_event_trace_state *trace_stat
 int synth_event_add_val(const char *field_name, u64 val,
 			struct synth_event_trace_state *trace_state);
 int synth_event_trace_end(struct synth_event_trace_state *trace_state);
-#endif

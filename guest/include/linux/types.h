@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_TYPES_H
-#define _LINUX_TYPES_H
+#pragma once
 #include <linux/compiler.h>
 
 typedef unsigned char u8, __u8, uint8_t, unchar;
@@ -50,4 +49,3 @@ typedef __builtin_va_list va_list;
 #define va_end __builtin_va_end
 #define va_arg __builtin_va_arg
 #define va_copy __builtin_va_copy
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _NET_SOCK_H
-#define _NET_SOCK_H
+#pragma once
 #include <linux/netdevice.h>
 #include <linux/wait.h>
 
@@ -127,4 +126,3 @@ int ping_v4_sendmsg(u32 daddr, u16 sequence);
 extern const struct proto tcp_prot, udp_prot;
 extern unsigned long icmp_echo_replies;
 void inet_init(void);
-#endif
