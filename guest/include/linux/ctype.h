@@ -11,4 +11,3 @@ static inline bool isprint(int c) { return c >= ' ' && c < 127; }
 static inline bool isxdigit(int c) { return isdigit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f'); }
 static inline int tolower(int c) { return isupper(c) ? c + 32 : c; }
 static inline int toupper(int c) { return islower(c) ? c - 32 : c; }
-bool isident(int c);

@@ -266,7 +266,6 @@ int vfs_symlink(struct inode *dir, struct dentry *dentry, const char *oldname);
 int vfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry);
 int vfs_rename(struct inode *od, struct dentry *o, struct inode *nd, struct dentry *n);
 struct dentry *lookup_one_len_unlocked(const char *name, struct dentry *base);
-struct dentry *lookup_one_len(const char *name, struct dentry *base, int len);
 /* open.c, read_write.c, ... */
 long do_sys_open(int dfd, const char __user *filename, int flags, umode_t mode);
 struct file *filp_open(const char *filename, int flags, umode_t mode);
@@ -307,7 +306,6 @@ void d_rehash(struct dentry *dentry);
 struct dentry *d_make_root(struct inode *root);
 struct dentry *dget(struct dentry *dentry);
 void dput(struct dentry *dentry);
-char *dentry_path_raw(const struct dentry *dentry, char *buf, int buflen);
 char *d_path(const struct path *path, char *buf, int buflen);
 u32 full_name_hash(const void *salt, const char *name, unsigned int len);
 struct inode *new_inode(struct super_block *sb);
@@ -318,7 +316,6 @@ void iput(struct inode *inode);
 void inode_init_owner(struct inode *inode, const struct inode *dir, umode_t mode);
 void inc_nlink(struct inode *inode);
 void drop_nlink(struct inode *inode);
-void clear_nlink(struct inode *inode);
 struct timespec64 current_time(struct inode *inode);
 void touch_atime(const struct path *path);
 int file_update_time(struct file *file);
@@ -338,12 +335,9 @@ int simple_unlink(struct inode *dir, struct dentry *dentry);
 int simple_rmdir(struct inode *dir, struct dentry *dentry);
 int simple_rename(struct inode *od, struct dentry *o, struct inode *nd, struct dentry *n);
 int simple_empty(struct dentry *dentry);
-int simple_open(struct inode *inode, struct file *file);
 int noop_fsync(struct file *file, loff_t start, loff_t end, int datasync);
 ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from,
 				size_t avail);
-ssize_t simple_write_to_buffer(void *to, size_t avail, loff_t *ppos, const void __user *from,
-			       size_t count);
 int dcache_dir_open(struct inode *inode, struct file *file);
 int dcache_dir_close(struct inode *inode, struct file *file);
 int dcache_readdir(struct file *file, struct dir_context *ctx);

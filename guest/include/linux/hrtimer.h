@@ -45,7 +45,6 @@ static inline bool hrtimer_active(const struct hrtimer *timer) { return timer->s
 static inline ktime_t hrtimer_get_expires(const struct hrtimer *t) { return t->node.expires; }
 static inline void hrtimer_set_expires(struct hrtimer *t, ktime_t e) { t->node.expires = e; }
 void hrtimer_interrupt(void);
-u64 hrtimer_get_next_event(void);
 void hrtimers_init(void);
 void tick_program_event(ktime_t expires);
 long hrtimer_nanosleep(ktime_t rqtp);

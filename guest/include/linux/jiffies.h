@@ -13,4 +13,3 @@ unsigned long msecs_to_jiffies(unsigned int m);
 unsigned int jiffies_to_msecs(unsigned long j);
 unsigned long usecs_to_jiffies(unsigned int u);
 unsigned long nsecs_to_jiffies(u64 n);
-u64 jiffies_to_nsecs(unsigned long j);

@@ -32,7 +32,7 @@ struct module_symbol {
 };
 struct module_layout { unsigned long base, size, text_size; };
 
-/* guest/loader/modules.py fills it in; the offsets are checked in src/kernel/module.c. */
+/* guest/loader/modules.py fills it in. */
 struct module {
 	enum module_state state;
 	struct list_head list;

@@ -59,4 +59,3 @@ int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err
 	       int sig);
 enum bug_trap_type { BUG_TRAP_TYPE_NONE, BUG_TRAP_TYPE_WARN, BUG_TRAP_TYPE_BUG };
 void show_regs(struct pt_regs *regs);
-void show_stack(unsigned long *sp, const char *loglvl);

@@ -14,7 +14,6 @@ struct pid {
 struct pid *alloc_pid(pid_t set_tid);
 void free_pid(struct pid *pid);
 void put_pid(struct pid *pid);
-struct pid *get_pid(struct pid *pid);
 struct pid *find_pid_ns(pid_t nr);
 struct pid *find_vpid(pid_t nr);
 struct task_struct *pid_task(struct pid *pid);

@@ -147,7 +147,6 @@ void wake_up_new_task(struct task_struct *p);
 void init_idle(struct task_struct *idle, int cpu);
 void scheduler_tick(void);
 void sched_ttwu_pending(void *arg);
-struct task_struct *idle_task(int cpu);
 void set_user_nice(struct task_struct *p, long nice);
 void put_task_struct(struct task_struct *t);
 void __put_task_struct(struct task_struct *t);
@@ -182,7 +181,6 @@ struct kernel_clone_args {
 };
 pid_t kernel_clone(struct kernel_clone_args *args);
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags);
-pid_t user_mode_thread(int (*fn)(void *), void *arg, unsigned long flags);
 struct task_struct *fork_idle(int cpu);
 
 /* For loops that wait for another CPU, which gets its turn by this. */

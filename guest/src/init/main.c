@@ -11,7 +11,6 @@
 #include <linux/mm.h>
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
-#include <linux/string.h>
 #include <linux/tick.h>
 #include <linux/timer.h>
 #include <linux/utsname.h>

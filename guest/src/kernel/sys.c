@@ -7,7 +7,6 @@
 #include <linux/string.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
-#include <linux/unistd.h>
 #include <linux/utsname.h>
 
 long __x64_sys_ni_syscall(const struct pt_regs *regs)

@@ -2,7 +2,6 @@
 /* Numbers out of strings. */
 #include <linux/errno.h>
 #include <linux/kernel.h>
-#include <linux/string.h>
 
 #define KSTRTOX_OVERFLOW (1U << 31)
 
