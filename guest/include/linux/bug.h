@@ -16,7 +16,6 @@ struct bug_entry {
 };
 extern struct bug_entry __start___bug_table[], __stop___bug_table[];
 struct pt_regs;
-struct bug_entry *find_bug(unsigned long bugaddr);
 int report_bug(unsigned long bugaddr, struct pt_regs *regs);
 
 #define __BUG_FLAGS(f) \

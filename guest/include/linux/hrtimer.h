@@ -32,9 +32,6 @@ struct hrtimer_sleeper {
 	struct task_struct *task;
 };
 
-bool timerqueue_add(struct timerqueue_head *head, struct timerqueue_node *node);
-bool timerqueue_del(struct timerqueue_head *head, struct timerqueue_node *node);
-struct timerqueue_node *timerqueue_getnext(struct timerqueue_head *head);
 void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode);
 void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t tim, u64 delta, enum hrtimer_mode mode);
 #define hrtimer_start(t, tim, mode) hrtimer_start_range_ns(t, tim, 0, mode)
@@ -47,4 +44,3 @@ static inline void hrtimer_set_expires(struct hrtimer *t, ktime_t e) { t->node.e
 void hrtimer_interrupt(void);
 void hrtimers_init(void);
 void tick_program_event(ktime_t expires);
-long hrtimer_nanosleep(ktime_t rqtp);

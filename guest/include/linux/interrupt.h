@@ -2,23 +2,13 @@
 #pragma once
 #include <linux/preempt.h>
 
-enum {
-	HI_SOFTIRQ,
-	TIMER_SOFTIRQ,
-	NET_TX_SOFTIRQ,
-	NET_RX_SOFTIRQ,
-	TASKLET_SOFTIRQ,
-	SCHED_SOFTIRQ,
-	RCU_SOFTIRQ,
-	NR_SOFTIRQS
-};
+/* Those there are, with Linux's numbers. */
+enum { TIMER_SOFTIRQ = 1, NET_RX_SOFTIRQ = 3, TASKLET_SOFTIRQ, NR_SOFTIRQS = 7 };
 struct softirq_action { void (*action)(struct softirq_action *); };
 void open_softirq(int nr, void (*action)(struct softirq_action *));
 void raise_softirq(unsigned int nr);
 void raise_softirq_irqoff(unsigned int nr);
-void __raise_softirq_irqoff(unsigned int nr);
 void do_softirq(void);
-void __do_softirq(void);
 void irq_enter_rcu(void);
 void irq_exit_rcu(void);
 void softirq_init(void);

@@ -35,8 +35,6 @@ l_yes:
 
 static inline int static_key_count(struct static_key *key) { return atomic_read(&key->enabled); }
 static inline bool static_key_enabled(struct static_key *key) { return static_key_count(key) > 0; }
-void static_key_slow_inc(struct static_key *key);
-void static_key_slow_dec(struct static_key *key);
 void static_key_enable(struct static_key *key);
 void static_key_disable(struct static_key *key);
 #define static_branch_enable(x) static_key_enable(&(x)->key)

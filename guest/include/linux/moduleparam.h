@@ -91,7 +91,6 @@ extern const struct kernel_param_ops param_ops_string, param_array_ops;
 int param_set_copystring(const char *val, const struct kernel_param *kp);
 int param_get_string(char *buffer, const struct kernel_param *kp);
 
-bool parameq(const char *name1, const char *name2);
 char *parse_args(const char *name, char *args, const struct kernel_param *params, unsigned int num,
 		 int (*unknown)(char *param, char *val, const char *doing, void *arg), void *arg);
 void destroy_params(const struct kernel_param *params, unsigned int num);

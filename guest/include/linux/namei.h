@@ -31,5 +31,3 @@ void done_path_create(struct path *path, struct dentry *dentry);
 int filename_parentat(int dfd, struct filename *name, struct path *parent, struct qstr *last,
 		      int *type);
 struct dentry *__lookup_hash(const struct qstr *name, struct dentry *base, unsigned int flags);
-int may_create(struct inode *dir, struct dentry *child);
-int may_delete(struct inode *dir, struct dentry *victim, bool isdir);

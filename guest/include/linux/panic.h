@@ -9,7 +9,6 @@
 #define TAINT_OOT_MODULE 12
 enum lockdep_ok { LOCKDEP_STILL_OK, LOCKDEP_NOW_UNRELIABLE };
 void add_taint(unsigned int flag, enum lockdep_ok);
-const char *print_tainted(void);
 void oops_exit(void);
 
 struct pt_regs;

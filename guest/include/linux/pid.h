@@ -12,9 +12,6 @@ struct pid {
 	struct hlist_head tasks;
 };
 struct pid *alloc_pid(pid_t set_tid);
-void free_pid(struct pid *pid);
-void put_pid(struct pid *pid);
-struct pid *find_pid_ns(pid_t nr);
 struct pid *find_vpid(pid_t nr);
 struct task_struct *pid_task(struct pid *pid);
 void attach_pid(struct task_struct *task);

@@ -146,8 +146,6 @@ int sched_fork(unsigned long clone_flags, struct task_struct *p);
 void wake_up_new_task(struct task_struct *p);
 void init_idle(struct task_struct *idle, int cpu);
 void scheduler_tick(void);
-void sched_ttwu_pending(void *arg);
-void set_user_nice(struct task_struct *p, long nice);
 void put_task_struct(struct task_struct *t);
 void __put_task_struct(struct task_struct *t);
 void __set_task_comm(struct task_struct *t, const char *from, bool exec);

@@ -27,7 +27,6 @@ int seq_write(struct seq_file *m, const void *data, size_t len);
 void seq_putc(struct seq_file *m, char c);
 void seq_puts(struct seq_file *m, const char *s);
 void seq_printf(struct seq_file *m, const char *fmt, ...) __printf(2, 3);
-void seq_vprintf(struct seq_file *m, const char *fmt, va_list args);
 int seq_path(struct seq_file *m, const struct path *path);
 struct list_head *seq_list_start(struct list_head *head, loff_t pos);
 struct list_head *seq_list_next(void *v, struct list_head *head, loff_t *ppos);

@@ -2,5 +2,4 @@
 #pragma once
 #include <linux/sched.h>
 void arch_do_signal_or_restart(struct pt_regs *regs);
-int send_signal_locked(int sig, struct task_struct *t);
 void __noreturn make_task_dead(int signr);

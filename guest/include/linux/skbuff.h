@@ -47,7 +47,6 @@ void skb_queue_purge(struct sk_buff_head *list);
 void skb_queue_head_init(struct sk_buff_head *list);
 u32 csum_partial(const void *buf, int len, u32 sum);
 u16 ip_fast_csum(const void *iph, unsigned int ihl);
-void skb_init(void);
 
 static inline void skb_reserve(struct sk_buff *skb, unsigned int len)
 {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-void tick_init(void);
 void tick_setup_sched_timer(void);
 void tick_nohz_idle_enter(void);
 void tick_nohz_idle_stop_tick(void);
 void tick_nohz_idle_exit(void);
-void tick_nohz_irq_exit(void);
 void tick_irq_enter(void);
-void update_process_times(int user_tick);
 void cpu_startup_entry(void);

@@ -92,7 +92,6 @@ struct socket {
 };
 
 struct sock *sk_alloc(int family, gfp_t gfp, const struct proto *prot);
-void sk_free(struct sock *sk);
 void sock_init_data(struct socket *sock, struct sock *sk);
 void lock_sock_nested(struct sock *sk, int subclass);
 #define lock_sock(sk) lock_sock_nested(sk, 0)

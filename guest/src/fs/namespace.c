@@ -125,9 +125,7 @@ static void *m_next(struct seq_file *m, void *v, loff_t *pos)
 	return seq_list_next(v, &mounts, pos);
 }
 
-static void m_stop(struct seq_file *m, void *v)
-{
-}
+static void m_stop(struct seq_file *m, void *v) {}
 
 static int m_show(struct seq_file *m, void *v)
 {

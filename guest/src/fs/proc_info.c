@@ -71,9 +71,7 @@ static void *t_next(struct seq_file *m, void *v, loff_t *pos)
 	return seq_list_next(v, &init_task.tasks, pos);
 }
 
-static void t_stop(struct seq_file *m, void *v)
-{
-}
+static void t_stop(struct seq_file *m, void *v) {}
 
 static noinline char task_state_char(struct task_struct *p)
 {

@@ -146,8 +146,5 @@ NOKPROBE_SYMBOL(kprobe_flush_task);
 /* The end of a jprobe's entry function: the trap brings the probed function's state back. */
 __kprobes void jprobe_return(void)
 {
-	__asm__ __volatile__("int3\n.globl jprobe_return_end\njprobe_return_end: nop"
-			     :
-			     :
-			     : "memory");
+	asm volatile("int3\n.globl jprobe_return_end\njprobe_return_end: nop" : : : "memory");
 }

@@ -15,21 +15,12 @@
 #define SMALL 32
 #define SPECIAL 64
 
-enum format_type {
-	FORMAT_TYPE_NONE,
-	FORMAT_TYPE_CHAR,
-	FORMAT_TYPE_STR,
-	FORMAT_TYPE_PTR,
-	FORMAT_TYPE_PERCENT,
-	FORMAT_TYPE_INVALID,
-	FORMAT_TYPE_LONG,
-	FORMAT_TYPE_SIZE,
-	FORMAT_TYPE_INT,
-	FORMAT_TYPE_SHORT,
-	FORMAT_TYPE_BYTE,
-};
+/* What a directive prints: something of its own, or a number of this length. */
+enum { FORMAT_TYPE_CHAR = 1, FORMAT_TYPE_STR, FORMAT_TYPE_PTR };
+enum { FORMAT_TYPE_PERCENT = 4, FORMAT_TYPE_INVALID };
+enum { FORMAT_TYPE_LONG = 6, FORMAT_TYPE_INT = 8, FORMAT_TYPE_SHORT, FORMAT_TYPE_BYTE };
 struct printf_spec {
-	enum format_type type;
+	unsigned int type;
 	int flags, base, width, precision;
 };
 

@@ -42,7 +42,4 @@ struct sched_class {
 };
 extern const struct sched_class fair_sched_class, idle_sched_class;
 void resched_curr(struct rq *rq);
-void activate_task(struct rq *rq, struct task_struct *p, int flags);
-void deactivate_task(struct rq *rq, struct task_struct *p, int flags);
-void update_rq_clock(struct rq *rq);
 void init_cfs_rq(struct cfs_rq *cfs_rq);
