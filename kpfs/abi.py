@@ -98,14 +98,12 @@ class KpfsWakeups:  # struct kpfs_wakeups
 
 
 class KpfsGuestInfo:  # struct kpfs_guest_info
-    SIZE = 128
-    STRUCT = Struct("<Q22I4Q")
-    magic, task_pid, task_tgid, task_uid, task_comm, task_req = 0, 8, 12, 16, 20, 24
-    task_user_base, task_cpu, task_state, task_next, task_rethooks = 28, 32, 36, 40, 44
-    task_parent, task_stack, task_size, thread_size, module_init = 48, 52, 56, 60, 64
-    module_exit, module_name, module_state, task_nested = 68, 72, 76, 80
-    task_host_op, task_flags, task_thread_sp, percpu_base = 84, 88, 92, 96
-    percpu_size, log, init_task = 104, 112, 120
+    SIZE = 88
+    STRUCT = Struct("<Q11I4x4Q")
+    magic, task_pid, task_uid, task_comm, task_req = 0, 8, 12, 16, 20
+    task_user_base, task_cpu, task_next, task_rethooks, task_size = 24, 28, 32, 36, 40
+    task_nested, task_host_op, percpu_base, percpu_size, log = 44, 48, 56, 64, 72
+    init_task = 80
 
 
 # guest/include/kpfs/control.h

@@ -6,6 +6,12 @@
  */
 #include "runtime.h"
 
+	.macro FUNC name
+	.globl	\name
+	.type	\name, @function
+\name:
+	.endm
+
 	/* The registers that a called function may change. */
 	.macro PUSH_SCRATCH
 	pushq	%rdi

@@ -24,9 +24,7 @@ kp_lite_fixups:
 
 	/* handler(site, regs) */
 	.macro ENTRY name kind handler
-	.globl	\name
-	.type	\name, @function
-\name:
+FUNC \name
 	FRAME	\kind %rdi
 	movq	%rsp, %rsi
 	call	\handler
@@ -53,9 +51,7 @@ kp_krets_\name\()_changed:
 	.endm
 
 	/* The name that stack traces show on Linux. */
-	.globl	asm_exc_int3
-	.type	asm_exc_int3, @function
-asm_exc_int3:
+FUNC asm_exc_int3
 	ENTRY kp_entry_int3 KP_INT3 exc_int3
 	KRETS int3 exc_int3 NMI_CONTEXT
 	.size	asm_exc_int3, . - asm_exc_int3
@@ -67,11 +63,12 @@ asm_exc_int3:
 	.globl	kp_entry_opt_end
 kp_entry_opt_end:
 
-	/* The trap that brought us here has its ip in mail[2]: kp_break(), kp_fault(). */
-	.irp	name, break, fault
-	.globl	kp_\name\()_entry
-	.type	kp_\name\()_entry, @function
-kp_\name\()_entry:
+	/*
+	 * The trap that brought us here has its ip in mail[2]: kp_break(), kp_fault(), and
+	 * kp_post(), after the trap at the end of a slot, with current_kprobe set.
+	 */
+	.irp	name, break, fault, post
+FUNC kp_\name\()_entry
 	pushq	$KP_SS
 	pushq	$0
 	SAVE
@@ -80,28 +77,14 @@ kp_\name\()_entry:
 	movq	%rax, PT_SP(%rsp)
 	movq	%rsp, %rdi
 	call	kp_\name
+	.ifnc	\name, post	/* the last one goes straight on */
 	jmp	kp_leave
+	.endif
 	.size	kp_\name\()_entry, . - kp_\name\()_entry
 	.endr
 
-	/* After the trap at the end of a slot, with current_kprobe and mail[2] set. */
-	.globl	kp_post_entry
-	.type	kp_post_entry, @function
-kp_post_entry:
-	pushq	$KP_SS
-	pushq	$0
-	SAVE
-	cli
-	leaq	PT_SIZE(%rsp), %rax
-	movq	%rax, PT_SP(%rsp)
-	movq	%rsp, %rdi
-	call	kp_post
-	.size	kp_post_entry, . - kp_post_entry
-
 	/* Leave the runtime: rax is where to go on, struct pt_regs says the rest. */
-	.globl	kp_leave
-	.type	kp_leave, @function
-kp_leave:
+FUNC kp_leave
 	leaq	PT_SIZE(%rsp), %rdx
 	cmpq	%rdx, PT_SP(%rsp)
 	jne	1f
@@ -127,11 +110,8 @@ kp_leave:
 	 * finds it behind struct pt_regs, and then takes the address to go on at. The words of
 	 * struct pt_regs from flags on are on the stack, but for sp.
 	 */
-	.globl	kp_ret_long, arch_rethook_trampoline
-	.type	kp_ret_long, @function
-	.type	arch_rethook_trampoline, @function
-kp_ret_long:
-arch_rethook_trampoline:
+FUNC kp_ret_long
+FUNC arch_rethook_trampoline
 	SAVE_REST
 	leaq	PT_SIZE+8(%rsp), %rax
 	movq	%rax, PT_SP(%rsp)

@@ -84,34 +84,20 @@ static long store_string(const struct kp_insn *i, u64 addr, u32 *loc, u8 *record
 static void store_raw(u64 val, u32 size, void *dst)
 {
 	switch (size) {
-	case 1:
-		*(u8 *)dst = val;
-		break;
-	case 2:
-		*(u16 *)dst = val;
-		break;
-	case 4:
-		*(u32 *)dst = val;
-		break;
-	default:
-		*(u64 *)dst = val;
+	case 1:  *(u8 *)dst = val; break;
+	case 2:  *(u16 *)dst = val; break;
+	case 4:  *(u32 *)dst = val; break;
+	default: *(u64 *)dst = val;
 	}
 }
 
 static void bitfield(const struct kp_insn *i, void *field)
 {
 	switch (i->size) {
-	case 1:
-		*(u8 *)field = (u8)(*(u8 *)field << i->lshift) >> i->rshift;
-		break;
-	case 2:
-		*(u16 *)field = (u16)(*(u16 *)field << i->lshift) >> i->rshift;
-		break;
-	case 4:
-		*(u32 *)field = *(u32 *)field << i->lshift >> i->rshift;
-		break;
-	default:
-		*(u64 *)field = *(u64 *)field << i->lshift >> i->rshift;
+	case 1:  *(u8 *)field = (u8)(*(u8 *)field << i->lshift) >> i->rshift; break;
+	case 2:  *(u16 *)field = (u16)(*(u16 *)field << i->lshift) >> i->rshift; break;
+	case 4:  *(u32 *)field = *(u32 *)field << i->lshift >> i->rshift; break;
+	default: *(u64 *)field = *(u64 *)field << i->lshift >> i->rshift;
 	}
 }
 
@@ -120,17 +106,14 @@ static u64 load(const struct kp_insn *i, struct pt_regs *regs)
 	u64 val = 0, addr;
 
 	switch (i->op) {
-	case OP_REG:
-		return *(u64 *)((u8 *)regs + i->value);
+	case OP_REG: return *(u64 *)((u8 *)regs + i->value);
 	case OP_STACK:
 		addr = regs->sp + 8 * i->value;
 		if ((addr ^ regs->sp) < THREAD_SIZE && kp_read(&val, addr, 8))
 			val = 0;
 		return val;
-	case OP_IMM:
-		return i->value;
-	default:
-		return kp_current() + kp_const32(task_comm);
+	case OP_IMM: return i->value;
+	default:     return kp_current() + kp_const32(task_comm);
 	}
 }
 
@@ -158,9 +141,7 @@ again:
 		n = string_size(store, val + store->value);
 	} else {
 		switch (store->op) {
-		case OP_ST_RAW:
-			store_raw(val, store->size, dst);
-			break;
+		case OP_ST_RAW: store_raw(val, store->size, dst); break;
 		case OP_ST_MEM:
 		case OP_ST_UMEM:
 			read_mem(dst, val + store->value, store->size, store->op == OP_ST_UMEM);
@@ -342,20 +323,13 @@ static int compare(const struct kp_pred *p, u64 left)
 	int less = p->flags & PRED_SIGNED ? (s64)left < (s64)right : left < right;
 
 	switch (p->op) {
-	case PRED_EQ:
-		return !low;
-	case PRED_NE:
-		return !!low;
-	case PRED_LT:
-		return less;
-	case PRED_LE:
-		return less || !low;
-	case PRED_GT:
-		return !less && low;
-	case PRED_GE:
-		return !less;
-	default:
-		return !!(left & right);
+	case PRED_EQ: return !low;
+	case PRED_NE: return !!low;
+	case PRED_LT: return less;
+	case PRED_LE: return less || !low;
+	case PRED_GT: return !less && low;
+	case PRED_GE: return !less;
+	default:      return !!(left & right);
 	}
 }
 
@@ -364,14 +338,10 @@ static u64 number(const struct kp_pred *p, const u8 *field)
 	int is_signed = p->flags & PRED_SIGNED;
 
 	switch (p->size) {
-	case 1:
-		return is_signed ? (u64)(s64) * (signed char *)field : *field;
-	case 2:
-		return is_signed ? (u64)(s64) * (short *)field : *(u16 *)field;
-	case 4:
-		return is_signed ? (u64)(s64) * (int *)field : *(u32 *)field;
-	default:
-		return *(u64 *)field;
+	case 1:  return is_signed ? (u64)(s64)*(signed char *)field : *field;
+	case 2:  return is_signed ? (u64)(s64)*(short *)field : *(u16 *)field;
+	case 4:  return is_signed ? (u64)(s64)*(int *)field : *(u32 *)field;
+	default: return *(u64 *)field;
 	}
 }
 
@@ -386,17 +356,12 @@ static int string_fits(const struct kp_pred *p, const u8 *str, u32 size)
 	case PRED_FULL:
 		fits = size ? size >= length && same(str, pattern, size) : same(str, pattern, ~0U);
 		break;
-	case PRED_FRONT:
-		fits = (!size || size >= length) && same(str, pattern, length);
-		break;
-	case PRED_MIDDLE:
-		fits = contains(str, size, pattern, length);
-		break;
+	case PRED_FRONT:  fits = (!size || size >= length) && same(str, pattern, length); break;
+	case PRED_MIDDLE: fits = contains(str, size, pattern, length); break;
 	case PRED_END:
 		fits = size > length && bytes_same(str + size - 1 - length, pattern, length);
 		break;
-	default:
-		fits = glob(pattern, str, str + size);
+	default: fits = glob(pattern, str, str + size);
 	}
 	return fits ^ !!(p->flags & PRED_NOT);
 }
@@ -422,15 +387,13 @@ static int predicate(const struct kp_pred *p, const u8 *record)
 		return compare(p, p->from == FROM_CPU ? kp_gs32(gs_cpu) : number(p, field));
 	switch (p->from) {
 	case FROM_KERNEL:
-	case FROM_USER:
-		return pointed_fits(p, *(u64 *)field);
+	case FROM_USER:   return pointed_fits(p, *(u64 *)field);
 	case FROM_DYNAMIC:
 		return string_fits(p, record + (*(u32 *)field & 0xffff), *(u32 *)field >> 16);
 	case FROM_COMM:
 		return string_fits(p, (const u8 *)kp_current() + kp_const32(task_comm),
 				   TASK_COMM_LEN);
-	default:
-		return string_fits(p, field, p->size);
+	default: return string_fits(p, field, p->size);
 	}
 }
 

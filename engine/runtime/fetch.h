@@ -4,8 +4,7 @@
  * record pass. engine/trace/probe/fetch.py and engine/trace/event/filter.py write them,
  * fetch.c runs them.
  */
-#ifndef _KP_FETCH_H
-#define _KP_FETCH_H
+#pragma once
 #include "runtime.h"
 
 #define HC_SYMBOL 0x30 /* mail: address, buffer, size; mail_ret: length without the NUL */
@@ -18,23 +17,10 @@ struct kp_prog {
 	u32 dynamic; /* some argument is a string */
 };
 
-enum {
-	OP_END,
-	OP_REG,
-	OP_STACK,
-	OP_IMM,
-	OP_COMM,
-	OP_DEREF,
-	OP_UDEREF,
-	OP_ST_RAW,
-	OP_ST_MEM,
-	OP_ST_UMEM,
-	OP_ST_STRING,
-	OP_ST_USTRING,
-	OP_ST_SYMSTR,
-	OP_MOD_BF,
-	OP_LP_ARRAY,
-};
+/* An argument is taken from somewhere, stored, and what is stored may be worked on. */
+enum { OP_END, OP_REG, OP_STACK, OP_IMM, OP_COMM, OP_DEREF, OP_UDEREF };
+enum { OP_ST_RAW = 7, OP_ST_MEM, OP_ST_UMEM, OP_ST_STRING, OP_ST_USTRING, OP_ST_SYMSTR };
+enum { OP_MOD_BF = 13, OP_LP_ARRAY };
 struct kp_insn {
 	u8 op;
 	u8 size;
@@ -54,20 +40,8 @@ struct kp_arg {
 /* A filter is an array of predicates; each says where to go on after either answer. */
 #define FILTER_ACCEPT 0xffff
 #define FILTER_REJECT 0xfffe
-enum {
-	PRED_EQ,
-	PRED_NE,
-	PRED_LT,
-	PRED_LE,
-	PRED_GT,
-	PRED_GE,
-	PRED_BAND,
-	PRED_FULL,
-	PRED_FRONT,
-	PRED_MIDDLE,
-	PRED_END,
-	PRED_GLOB, /* of strings */
-};
+enum { PRED_EQ, PRED_NE, PRED_LT, PRED_LE, PRED_GT, PRED_GE, PRED_BAND };
+enum { PRED_FULL = 7, PRED_FRONT, PRED_MIDDLE, PRED_END, PRED_GLOB }; /* of strings */
 #define PRED_SIGNED 1 /* kp_pred.flags: a number */
 #define PRED_NOT 2    /* a string that must not fit */
 enum {
@@ -94,4 +68,3 @@ struct kp_pred {
 u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs);
 void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room);
 int kp_filter_match(const struct kp_pred *preds, const u8 *record);
-#endif

@@ -7,27 +7,26 @@
 
 	.text
 
-	.macro FUNC name
-	.globl	\name
-	.type	\name, @function
-\name:
+	/* function(ip, parent_ip), whose two words are \at bytes up the stack */
+	.macro TRACE function at=0
+	pushfq
+	PUSH_SCRATCH
+	.cfi_adjust_cfa_offset 10*8
+	movq	10*8+\at(%rsp), %rdi
+	leaq	-5(%rdi), %rdi
+	movq	11*8+\at(%rsp), %rsi
+	cld
+	call	\function
+	POP_SCRATCH
+	popfq
+	.cfi_adjust_cfa_offset -10*8
+	ret
 	.endm
 
 /* Stack: behind the entry nop, the function's return address. Kernel: ftrace_caller */
 FUNC kp_ftrace_caller
 	.cfi_startproc
-	pushfq
-	PUSH_SCRATCH
-	.cfi_adjust_cfa_offset 10*8
-	movq	10*8(%rsp), %rdi
-	leaq	-5(%rdi), %rdi
-	movq	11*8(%rsp), %rsi
-	cld
-	call	kp_function_trace
-	POP_SCRATCH
-	popfq
-	.cfi_adjust_cfa_offset -10*8
-	ret
+	TRACE	kp_function_trace
 	.cfi_endproc
 	.size	kp_ftrace_caller, . - kp_ftrace_caller
 
@@ -39,18 +38,7 @@ FUNC kp_ftrace_both
 FUNC ftrace_regs_call
 	.cfi_startproc
 	.cfi_def_cfa_offset 2*8	/* the stub is none of Linux's callers */
-	pushfq
-	PUSH_SCRATCH
-	.cfi_adjust_cfa_offset 10*8
-	movq	11*8(%rsp), %rdi
-	leaq	-5(%rdi), %rdi
-	movq	12*8(%rsp), %rsi
-	cld
-	call	arch_ftrace_ops_list_func
-	POP_SCRATCH
-	popfq
-	.cfi_adjust_cfa_offset -10*8
-	ret
+	TRACE	arch_ftrace_ops_list_func 8
 	.cfi_endproc
 	.size	kp_ftrace_both, . - kp_ftrace_both
 	.size	ftrace_regs_call, . - ftrace_regs_call

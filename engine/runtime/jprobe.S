@@ -20,9 +20,7 @@
 #define SITE 40
 #define FRAME 56 /* the stack of the probed function */
 	.macro JPROBE name kind
-	.globl	kp_entry_\name\()_jprobe
-	.type	kp_entry_\name\()_jprobe, @function
-kp_entry_\name\()_jprobe:
+FUNC kp_entry_\name\()_jprobe
 	pushq	%rax
 	pushfq
 	pushq	%rcx
@@ -118,9 +116,7 @@ kp_entry_\name\()_jprobe:
 	 * The trap of jprobe_return(). What the registers are now is of no interest. The
 	 * flags and where to go on are put below the stack pointer that is restored.
 	 */
-	.globl	kp_jprobe_trap
-	.type	kp_jprobe_trap, @function
-kp_jprobe_trap:
+FUNC kp_jprobe_trap
 	THIS_JPROBE
 	movq	CPU_CURRENT(%rcx), %rsi
 	testq	%rsi, %rsi

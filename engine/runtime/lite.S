@@ -299,9 +299,7 @@ kp_lite_opt_python_end:
 	 * A probed function returns here: the word that held its return address takes it
 	 * again. What is not simple: kp_ret_long().
 	 */
-	.globl	kp_ret_trampoline
-	.type	kp_ret_trampoline, @function
-kp_ret_trampoline:
+FUNC kp_ret_trampoline
 	leaq	-8(%rsp), %rsp
 	SAVE
 	pushq	%rdi

@@ -3,13 +3,7 @@
  * Reading memory that may not be there. The engine's fault handler finds the faulting
  * instruction in kp_extable and goes on at the address beside it.
  */
-	.text
-
-	.macro FUNC name
-	.globl	\name
-	.type	\name, @function
-\name:
-	.endm
+#include "asm.h"
 
 	.macro EX from to
 	.pushsection .kp_extable, "a"

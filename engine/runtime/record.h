@@ -3,8 +3,7 @@
  * Writing a record: a place for it by ring.c, the rest inline, for the paths where each
  * memory access counts.
  */
-#ifndef _KP_RECORD_H
-#define _KP_RECORD_H
+#pragma once
 #include "runtime.h"
 
 #define FLAGS_IF 0x200UL
@@ -79,4 +78,3 @@ static inline u32 kp_context(u32 pc, u64 eflags)
 
 /* A place for a record of size bytes, 0 if there is none: ring.c */
 void *kp_ring_place(struct kp_ring *r, u64 size);
-#endif

@@ -167,10 +167,8 @@ int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
  * Run the handlers of a site, the newest first. The value is the address to go on at if a
  * handler has set one, else 0.
  */
-static inline __attribute__((always_inline)) u64 run_handlers(struct kp_cpu *c,
-							      struct kp_site *site,
-							      struct pt_regs *regs, u64 kind,
-							      u32 context)
+static inline __attribute__((always_inline)) u64
+run_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
 {
 	struct kp_handler *h;
 

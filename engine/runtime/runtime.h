@@ -5,8 +5,7 @@
  * fills in most of them, and the code here reads them at each hit. Of the kernel that all this
  * runs in, the code knows nothing but what struct kp_config says.
  */
-#ifndef _KP_RUNTIME_H
-#define _KP_RUNTIME_H
+#pragma once
 
 /*
  * Hypercalls. The argument is the number of the CPU, everything else is in the mail of its
@@ -434,5 +433,4 @@ static inline u64 *kp_task_rethooks(u64 task)
 /* Call Python. The number of the CPU, in eax, says in whose mail it finds the arguments. */
 #define kp_hypercall(reason) \
 	asm volatile("outl %%eax, %0" : : "N"(reason), "a"(kp_gs32(gs_cpu)) : "memory")
-#endif
 #endif

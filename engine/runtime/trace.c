@@ -229,9 +229,7 @@ void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u6
 /* How often a function was called, in a table of the size of a kp_hash's keys. */
 struct kp_fn_table {
 	u64 mask;
-	struct {
-		u64 ip, hits;
-	} fn[];
+	struct { u64 ip, hits; } fn[];
 };
 
 static void profile(struct kp_fn_table *t, u64 ip)

@@ -25,27 +25,16 @@ class GuestInfo(NamedTuple):
 
     magic: int
     task_pid: int
-    task_tgid: int
     task_uid: int
     task_comm: int
     task_req: int
     task_user_base: int
     task_cpu: int
-    task_state: int
     task_next: int
     task_rethooks: int
-    task_parent: int
-    task_stack: int
     task_size: int
-    thread_size: int
-    module_init: int
-    module_exit: int
-    module_name: int
-    module_state: int
     task_nested: int
     task_host_op: int
-    task_flags: int
-    task_thread_sp: int
     percpu_base: int
     percpu_size: int
     log: int

@@ -13,9 +13,7 @@ module_param(symbol, charp, 0444);
 static unsigned long calls, longest;
 static s64 total;
 
-struct entry {
-	ktime_t time;
-};
+struct entry { ktime_t time; };
 
 static int entered(struct kretprobe_instance *ri, struct pt_regs *regs)
 {

@@ -6,9 +6,7 @@
 #include <linux/kprobes.h>
 #include <linux/module.h>
 
-struct open_how {
-	u64 flags, mode, resolve;
-};
+struct open_how { u64 flags, mode, resolve; };
 
 static long my_do_sys_openat2(int dfd, const char __user *filename, struct open_how *how)
 {
@@ -19,10 +17,7 @@ static long my_do_sys_openat2(int dfd, const char __user *filename, struct open_
 	return 0;
 }
 
-static struct jprobe jp = {
-	.kp.symbol_name = "do_sys_openat2",
-	.entry = my_do_sys_openat2,
-};
+static struct jprobe jp = { .kp.symbol_name = "do_sys_openat2", .entry = my_do_sys_openat2 };
 
 static int __init jprobe_example_init(void)
 {

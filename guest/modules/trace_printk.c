@@ -16,9 +16,7 @@ static int __init trace_printk_init(void)
 	return 0;
 }
 
-static void __exit trace_printk_exit(void)
-{
-}
+static void __exit trace_printk_exit(void) {}
 
 module_init(trace_printk_init);
 module_exit(trace_printk_exit);

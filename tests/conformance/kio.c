@@ -68,10 +68,8 @@ static long unesc(char *s)
 			s += 3;
 			break;
 		}
-		case 0:
-			break;
-		default:
-			*d++ = *s++;
+		case 0:  break;
+		default: *d++ = *s++;
 		}
 	}
 	return d - o;

@@ -2,9 +2,7 @@
 /* struct jprobe and its functions; break handlers. */
 #include "targets.h"
 
-struct big {
-	long words[12];
-};
+struct big { long words[12]; };
 TARGET long six(long a, long b, long c, long d, long e, long f)
 {
 	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f;

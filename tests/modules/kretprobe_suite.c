@@ -18,9 +18,7 @@ TARGET long recursive(long n)
 	return sum + n;
 }
 
-struct private {
-	long argument;
-};
+struct private { long argument; };
 static int entries, returns, order[8], nr_order;
 static long retvals[16];
 static struct kretprobe *seen_rp;

@@ -186,9 +186,7 @@ static int __init probes_init(void)
 {
 	return 0;
 }
-static void __exit probes_exit(void)
-{
-}
+static void __exit probes_exit(void) {}
 module_init(probes_init);
 module_exit(probes_exit);
 MODULE_LICENSE("GPL");

@@ -17,9 +17,7 @@ static int __init targets_init(void)
 {
 	return 0;
 }
-static void __exit targets_exit(void)
-{
-}
+static void __exit targets_exit(void) {}
 module_init(targets_init);
 module_exit(targets_exit);
 MODULE_LICENSE("GPL");

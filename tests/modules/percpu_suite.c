@@ -5,9 +5,7 @@
 #include <linux/percpu.h>
 #include "targets.h"
 
-struct counts {
-	u64 hits, args;
-};
+struct counts { u64 hits, args; };
 static DEFINE_PER_CPU(struct counts, counts);
 static DEFINE_PER_CPU(u8, byte) = 250;
 static DEFINE_PER_CPU(u16, word) = 65530;

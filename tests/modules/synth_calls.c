@@ -112,9 +112,7 @@ static void fire_start(void)
 	SAY(synth_event_add_val("v", 0, &state));
 }
 
-static void hold(void)
-{
-}
+static void hold(void) {}
 
 /* ---- making */
 

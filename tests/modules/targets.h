@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What all suites need: functions to probe, of which the compiler must know nothing. */
-#ifndef _TARGETS_H
-#define _TARGETS_H
+#pragma once
 #include <kunit/test.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -14,4 +13,3 @@ static inline u64 text_at(void *addr)
 {
 	return READ_ONCE(*(u64 *)addr);
 }
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _ASM_IRQFLAGS_H
-#define _ASM_IRQFLAGS_H
+#pragma once
 #include <asm/ptrace.h>
 
 static __always_inline unsigned long native_save_fl(void)
@@ -18,4 +17,3 @@ static __always_inline unsigned long native_save_fl(void)
 #define local_irq_restore(f) do { if ((f) & X86_EFLAGS_IF) local_irq_enable(); } while (0)
 #define irqs_disabled_flags(f) (!((f) & X86_EFLAGS_IF))
 #define irqs_disabled() irqs_disabled_flags(native_save_fl())
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _ASM_LINKAGE_H
-#define _ASM_LINKAGE_H
+#pragma once
 #ifdef __ASSEMBLER__
 /* clang-format off */
 .macro SYM_FUNC_START name
@@ -37,5 +36,4 @@
 	.quad \name
 	.popsection
 .endm
-#endif
 #endif

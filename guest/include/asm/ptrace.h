@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _ASM_PTRACE_H
-#define _ASM_PTRACE_H
+#pragma once
 #include <linux/types.h>
 
 struct pt_regs {
@@ -28,4 +27,3 @@ static inline unsigned long regs_get_kernel_argument(struct pt_regs *regs, unsig
 
 	return n < 6 ? arg[n] : 0;
 }
-#endif

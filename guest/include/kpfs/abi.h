@@ -3,8 +3,7 @@
  * What the guest kernel and the Python side agree on. scripts/asm-offsets makes kpfs/abi.py
  * of it and of other headers, which says the same in Python.
  */
-#ifndef _KPFS_ABI_H
-#define _KPFS_ABI_H
+#pragma once
 
 #define KPFS_NR_CPUS 8
 
@@ -143,17 +142,12 @@ struct kpfs_wakeups {
 /* Offsets Python needs, exported as the object kpfs_guest_info. */
 struct kpfs_guest_info {
 	unsigned long magic; /* 'kpfsinfo' */
-	unsigned int task_pid, task_tgid, task_uid, task_comm, task_req, task_user_base;
-	unsigned int task_cpu, task_state, task_next, task_rethooks, task_parent, task_stack;
-	unsigned int task_size, thread_size;
-	/* struct module; 0 until modules exist */
-	unsigned int module_init, module_exit, module_name, module_state;
+	unsigned int task_pid, task_uid, task_comm, task_req, task_user_base;
+	unsigned int task_cpu, task_next, task_rethooks, task_size;
 	unsigned int task_nested, task_host_op; /* struct kpfs_request, struct kpfs_host_op */
-	/* thread_sp: saved RSP of a task that is off its CPU */
-	unsigned int task_flags, task_thread_sp;
+	unsigned int pad;
 	unsigned long percpu_base, percpu_size; /* CPU n's %gs is percpu_base + n * percpu_size */
 	unsigned long log;                      /* struct kpfs_log */
 	unsigned long init_task;                /* swapper/0; task_next leads round all tasks */
 };
-#endif
 #endif

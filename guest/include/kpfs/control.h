@@ -3,8 +3,7 @@
  * What guest code asks of Python while the guest stands still (HC_API): the kprobes API,
  * and the part of loading a module that is not the kernel's own. guest/kernel/control.py serves it.
  */
-#ifndef _KPFS_CONTROL_H
-#define _KPFS_CONTROL_H
+#pragma once
 
 /* engine/guest_api.py: (array of pointers, number of them). The kind: */
 #define CTL_KPROBES 0x00
@@ -60,5 +59,4 @@ struct kpfs_trace_dir {
 	char name[64];
 };
 long kpfs_control(unsigned long nr, unsigned long a, unsigned long b);
-#endif
 #endif

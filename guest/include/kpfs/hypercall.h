@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _KPFS_HYPERCALL_H
-#define _KPFS_HYPERCALL_H
+#pragma once
 #include <kpfs/abi.h>
 #include <linux/types.h>
 
@@ -20,4 +19,3 @@ static __always_inline void poll_credit(void)
 	if (unlikely(spent))
 		kpfs_yield();
 }
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Unit tests within the kernel: what a suite of simple cases needs. */
-#ifndef _KUNIT_TEST_H
-#define _KUNIT_TEST_H
+#pragma once
 #include <linux/err.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
@@ -148,4 +147,3 @@ void kunit_try_catch_throw(struct kunit *test) __noreturn;
 #define KUNIT_ASSERT_NOT_NULL(test, p) KUNIT_ASSERT_NE(test, (unsigned long)(p), 0UL)
 #define KUNIT_ASSERT_STREQ(test, l, r) __KUNIT_STR(test, true, l, ==, r)
 #define KUNIT_ASSERT_NOT_ERR_OR_NULL(test, p) __KUNIT_NOT_ERR(test, true, p)
-#endif

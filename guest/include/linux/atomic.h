@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_ATOMIC_H
-#define _LINUX_ATOMIC_H
+#pragma once
 #include <linux/types.h>
 
 #define ATOMIC_INIT(i) { (i) }
@@ -69,4 +68,3 @@ static __always_inline bool test_bit(long nr, const volatile unsigned long *p)
 }
 #define __set_bit(n, p) ((p)[(n) / 64] |= 1UL << ((n) & 63))
 #define __clear_bit(n, p) ((p)[(n) / 64] &= ~(1UL << ((n) & 63)))
-#endif

@@ -3,8 +3,7 @@
  * BUG and WARN are ud2 with an entry in __bug_table: place, file (both relative to their
  * own address), line, flags.
  */
-#ifndef _LINUX_BUG_H
-#define _LINUX_BUG_H
+#pragma once
 #include <linux/types.h>
 
 #define BUGFLAG_WARNING 1
@@ -17,7 +16,6 @@ struct bug_entry {
 };
 extern struct bug_entry __start___bug_table[], __stop___bug_table[];
 struct pt_regs;
-struct bug_entry *find_bug(unsigned long bugaddr);
 int report_bug(unsigned long bugaddr, struct pt_regs *regs);
 
 #define __BUG_FLAGS(f) \
@@ -50,4 +48,3 @@ void __warn_printk(const char *fmt, ...) __attribute__((__format__(printf, 1, 2)
 		__WARN_printf(f); \
 	} \
 	unlikely(__c); })
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_COMPILER_H
-#define _LINUX_COMPILER_H
+#pragma once
 
 #define __section(s) __attribute__((__section__(s)))
 #define __used __attribute__((__used__))
@@ -64,4 +63,3 @@
 
 #define THIS_IP ({ __label__ __here; __here: (unsigned long)&&__here; })
 #define _RET_IP_ ((unsigned long)__builtin_return_address(0))
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_COMPLETION_H
-#define _LINUX_COMPLETION_H
+#pragma once
 #include <linux/wait.h>
 
 struct completion {
@@ -22,4 +21,3 @@ void wait_for_completion(struct completion *x);
 unsigned long wait_for_completion_timeout(struct completion *x, unsigned long timeout);
 bool try_wait_for_completion(struct completion *x);
 bool completion_done(struct completion *x);
-#endif

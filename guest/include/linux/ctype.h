@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_CTYPE_H
-#define _LINUX_CTYPE_H
+#pragma once
 #include <linux/types.h>
 static inline bool isdigit(int c) { return c >= '0' && c <= '9'; }
 static inline bool isupper(int c) { return c >= 'A' && c <= 'Z'; }
@@ -12,5 +11,3 @@ static inline bool isprint(int c) { return c >= ' ' && c < 127; }
 static inline bool isxdigit(int c) { return isdigit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f'); }
 static inline int tolower(int c) { return isupper(c) ? c + 32 : c; }
 static inline int toupper(int c) { return islower(c) ? c - 32 : c; }
-bool isident(int c);
-#endif

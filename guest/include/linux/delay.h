@@ -1,5 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_DELAY_H
-#define _LINUX_DELAY_H
+#pragma once
 #include <linux/timer.h>
-#endif

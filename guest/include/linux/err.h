@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_ERR_H
-#define _LINUX_ERR_H
+#pragma once
 #include <linux/errno.h>
 #include <linux/types.h>
 #define MAX_ERRNO 4095
@@ -11,4 +10,3 @@ static inline bool IS_ERR(const void *p) { return IS_ERR_VALUE(p); }
 static inline bool IS_ERR_OR_NULL(const void *p) { return !p || IS_ERR(p); }
 static inline void *ERR_CAST(const void *p) { return (void *)p; }
 static inline int PTR_ERR_OR_ZERO(const void *p) { return IS_ERR(p) ? PTR_ERR(p) : 0; }
-#endif

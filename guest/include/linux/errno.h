@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_ERRNO_H
-#define _LINUX_ERRNO_H
+#pragma once
 #define EPERM 1
 #define ENOENT 2
 #define ESRCH 3
@@ -58,4 +57,3 @@
 #define EALREADY 114
 #define EINPROGRESS 115
 #define ERESTARTSYS 512
-#endif

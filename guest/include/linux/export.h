@@ -4,8 +4,7 @@
  * 1 if only for modules with a GPL-compatible licence. The kernel's own are in
  * src/kernel/ksymtab.S.
  */
-#ifndef _LINUX_EXPORT_H
-#define _LINUX_EXPORT_H
+#pragma once
 
 #define __EXPORT_SYMBOL(sym, gpl) \
 	__asm__(".pushsection ___ksymtab+" #sym ", \"a\"\n" \
@@ -22,5 +21,4 @@ extern struct module __this_module;
 #define THIS_MODULE (&__this_module)
 #else
 #define THIS_MODULE ((struct module *)0)
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_FDTABLE_H
-#define _LINUX_FDTABLE_H
+#pragma once
 #include <linux/sched.h>
 
 struct file;
@@ -22,17 +21,14 @@ struct files_struct {
 };
 extern struct files_struct init_files;
 struct files_struct *dup_fd(struct files_struct *oldf);
-void put_files_struct(struct files_struct *files);
 int alloc_fd(unsigned int start, unsigned int flags);
 int get_unused_fd_flags(unsigned int flags);
 void put_unused_fd(unsigned int fd);
 void fd_install(unsigned int fd, struct file *file);
 struct file *fget(unsigned int fd);
-struct file *close_fd_get_file(unsigned int fd);
 int close_fd(unsigned int fd);
 void do_close_on_exec(struct files_struct *files);
 struct fs_struct *copy_fs_struct(struct fs_struct *old);
 void dec_nr_threads(void);
 void mm_release(struct task_struct *tsk);
 void exit_mm(struct task_struct *tsk);
-#endif

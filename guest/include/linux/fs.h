@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_FS_H
-#define _LINUX_FS_H
+#pragma once
 #include <linux/ktime.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -222,9 +221,7 @@ struct open_flags {
 	int acc_mode;
 	unsigned int lookup_flags;
 };
-struct open_how {
-	u64 flags, mode, resolve;
-};
+struct open_how { u64 flags, mode, resolve; };
 typedef bool (*filldir_t)(struct dir_context *, const char *, int, loff_t, u64, unsigned int);
 struct dir_context {
 	filldir_t actor;
@@ -263,20 +260,15 @@ void path_put(const struct path *path);
 int inode_permission(struct inode *inode, int mask);
 int vfs_create(struct inode *dir, struct dentry *dentry, umode_t mode, bool excl);
 int vfs_mkdir(struct inode *dir, struct dentry *dentry, umode_t mode);
-int vfs_rmdir(struct inode *dir, struct dentry *dentry);
-int vfs_unlink(struct inode *dir, struct dentry *dentry);
 int vfs_symlink(struct inode *dir, struct dentry *dentry, const char *oldname);
 int vfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry);
-int vfs_rename(struct inode *od, struct dentry *o, struct inode *nd, struct dentry *n);
 struct dentry *lookup_one_len_unlocked(const char *name, struct dentry *base);
-struct dentry *lookup_one_len(const char *name, struct dentry *base, int len);
 /* open.c, read_write.c, ... */
 long do_sys_open(int dfd, const char __user *filename, int flags, umode_t mode);
 struct file *filp_open(const char *filename, int flags, umode_t mode);
 int vfs_open(const struct path *path, struct file *file);
 int filp_close(struct file *filp, void *id);
 int do_truncate(struct dentry *dentry, loff_t length, unsigned int time_attrs, struct file *filp);
-long vfs_truncate(const struct path *path, loff_t length);
 int notify_change(struct dentry *dentry, struct iattr *attr);
 ssize_t vfs_read(struct file *file, char __user *buf, size_t count, loff_t *pos);
 ssize_t vfs_write(struct file *file, const char __user *buf, size_t count, loff_t *pos);
@@ -304,13 +296,11 @@ struct dentry *d_lookup(const struct dentry *parent, const struct qstr *name);
 void d_instantiate(struct dentry *dentry, struct inode *inode);
 void d_add(struct dentry *dentry, struct inode *inode);
 void d_delete(struct dentry *dentry);
-void d_drop(struct dentry *dentry);
 void d_move(struct dentry *dentry, struct dentry *target);
 void d_rehash(struct dentry *dentry);
 struct dentry *d_make_root(struct inode *root);
 struct dentry *dget(struct dentry *dentry);
 void dput(struct dentry *dentry);
-char *dentry_path_raw(const struct dentry *dentry, char *buf, int buflen);
 char *d_path(const struct path *path, char *buf, int buflen);
 u32 full_name_hash(const void *salt, const char *name, unsigned int len);
 struct inode *new_inode(struct super_block *sb);
@@ -321,7 +311,6 @@ void iput(struct inode *inode);
 void inode_init_owner(struct inode *inode, const struct inode *dir, umode_t mode);
 void inc_nlink(struct inode *inode);
 void drop_nlink(struct inode *inode);
-void clear_nlink(struct inode *inode);
 struct timespec64 current_time(struct inode *inode);
 void touch_atime(const struct path *path);
 int file_update_time(struct file *file);
@@ -340,20 +329,10 @@ int simple_link(struct dentry *old, struct inode *dir, struct dentry *dentry);
 int simple_unlink(struct inode *dir, struct dentry *dentry);
 int simple_rmdir(struct inode *dir, struct dentry *dentry);
 int simple_rename(struct inode *od, struct dentry *o, struct inode *nd, struct dentry *n);
-int simple_empty(struct dentry *dentry);
-int simple_open(struct inode *inode, struct file *file);
 int noop_fsync(struct file *file, loff_t start, loff_t end, int datasync);
 ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from,
 				size_t avail);
-ssize_t simple_write_to_buffer(void *to, size_t avail, loff_t *ppos, const void __user *from,
-			       size_t count);
-int dcache_dir_open(struct inode *inode, struct file *file);
-int dcache_dir_close(struct inode *inode, struct file *file);
-int dcache_readdir(struct file *file, struct dir_context *ctx);
-loff_t dcache_dir_lseek(struct file *file, loff_t offset, int whence);
-const char *simple_get_link(struct dentry *dentry, struct inode *inode);
 void generic_fillattr(struct inode *inode, struct kstat *stat);
 int vfs_getattr(const struct path *path, struct kstat *stat);
 extern const struct file_operations simple_dir_operations;
 extern const struct inode_operations simple_symlink_inode_operations, simple_dir_inode_operations;
-#endif

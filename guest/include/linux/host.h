@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Tasks that stand for processes of the host: kernel/host.c. */
-#ifndef _LINUX_HOST_H
-#define _LINUX_HOST_H
+#pragma once
 #include <linux/sched.h>
 int kpfs_host_task(void *unused);
 void kpfs_host_restart(void) __noreturn;
@@ -9,4 +8,3 @@ long kpfs_host_op(struct kpfs_host_op *op);
 long entry_SYSCALL_64(struct kpfs_request *req);
 void kpfs_wake_requested(void);
 void kpfs_host_init(const struct kpfs_boot_params *params);
-#endif

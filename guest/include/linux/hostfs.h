@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* File systems whose files Python serves: fs/hostfs.c. */
-#ifndef _LINUX_HOSTFS_H
-#define _LINUX_HOSTFS_H
+#pragma once
 #include <linux/fs.h>
 struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags,
 			   const struct file_operations *fops,
@@ -18,4 +17,3 @@ void tracefs_remove(struct dentry *dentry);
 struct dentry *debugfs_create_dir(const char *name, struct dentry *parent);
 extern const struct inode_operations proc_sys_dir_operations;
 extern const struct file_operations proc_host_file_ops, devkmsg_fops;
-#endif

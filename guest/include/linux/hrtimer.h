@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_HRTIMER_H
-#define _LINUX_HRTIMER_H
+#pragma once
 #include <linux/ktime.h>
 #include <linux/rbtree.h>
 #include <linux/spinlock.h>
@@ -11,9 +10,7 @@ struct timerqueue_node {
 	struct rb_node node;
 	ktime_t expires;
 };
-struct timerqueue_head {
-	struct rb_root_cached rb_root;
-};
+struct timerqueue_head { struct rb_root_cached rb_root; };
 struct hrtimer_cpu_base;
 struct hrtimer {
 	struct timerqueue_node node;
@@ -35,9 +32,6 @@ struct hrtimer_sleeper {
 	struct task_struct *task;
 };
 
-bool timerqueue_add(struct timerqueue_head *head, struct timerqueue_node *node);
-bool timerqueue_del(struct timerqueue_head *head, struct timerqueue_node *node);
-struct timerqueue_node *timerqueue_getnext(struct timerqueue_head *head);
 void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode);
 void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t tim, u64 delta, enum hrtimer_mode mode);
 #define hrtimer_start(t, tim, mode) hrtimer_start_range_ns(t, tim, 0, mode)
@@ -48,8 +42,5 @@ static inline bool hrtimer_active(const struct hrtimer *timer) { return timer->s
 static inline ktime_t hrtimer_get_expires(const struct hrtimer *t) { return t->node.expires; }
 static inline void hrtimer_set_expires(struct hrtimer *t, ktime_t e) { t->node.expires = e; }
 void hrtimer_interrupt(void);
-u64 hrtimer_get_next_event(void);
 void hrtimers_init(void);
 void tick_program_event(ktime_t expires);
-long hrtimer_nanosleep(ktime_t rqtp);
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_INIT_H
-#define _LINUX_INIT_H
+#pragma once
 #include <linux/compiler.h>
 typedef int (*initcall_t)(void);
 typedef void (*exitcall_t)(void);
@@ -37,5 +36,4 @@ int do_one_initcall(initcall_t fn);
 #define module_exit(fn) \
 	static inline exitcall_t __maybe_unused __exittest(void) { return fn; } \
 	void cleanup_module(void) __attribute__((__copy__(fn), __alias__(#fn)));
-#endif
 #endif

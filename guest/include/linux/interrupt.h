@@ -1,27 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_INTERRUPT_H
-#define _LINUX_INTERRUPT_H
+#pragma once
 #include <linux/preempt.h>
 
-enum {
-	HI_SOFTIRQ,
-	TIMER_SOFTIRQ,
-	NET_TX_SOFTIRQ,
-	NET_RX_SOFTIRQ,
-	TASKLET_SOFTIRQ,
-	SCHED_SOFTIRQ,
-	RCU_SOFTIRQ,
-	NR_SOFTIRQS
-};
-struct softirq_action {
-	void (*action)(struct softirq_action *);
-};
+/* Those there are, with Linux's numbers. */
+enum { TIMER_SOFTIRQ = 1, NET_RX_SOFTIRQ = 3, TASKLET_SOFTIRQ, NR_SOFTIRQS = 7 };
+struct softirq_action { void (*action)(struct softirq_action *); };
 void open_softirq(int nr, void (*action)(struct softirq_action *));
 void raise_softirq(unsigned int nr);
 void raise_softirq_irqoff(unsigned int nr);
-void __raise_softirq_irqoff(unsigned int nr);
 void do_softirq(void);
-void __do_softirq(void);
 void irq_enter_rcu(void);
 void irq_exit_rcu(void);
 void softirq_init(void);
@@ -39,4 +26,3 @@ struct tasklet_struct {
 void tasklet_setup(struct tasklet_struct *t, void (*fn)(struct tasklet_struct *));
 void __tasklet_schedule(struct tasklet_struct *t);
 static inline void tasklet_schedule(struct tasklet_struct *t) { __tasklet_schedule(t); }
-#endif

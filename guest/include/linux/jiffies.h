@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_JIFFIES_H
-#define _LINUX_JIFFIES_H
+#pragma once
 #include <linux/kernel.h>
 extern unsigned long volatile jiffies;
 extern u64 jiffies_64;
@@ -14,5 +13,3 @@ unsigned long msecs_to_jiffies(unsigned int m);
 unsigned int jiffies_to_msecs(unsigned long j);
 unsigned long usecs_to_jiffies(unsigned int u);
 unsigned long nsecs_to_jiffies(u64 n);
-u64 jiffies_to_nsecs(unsigned long j);
-#endif

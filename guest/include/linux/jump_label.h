@@ -4,16 +4,11 @@
  * __jump_table (code, target, key, each relative to its own place); Python writes them,
  * as the guest's text is read-only.
  */
-#ifndef _LINUX_JUMP_LABEL_H
-#define _LINUX_JUMP_LABEL_H
+#pragma once
 #include <linux/atomic.h>
 
-struct static_key {
-	atomic_t enabled;
-};
-struct static_key_false {
-	struct static_key key;
-};
+struct static_key { atomic_t enabled; };
+struct static_key_false { struct static_key key; };
 struct jump_entry {
 	s32 code, target;
 	long key;
@@ -40,11 +35,8 @@ l_yes:
 
 static inline int static_key_count(struct static_key *key) { return atomic_read(&key->enabled); }
 static inline bool static_key_enabled(struct static_key *key) { return static_key_count(key) > 0; }
-void static_key_slow_inc(struct static_key *key);
-void static_key_slow_dec(struct static_key *key);
 void static_key_enable(struct static_key *key);
 void static_key_disable(struct static_key *key);
 #define static_branch_enable(x) static_key_enable(&(x)->key)
 #define static_branch_disable(x) static_key_disable(&(x)->key)
 int jump_label_text_reserved(void *start, void *end);
-#endif

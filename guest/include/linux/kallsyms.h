@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_KALLSYMS_H
-#define _LINUX_KALLSYMS_H
+#pragma once
 #include <linux/types.h>
 #define KSYM_NAME_LEN 128
 #define KSYM_SYMBOL_LEN 192
@@ -10,4 +9,3 @@ const char *kallsyms_lookup(unsigned long addr, unsigned long *size, unsigned lo
 int sprint_symbol(char *buf, unsigned long addr);
 int sprint_symbol_no_offset(char *buf, unsigned long addr);
 int sprint_backtrace(char *buf, unsigned long addr);
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What this kernel is configured as, for modules; scripts/build-module includes it first. */
-#ifndef _LINUX_KCONFIG_H
-#define _LINUX_KCONFIG_H
+#pragma once
 
 #define CONFIG_X86 1
 #define CONFIG_X86_64 1
@@ -36,4 +35,3 @@
 #define IS_MODULE(option) __is_defined(option##_MODULE)
 #define IS_ENABLED(option) (IS_BUILTIN(option) || IS_MODULE(option))
 #define IS_REACHABLE(option) IS_ENABLED(option)
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_KERNEL_H
-#define _LINUX_KERNEL_H
+#pragma once
 #include <linux/bug.h>
 #include <linux/panic.h>
 #include <linux/err.h>
@@ -57,7 +56,4 @@ int kstrtobool(const char *s, bool *res);
 unsigned long simple_strtoul(const char *cp, char **endp, unsigned int base);
 int get_option(char **str, int *pint);
 int hex_to_bin(unsigned char ch);
-int core_kernel_text(unsigned long addr);
 int kernel_text_address(unsigned long addr);
-int __kernel_text_address(unsigned long addr);
-#endif

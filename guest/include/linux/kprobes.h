@@ -4,8 +4,7 @@
  * handlers of older kernels included. The structures are read and written by
  * engine/guest_api.py; src/kernel/kprobes.c checks the offsets.
  */
-#ifndef _LINUX_KPROBES_H
-#define _LINUX_KPROBES_H
+#pragma once
 #include <linux/types.h>
 
 /* The address goes to _kprobe_blacklist: no probes in the function. */
@@ -123,4 +122,3 @@ static inline int enable_kretprobe(struct kretprobe *rp) { return enable_kprobe(
 static inline int disable_kretprobe(struct kretprobe *rp) { return disable_kprobe(&rp->kp); }
 static inline int enable_jprobe(struct jprobe *jp) { return enable_kprobe(&jp->kp); }
 static inline int disable_jprobe(struct jprobe *jp) { return disable_kprobe(&jp->kp); }
-#endif

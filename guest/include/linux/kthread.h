@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_KTHREAD_H
-#define _LINUX_KTHREAD_H
+#pragma once
 #include <linux/sched.h>
 extern pid_t kthreadd_task_pid;
 int kthreadd(void *unused);
@@ -17,4 +16,3 @@ struct task_struct *kthread_create_on_node(int (*fn)(void *), void *data, int no
 bool kthread_should_stop(void);
 int kthread_stop(struct task_struct *k);
 void kthread_bind(struct task_struct *k, unsigned int cpu);
-#endif

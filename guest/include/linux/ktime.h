@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_KTIME_H
-#define _LINUX_KTIME_H
+#pragma once
 #include <linux/kernel.h>
 #include <linux/types.h>
 
@@ -42,4 +41,3 @@ static inline ktime_t ktime_add_safe(ktime_t a, ktime_t b)
 #define ktime_compare(a, b) ((a) < (b) ? -1 : (a) > (b))
 #define ktime_before(a, b) ((a) < (b))
 #define ktime_after(a, b) ((a) > (b))
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_LIST_H
-#define _LINUX_LIST_H
+#pragma once
 #include <linux/types.h>
 
 #define LIST_HEAD_INIT(n) { &(n), &(n) }
@@ -118,4 +117,3 @@ static inline void hlist_del_init(struct hlist_node *n)
 #define hlist_for_each_entry(p, h, m) \
 	for (p = hlist_entry_safe((h)->first, __typeof__(*(p)), m); p; \
 	     p = hlist_entry_safe((p)->m.next, __typeof__(*(p)), m))
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_MM_H
-#define _LINUX_MM_H
+#pragma once
 #include <kpfs/abi.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
@@ -47,4 +46,3 @@ void get_page(struct page *page);
 unsigned long nr_free_pages(void);
 void mem_init(unsigned long start, unsigned long end);
 #define get_order(n) ({ unsigned int __o = 0; while ((PAGE_SIZE << __o) < (size_t)(n)) __o++; __o; })
-#endif

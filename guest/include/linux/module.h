@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_MODULE_H
-#define _LINUX_MODULE_H
+#pragma once
 #include <linux/atomic.h>
 #include <linux/errno.h>
 #include <linux/export.h>
@@ -31,11 +30,9 @@ struct module_symbol {
 	unsigned long addr, size;
 	const char *name;
 };
-struct module_layout {
-	unsigned long base, size, text_size;
-};
+struct module_layout { unsigned long base, size, text_size; };
 
-/* guest/loader/modules.py fills it in; the offsets are checked in src/kernel/module.c. */
+/* guest/loader/modules.py fills it in. */
 struct module {
 	enum module_state state;
 	struct list_head list;
@@ -87,4 +84,3 @@ int unregister_module_notifier(struct notifier_block *nb);
 static inline const char *module_name(struct module *mod) { return mod ? mod->name : "kernel"; }
 void print_modules(void);
 static inline bool module_is_live(struct module *mod) { return mod->state != MODULE_STATE_GOING; }
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Parameters of modules, set from "name=value" words when one is loaded. */
-#ifndef _LINUX_MODULEPARAM_H
-#define _LINUX_MODULEPARAM_H
+#pragma once
 #include <linux/kernel.h>
 
 #define __MODULE_INFO(tag, name, info) \
@@ -92,8 +91,6 @@ extern const struct kernel_param_ops param_ops_string, param_array_ops;
 int param_set_copystring(const char *val, const struct kernel_param *kp);
 int param_get_string(char *buffer, const struct kernel_param *kp);
 
-bool parameq(const char *name1, const char *name2);
 char *parse_args(const char *name, char *args, const struct kernel_param *params, unsigned int num,
 		 int (*unknown)(char *param, char *val, const char *doing, void *arg), void *arg);
 void destroy_params(const struct kernel_param *params, unsigned int num);
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_MUTEX_H
-#define _LINUX_MUTEX_H
+#pragma once
 #include <linux/spinlock.h>
 #include <linux/list.h>
 struct task_struct;
@@ -17,4 +16,3 @@ void mutex_lock(struct mutex *lock);
 int mutex_trylock(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
 bool mutex_is_locked(struct mutex *lock);
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_NAMEI_H
-#define _LINUX_NAMEI_H
+#pragma once
 #include <linux/fs.h>
 
 #define MAXSYMLINKS 40
@@ -32,6 +31,3 @@ void done_path_create(struct path *path, struct dentry *dentry);
 int filename_parentat(int dfd, struct filename *name, struct path *parent, struct qstr *last,
 		      int *type);
 struct dentry *__lookup_hash(const struct qstr *name, struct dentry *base, unsigned int flags);
-int may_create(struct inode *dir, struct dentry *child);
-int may_delete(struct inode *dir, struct dentry *victim, bool isdir);
-#endif

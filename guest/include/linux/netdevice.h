@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_NETDEVICE_H
-#define _LINUX_NETDEVICE_H
+#pragma once
 #include <linux/list.h>
 #include <linux/skbuff.h>
 
@@ -31,15 +30,9 @@ struct packet_type {
 	struct list_head list;
 };
 
-struct net_device *alloc_netdev(const char *name, void (*setup)(struct net_device *));
-int register_netdevice(struct net_device *dev);
 struct net_device *dev_get_by_name(const char *name);
-int dev_open(struct net_device *dev);
 void dev_add_pack(struct packet_type *pt);
 int __dev_queue_xmit(struct sk_buff *skb, struct net_device *sb_dev);
 #define dev_queue_xmit(skb) __dev_queue_xmit(skb, NULL)
-int netif_rx(struct sk_buff *skb);
-int netif_receive_skb(struct sk_buff *skb);
 void net_dev_init(void);
 int loopback_net_init(void);
-#endif

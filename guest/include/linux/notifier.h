@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_NOTIFIER_H
-#define _LINUX_NOTIFIER_H
+#pragma once
 #include <linux/mutex.h>
 
 struct notifier_block;
@@ -60,5 +59,3 @@ int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err
 	       int sig);
 enum bug_trap_type { BUG_TRAP_TYPE_NONE, BUG_TRAP_TYPE_WARN, BUG_TRAP_TYPE_BUG };
 void show_regs(struct pt_regs *regs);
-void show_stack(unsigned long *sp, const char *loglvl);
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_PANIC_H
-#define _LINUX_PANIC_H
+#pragma once
 
 #define CUT_HERE "------------[ cut here ]------------\n"
 
@@ -10,9 +9,7 @@
 #define TAINT_OOT_MODULE 12
 enum lockdep_ok { LOCKDEP_STILL_OK, LOCKDEP_NOW_UNRELIABLE };
 void add_taint(unsigned int flag, enum lockdep_ok);
-const char *print_tainted(void);
 void oops_exit(void);
 
 struct pt_regs;
 void __show_regs(struct pt_regs *regs, const char *log_lvl);
-#endif

@@ -3,8 +3,7 @@
  * Per-CPU data: the section .data..percpu begins with struct kpfs_pcpu, %gs points at a
  * CPU's copy. CPU 0 uses the section itself, the others follow at __per_cpu_size steps.
  */
-#ifndef _LINUX_PERCPU_H
-#define _LINUX_PERCPU_H
+#pragma once
 #include <kpfs/abi.h>
 #include <linux/types.h>
 
@@ -125,4 +124,3 @@ extern unsigned int nr_cpu_ids;
 #define cpu_online(c) ((unsigned int)(c) < nr_cpu_ids)
 #define for_each_possible_cpu(c) for ((c) = 0; (unsigned int)(c) < nr_cpu_ids; (c)++)
 #define for_each_online_cpu(c) for_each_possible_cpu(c)
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_PID_H
-#define _LINUX_PID_H
+#pragma once
 #include <linux/sched.h>
 
 /* Pids given by the kernel itself start above any that a host can have. */
@@ -13,13 +12,8 @@ struct pid {
 	struct hlist_head tasks;
 };
 struct pid *alloc_pid(pid_t set_tid);
-void free_pid(struct pid *pid);
-void put_pid(struct pid *pid);
-struct pid *get_pid(struct pid *pid);
-struct pid *find_pid_ns(pid_t nr);
 struct pid *find_vpid(pid_t nr);
 struct task_struct *pid_task(struct pid *pid);
 void attach_pid(struct task_struct *task);
 void detach_pid(struct task_struct *task);
 void pid_idr_init(void);
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_PREEMPT_H
-#define _LINUX_PREEMPT_H
+#pragma once
 #include <asm/irqflags.h>
 #include <linux/percpu.h>
 
@@ -65,4 +64,3 @@ static __always_inline void preempt_enable(void)
 #define put_cpu_ptr(p) preempt_enable()
 #define get_cpu_var(v) (*get_cpu_ptr(&(v)))
 #define put_cpu_var(v) preempt_enable()
-#endif

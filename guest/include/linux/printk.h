@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_PRINTK_H
-#define _LINUX_PRINTK_H
+#pragma once
 #include <linux/types.h>
 
 #define KERN_SOH "\001"
@@ -34,4 +33,3 @@ int vprintk_emit(int facility, int level, const char *fmt, va_list args);
 #define pr_debug(f, a...) do { if (0) _printk(KERN_DEBUG pr_fmt(f), ##a); } while (0)
 void panic(const char *fmt, ...) __noreturn __cold __printf(1, 2);
 void dump_stack(void);
-#endif

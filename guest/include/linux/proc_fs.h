@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_PROC_FS_H
-#define _LINUX_PROC_FS_H
+#pragma once
 #include <linux/seq_file.h>
 struct proc_dir_entry {
 	const char *name;
@@ -15,4 +14,3 @@ struct proc_dir_entry *proc_create_single_data(const char *name, umode_t mode,
 struct proc_dir_entry *proc_create_seq(const char *name, umode_t mode,
 				       const struct seq_operations *ops);
 #define proc_create_single(n, m, s) proc_create_single_data(n, m, s, NULL)
-#endif

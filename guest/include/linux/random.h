@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_RANDOM_H
-#define _LINUX_RANDOM_H
+#pragma once
 #include <linux/types.h>
 void get_random_bytes(void *buf, size_t len);
 u32 get_random_u32(void);
@@ -11,4 +10,3 @@ static inline unsigned int get_random_int(void) { return get_random_u32(); }
 static inline unsigned long get_random_long(void) { return get_random_u64(); }
 static inline u32 prandom_u32(void) { return get_random_u32(); }
 static inline u32 prandom_u32_max(u32 ceil) { return ((u64)get_random_u32() * ceil) >> 32; }
-#endif

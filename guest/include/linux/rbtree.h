@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_RBTREE_H
-#define _LINUX_RBTREE_H
+#pragma once
 #include <linux/types.h>
 
 struct rb_node {
 	struct rb_node *parent, *left, *right;
 	bool red;
 };
-struct rb_root {
-	struct rb_node *rb_node;
-};
+struct rb_root { struct rb_node *rb_node; };
 struct rb_root_cached {
 	struct rb_root rb_root;
 	struct rb_node *rb_leftmost;
@@ -66,4 +63,3 @@ static inline void rb_erase_cached(struct rb_node *node, struct rb_root_cached *
 		tree->rb_leftmost = rb_next(node);
 	rb_erase(node, &tree->rb_root);
 }
-#endif

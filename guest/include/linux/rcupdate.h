@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_RCUPDATE_H
-#define _LINUX_RCUPDATE_H
+#pragma once
 #include <linux/sched.h>
 void __rcu_read_lock(void);
 void __rcu_read_unlock(void);
@@ -10,8 +9,6 @@ void __rcu_read_unlock(void);
 #define rcu_assign_pointer(p, v) smp_store_release(&(p), v)
 void call_rcu(struct callback_head *head, void (*func)(struct callback_head *));
 void synchronize_rcu(void);
-void rcu_sched_clock_irq(void);
 void rcu_init(void);
 void exit_rcu(void);
 #define kfree_rcu_cb(p, f) call_rcu(&(p)->rcu, f)
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SCHED_H
-#define _LINUX_SCHED_H
+#pragma once
 #include <kpfs/abi.h>
 #include <kpfs/hypercall.h>
 #include <linux/err.h>
@@ -61,9 +60,7 @@ struct thread_struct {
 struct files_struct;
 struct fs_struct;
 struct completion;
-struct mm_struct {
-	void *pgd;
-};
+struct mm_struct { void *pgd; };
 extern struct mm_struct init_mm;
 struct pid;
 struct sched_class;
@@ -149,9 +146,6 @@ int sched_fork(unsigned long clone_flags, struct task_struct *p);
 void wake_up_new_task(struct task_struct *p);
 void init_idle(struct task_struct *idle, int cpu);
 void scheduler_tick(void);
-void sched_ttwu_pending(void *arg);
-struct task_struct *idle_task(int cpu);
-void set_user_nice(struct task_struct *p, long nice);
 void put_task_struct(struct task_struct *t);
 void __put_task_struct(struct task_struct *t);
 void __set_task_comm(struct task_struct *t, const char *from, bool exec);
@@ -185,7 +179,6 @@ struct kernel_clone_args {
 };
 pid_t kernel_clone(struct kernel_clone_args *args);
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags);
-pid_t user_mode_thread(int (*fn)(void *), void *arg, unsigned long flags);
 struct task_struct *fork_idle(int cpu);
 
 /* For loops that wait for another CPU, which gets its turn by this. */
@@ -202,4 +195,3 @@ void read_lock(rwlock_t *l);
 void read_unlock(rwlock_t *l);
 void write_lock_irq(rwlock_t *l);
 void write_unlock_irq(rwlock_t *l);
-#endif

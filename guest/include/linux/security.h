@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SECURITY_H
-#define _LINUX_SECURITY_H
+#pragma once
 #include <linux/fs.h>
 int security_file_permission(struct file *file, int mask);
 int security_file_open(struct file *file);
-int security_task_alloc(struct task_struct *task, unsigned long clone_flags);
 bool capable(int cap);
 #define CAP_SYS_ADMIN 21
 #define CAP_KILL 5
 #define CAP_SETUID 7
-#endif

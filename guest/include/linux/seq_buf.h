@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Text that grows in a buffer; len == size + 1: it did not fit. */
-#ifndef _LINUX_SEQ_BUF_H
-#define _LINUX_SEQ_BUF_H
+#pragma once
 #include <linux/types.h>
 
 struct seq_buf {
@@ -9,4 +8,3 @@ struct seq_buf {
 	size_t size, len;
 	loff_t readpos;
 };
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SEQ_FILE_H
-#define _LINUX_SEQ_FILE_H
+#pragma once
 #include <linux/fs.h>
 
 struct seq_operations;
@@ -28,11 +27,9 @@ int seq_write(struct seq_file *m, const void *data, size_t len);
 void seq_putc(struct seq_file *m, char c);
 void seq_puts(struct seq_file *m, const char *s);
 void seq_printf(struct seq_file *m, const char *fmt, ...) __printf(2, 3);
-void seq_vprintf(struct seq_file *m, const char *fmt, va_list args);
 int seq_path(struct seq_file *m, const struct path *path);
 struct list_head *seq_list_start(struct list_head *head, loff_t pos);
 struct list_head *seq_list_next(void *v, struct list_head *head, loff_t *ppos);
 int single_open(struct file *file, int (*show)(struct seq_file *, void *), void *data);
 int single_release(struct inode *inode, struct file *file);
 static inline bool seq_has_overflowed(struct seq_file *m) { return m->count == m->size; }
-#endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SIGNAL_H
-#define _LINUX_SIGNAL_H
+#pragma once
 #include <linux/sched.h>
 void arch_do_signal_or_restart(struct pt_regs *regs);
-int send_signal_locked(int sig, struct task_struct *t);
 void __noreturn make_task_dead(int signr);
-#endif

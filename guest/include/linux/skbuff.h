@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SKBUFF_H
-#define _LINUX_SKBUFF_H
+#pragma once
 #include <linux/atomic.h>
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -48,7 +47,6 @@ void skb_queue_purge(struct sk_buff_head *list);
 void skb_queue_head_init(struct sk_buff_head *list);
 u32 csum_partial(const void *buf, int len, u32 sum);
 u16 ip_fast_csum(const void *iph, unsigned int ihl);
-void skb_init(void);
 
 static inline void skb_reserve(struct sk_buff *skb, unsigned int len)
 {
@@ -69,4 +67,3 @@ static inline u16 htons(u16 x) { return __builtin_bswap16(x); }
 static inline u32 htonl(u32 x) { return __builtin_bswap32(x); }
 #define ntohs htons
 #define ntohl htonl
-#endif

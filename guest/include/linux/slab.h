@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SLAB_H
-#define _LINUX_SLAB_H
+#pragma once
 #include <linux/types.h>
 
 #define GFP_KERNEL 0u
@@ -30,4 +29,3 @@ size_t ksize(const void *p);
 #define kmalloc_array(n, s, f) __kmalloc((size_t)(n) * (s), f)
 #define kvfree(p) kfree(p)
 void kmem_cache_init(void);
-#endif

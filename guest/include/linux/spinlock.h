@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SPINLOCK_H
-#define _LINUX_SPINLOCK_H
+#pragma once
 #include <linux/atomic.h>
 #include <linux/preempt.h>
 
-typedef struct raw_spinlock {
-	u32 locked;
-} raw_spinlock_t;
-typedef struct spinlock {
-	struct raw_spinlock rlock;
-} spinlock_t;
+typedef struct raw_spinlock { u32 locked; } raw_spinlock_t;
+typedef struct spinlock { struct raw_spinlock rlock; } spinlock_t;
 typedef struct {
 	int cnt;
 	raw_spinlock_t lock;
@@ -52,4 +47,3 @@ void __local_bh_disable_ip(unsigned long ip, unsigned int cnt);
 void __local_bh_enable_ip(unsigned long ip, unsigned int cnt);
 #define local_bh_disable() __local_bh_disable_ip(0, SOFTIRQ_DISABLE_OFFSET)
 #define local_bh_enable() __local_bh_enable_ip(0, SOFTIRQ_DISABLE_OFFSET)
-#endif

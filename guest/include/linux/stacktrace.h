@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_STACKTRACE_H
-#define _LINUX_STACKTRACE_H
+#pragma once
 #include <linux/types.h>
 
 struct pt_regs;
@@ -8,6 +7,3 @@ unsigned int stack_trace_save(unsigned long *store, unsigned int size, unsigned 
 unsigned int stack_trace_save_regs(struct pt_regs *regs, unsigned long *store, unsigned int size,
 				   unsigned int skipnr);
 void stack_trace_print(const unsigned long *entries, unsigned int nr_entries, int spaces);
-int stack_trace_snprint(char *buf, size_t size, const unsigned long *entries,
-			unsigned int nr_entries, int spaces);
-#endif

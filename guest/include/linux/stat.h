@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_STAT_H
-#define _LINUX_STAT_H
+#pragma once
 #include <linux/ktime.h>
 #include <linux/types.h>
 #define S_IFMT 00170000
@@ -31,4 +30,3 @@ struct kstat {
 	struct timespec64 atime, mtime, ctime;
 	u64 blocks;
 };
-#endif

@@ -4,16 +4,11 @@
  * recorded in .static_call_sites (address and key, both relative to their own place), as
  * it may be patched to a direct call or to a nop.
  */
-#ifndef _LINUX_STATIC_CALL_H
-#define _LINUX_STATIC_CALL_H
+#pragma once
 #include <linux/types.h>
 
-struct static_call_key {
-	void *func;
-};
-struct static_call_site {
-	s32 addr, key;
-};
+struct static_call_key { void *func; };
+struct static_call_site { s32 addr, key; };
 extern struct static_call_site __start_static_call_sites[], __stop_static_call_sites[];
 int static_call_text_reserved(void *start, void *end);
 
@@ -41,4 +36,3 @@ static __always_inline int static_call_cond_resched(void)
 			       "cc");
 	return ret;
 }
-#endif

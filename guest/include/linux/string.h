@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_STRING_H
-#define _LINUX_STRING_H
+#pragma once
 #include <linux/types.h>
 
 void *memcpy(void *dst, const void *src, size_t n);
@@ -36,4 +35,3 @@ void *kmemdup(const void *src, size_t len, gfp_t gfp);
 const char *kbasename(const char *path);
 void clear_page_erms(void *page);
 #define clear_page(p) clear_page_erms(p)
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* As on x86-64: __x64_sys_NAME(regs) takes the arguments out of the registers. */
-#ifndef _LINUX_SYSCALLS_H
-#define _LINUX_SYSCALLS_H
+#pragma once
 #include <asm/ptrace.h>
 
 /* What guest/kernel/trace_events.py makes sys_enter_NAME of: "NAME(TYPE ARG, ...)". */
@@ -39,4 +38,3 @@
 typedef long (*sys_call_ptr_t)(const struct pt_regs *);
 extern const sys_call_ptr_t sys_call_table[];
 long __x64_sys_ni_syscall(const struct pt_regs *regs);
-#endif

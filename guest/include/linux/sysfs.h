@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_SYSFS_H
-#define _LINUX_SYSFS_H
+#pragma once
 #include <linux/fs.h>
 
 struct kobject {
@@ -18,9 +17,6 @@ struct kobj_attribute {
 #define __ATTR(n, m, s, t) { .name = #n, .mode = m, .show = s, .store = t }
 #define __ATTR_RO(n) __ATTR(n, 0444, n##_show, NULL)
 #define __ATTR_RW(n) __ATTR(n, 0644, n##_show, n##_store)
-int sysfs_create_dir(struct kobject *kobj, const char *parent);
-int sysfs_create_file(struct kobject *kobj, struct kobj_attribute *attr);
 int sysfs_create_files(struct kobject *kobj, struct kobj_attribute *const *attrs);
 int sysfs_emit(char *buf, const char *fmt, ...) __printf(2, 3);
 struct kobject *kobject_create_and_add(const char *name, const char *parent, void *data);
-#endif

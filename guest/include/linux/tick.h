@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_TICK_H
-#define _LINUX_TICK_H
-void tick_init(void);
+#pragma once
 void tick_setup_sched_timer(void);
 void tick_nohz_idle_enter(void);
 void tick_nohz_idle_stop_tick(void);
 void tick_nohz_idle_exit(void);
-void tick_nohz_irq_exit(void);
 void tick_irq_enter(void);
-void update_process_times(int user_tick);
 void cpu_startup_entry(void);
-#endif

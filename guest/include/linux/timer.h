@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_TIMER_H
-#define _LINUX_TIMER_H
+#pragma once
 #include <linux/list.h>
 
 struct timer_base;
@@ -29,4 +28,3 @@ void init_timers(void);
 void msleep(unsigned int msecs);
 unsigned long msleep_interruptible(unsigned int msecs);
 void usleep_range(unsigned long lo, unsigned long hi);
-#endif

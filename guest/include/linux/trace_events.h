@@ -4,8 +4,7 @@
  * _ftrace_events, puts the address of what an enabled event is known by to its recorder
  * into *event, and switches the key. trace_event_commit is the recorder's.
  */
-#ifndef _LINUX_TRACE_EVENTS_H
-#define _LINUX_TRACE_EVENTS_H
+#pragma once
 #include <linux/err.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -18,9 +17,7 @@
 struct module;
 
 /* Filled in by the recorder: type, flags, preempt count and pid. */
-struct trace_entry {
-	unsigned long head;
-};
+struct trace_entry { unsigned long head; };
 
 struct trace_event_field {
 	const char *type, *name;
@@ -93,9 +90,7 @@ int dynevent_create(struct dynevent_cmd *cmd);
 
 /* ---- synthetic events */
 
-struct synth_field_desc {
-	const char *type, *name;
-};
+struct synth_field_desc { const char *type, *name; };
 void synth_event_cmd_init(struct dynevent_cmd *cmd, char *buf, int maxlen);
 int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *name, struct module *mod,
 				...);
@@ -129,4 +124,3 @@ int synth_event_add_next_val(u64 val, struct synth_event_trace_state *trace_stat
 int synth_event_add_val(const char *field_name, u64 val,
 			struct synth_event_trace_state *trace_state);
 int synth_event_trace_end(struct synth_event_trace_state *trace_state);
-#endif

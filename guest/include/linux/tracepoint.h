@@ -3,8 +3,7 @@
  * Trace points. trace_NAME() costs a nop until a static key makes it a jump to a call of
  * __traceiter_NAME(), which calls what records the events of that trace point.
  */
-#ifndef _LINUX_TRACEPOINT_H
-#define _LINUX_TRACEPOINT_H
+#pragma once
 #include <linux/jump_label.h>
 
 #define TP_PROTO(args...) args
@@ -22,4 +21,3 @@
 			__traceiter_##name(args); \
 	}
 #define DEFINE_TRACE(name) DEFINE_STATIC_KEY_FALSE(__tracepoint_##name)
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_TYPES_H
-#define _LINUX_TYPES_H
+#pragma once
 #include <linux/compiler.h>
 
 typedef unsigned char u8, __u8, uint8_t, unchar;
@@ -30,31 +29,15 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 
-typedef struct {
-	int counter;
-} atomic_t;
-typedef struct {
-	s64 counter;
-} atomic64_t, atomic_long_t;
-typedef struct {
-	atomic_t refs;
-} refcount_t;
-typedef struct {
-	uid_t val;
-} kuid_t;
-typedef struct {
-	gid_t val;
-} kgid_t;
+typedef struct { int counter; } atomic_t;
+typedef struct { s64 counter; } atomic64_t, atomic_long_t;
+typedef struct { atomic_t refs; } refcount_t;
+typedef struct { uid_t val; } kuid_t;
+typedef struct { gid_t val; } kgid_t;
 
-struct list_head {
-	struct list_head *next, *prev;
-};
-struct hlist_node {
-	struct hlist_node *next, **pprev;
-};
-struct hlist_head {
-	struct hlist_node *first;
-};
+struct list_head { struct list_head *next, *prev; };
+struct hlist_node { struct hlist_node *next, **pprev; };
+struct hlist_head { struct hlist_node *first; };
 struct callback_head {
 	struct callback_head *next;
 	void (*func)(struct callback_head *head);
@@ -66,4 +49,3 @@ typedef __builtin_va_list va_list;
 #define va_end __builtin_va_end
 #define va_arg __builtin_va_arg
 #define va_copy __builtin_va_copy
-#endif

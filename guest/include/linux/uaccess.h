@@ -3,8 +3,7 @@
  * Copies from and to user memory. All that can fault is out of line, so that only the
  * primitives have entries in the exception table.
  */
-#ifndef _LINUX_UACCESS_H
-#define _LINUX_UACCESS_H
+#pragma once
 #include <linux/err.h>
 #include <linux/types.h>
 
@@ -37,4 +36,3 @@ long copy_to_kernel_nofault(void *dst, const void *src, size_t size);
 long copy_from_user_nofault(void *dst, const void __user *src, size_t size);
 long strncpy_from_kernel_nofault(char *dst, const void *unsafe_addr, long count);
 long strncpy_from_user_nofault(char *dst, const void __user *unsafe_addr, long count);
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_UTSNAME_H
-#define _LINUX_UTSNAME_H
+#pragma once
 struct new_utsname {
 	char sysname[65], nodename[65], release[65], version[65], machine[65], domainname[65];
 };
@@ -11,4 +10,3 @@ extern struct new_utsname init_uts_ns;
 #define UTS_VERSION "#1 SMP PREEMPT kpfs 1 (2024-01-01)"
 #define LINUX_COMPILE "(kpfs@kpfs) (gcc, GNU ld)"
 extern const char linux_banner[], linux_proc_banner[];
-#endif

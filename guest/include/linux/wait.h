@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_WAIT_H
-#define _LINUX_WAIT_H
+#pragma once
 #include <linux/sched.h>
 
 #define WQ_FLAG_EXCLUSIVE 1
@@ -62,4 +61,3 @@ void __wake_up(wait_queue_head_t *q, unsigned int mode, int nr, void *key);
 #define wait_event_timeout(q, cond, timeout) ({ long __t = (timeout); \
 	if (!(cond)) (void)___wait_event(q, (cond) || !__t, TASK_UNINTERRUPTIBLE, __t = schedule_timeout(__t)); \
 	(cond) && !__t ? 1 : __t; })
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _LINUX_WORKQUEUE_H
-#define _LINUX_WORKQUEUE_H
+#pragma once
 #include <linux/timer.h>
 struct work_struct;
 typedef void (*work_func_t)(struct work_struct *work);
@@ -32,9 +31,5 @@ bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_
 bool cancel_delayed_work(struct delayed_work *dwork);
 bool flush_work(struct work_struct *work);
 void flush_workqueue(struct workqueue_struct *wq);
-bool queue_work(struct workqueue_struct *wq, struct work_struct *work);
-bool schedule_work(struct work_struct *work);
-bool schedule_delayed_work(struct delayed_work *dwork, unsigned long delay);
 struct workqueue_struct *alloc_workqueue(const char *name, unsigned int flags, int max_active);
 void workqueue_init_early(void);
-#endif

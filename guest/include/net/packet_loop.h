@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _NET_PACKET_LOOP_H
-#define _NET_PACKET_LOOP_H
+#pragma once
 /*
  * The background works in bursts, at multiples of this, of so many rounds each: what the
  * first round costs the host, whose caches have gone cold, the second does not.
@@ -10,4 +9,3 @@
 
 /* Start the background traffic; inet_init() comes first. */
 void packet_loop_init(void);
-#endif

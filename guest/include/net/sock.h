@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _NET_SOCK_H
-#define _NET_SOCK_H
+#pragma once
 #include <linux/netdevice.h>
 #include <linux/wait.h>
 
@@ -93,7 +92,6 @@ struct socket {
 };
 
 struct sock *sk_alloc(int family, gfp_t gfp, const struct proto *prot);
-void sk_free(struct sock *sk);
 void sock_init_data(struct socket *sock, struct sock *sk);
 void lock_sock_nested(struct sock *sk, int subclass);
 #define lock_sock(sk) lock_sock_nested(sk, 0)
@@ -127,4 +125,3 @@ int ping_v4_sendmsg(u32 daddr, u16 sequence);
 extern const struct proto tcp_prot, udp_prot;
 extern unsigned long icmp_echo_replies;
 void inet_init(void);
-#endif

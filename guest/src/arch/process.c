@@ -66,12 +66,6 @@ __visible void __noreturn start_secondary(unsigned long cpu)
 	unreachable();
 }
 
-/* The target looks at need_resched when it comes out of idle, which Python does for it. */
-void native_smp_send_reschedule(int cpu)
-{
-	per_cpu(pcpu_hot, cpu).need_resched = 1;
-}
-
 void __noreturn stop_this_cpu(void)
 {
 	for (;;) {

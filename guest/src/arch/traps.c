@@ -21,9 +21,7 @@
 #define X86_TRAP_GP 13
 #define X86_TRAP_PF 14
 
-struct exception_table_entry {
-	s32 insn, fixup;
-};
+struct exception_table_entry { s32 insn, fixup; };
 extern struct exception_table_entry __start___ex_table[], __stop___ex_table[];
 static ATOMIC_NOTIFIER_HEAD(die_chain);
 static int die_counter;
@@ -79,11 +77,7 @@ int unregister_die_notifier(struct notifier_block *nb)
 int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err, int trap, int sig)
 {
 	struct die_args args = {
-		.regs = regs,
-		.str = str,
-		.err = err,
-		.trapnr = trap,
-		.signr = sig,
+		.regs = regs, .str = str, .err = err, .trapnr = trap, .signr = sig
 	};
 
 	return atomic_notifier_call_chain(&die_chain, val, &args);

@@ -244,21 +244,6 @@ static noinline char *prepend_name(char *p, char *buf, const struct qstr *name)
 	return p;
 }
 
-char *dentry_path_raw(const struct dentry *dentry, char *buf, int buflen)
-{
-	char *p = buf + buflen - 1;
-
-	*p = 0;
-	if (dentry->d_parent == dentry)
-		*--p = '/';
-	for (; dentry->d_parent != dentry; dentry = dentry->d_parent) {
-		p = prepend_name(p, buf, &dentry->d_name);
-		if (!p)
-			return ERR_PTR(-ENAMETOOLONG);
-	}
-	return p;
-}
-
 static noinline char *prepend_path(const struct path *path, char *buf, char *p)
 {
 	const struct dentry *dentry = path->dentry;

@@ -332,22 +332,19 @@ static noinline long do_fcntl(int fd, unsigned int cmd, unsigned long arg, struc
 		if (new >= 0)
 			fd_install(new, get_file(filp));
 		return new;
-	case F_GETFD:
-		return test_bit(fd, fdt->close_on_exec);
+	case F_GETFD: return test_bit(fd, fdt->close_on_exec);
 	case F_SETFD:
 		if (arg & 1)
 			__set_bit(fd, fdt->close_on_exec);
 		else
 			__clear_bit(fd, fdt->close_on_exec);
 		return 0;
-	case F_GETFL:
-		return filp->f_flags;
+	case F_GETFL: return filp->f_flags;
 	case F_SETFL:
 		filp->f_flags = (filp->f_flags & ~(O_APPEND | O_NONBLOCK)) |
 				(arg & (O_APPEND | O_NONBLOCK));
 		return 0;
-	default:
-		return -EINVAL;
+	default: return -EINVAL;
 	}
 }
 

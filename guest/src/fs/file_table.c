@@ -76,11 +76,6 @@ void fput(struct file *file)
 		__fput(file);
 }
 
-long get_nr_files(void)
-{
-	return atomic_long_read(&nr_files);
-}
-
 void __init files_init(void)
 {
 	filp_cachep = kmem_cache_create("filp", sizeof(struct file), 0,

@@ -50,11 +50,6 @@ struct fs_struct *copy_fs_struct(struct fs_struct *old)
 	return fs;
 }
 
-int current_umask(void)
-{
-	return current->fs->umask;
-}
-
 SYSCALL_DEFINE1(umask, int, mask)
 {
 	return xchg(&current->fs->umask, mask & 0777);

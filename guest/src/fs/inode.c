@@ -135,11 +135,6 @@ void drop_nlink(struct inode *inode)
 	inode->i_nlink--;
 }
 
-void clear_nlink(struct inode *inode)
-{
-	inode->i_nlink = 0;
-}
-
 noinline struct timespec64 current_time(struct inode *inode)
 {
 	struct timespec64 now;

@@ -54,13 +54,6 @@ int simple_setattr(struct dentry *dentry, struct iattr *attr)
 	return 0;
 }
 
-int simple_open(struct inode *inode, struct file *file)
-{
-	if (inode->i_private)
-		file->private_data = inode->i_private;
-	return 0;
-}
-
 int simple_link(struct dentry *old_dentry, struct inode *dir, struct dentry *dentry)
 {
 	struct inode *inode = d_inode(old_dentry);
@@ -145,25 +138,6 @@ ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, con
 		return 0;
 	count = min(count, available - (size_t)pos);
 	left = copy_to_user(to, from + pos, count);
-	if (left == count)
-		return -EFAULT;
-	count -= left;
-	*ppos = pos + count;
-	return count;
-}
-
-ssize_t simple_write_to_buffer(void *to, size_t available, loff_t *ppos, const void __user *from,
-			       size_t count)
-{
-	loff_t pos = *ppos;
-	size_t left;
-
-	if (pos < 0)
-		return -EINVAL;
-	if ((size_t)pos >= available || !count)
-		return 0;
-	count = min(count, available - (size_t)pos);
-	left = copy_from_user(to + pos, from, count);
 	if (left == count)
 		return -EFAULT;
 	count -= left;

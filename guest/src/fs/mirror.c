@@ -23,29 +23,24 @@
 /* What Python asks. The same in kpfs/mirror/plan.py. */
 struct mirror_call {
 	unsigned long nr, args[6];
-	unsigned long
-		count; /* bytes that a read or write moves; where an lseek begins, or the file ends */
+	unsigned long count; /* bytes to read or write; where an lseek begins, or the file ends */
 	unsigned long cwd; /* address of the working directory's path; 0: no path is relative to it */
-	unsigned long paths; /* the call has a path */
-	unsigned long
-		link; /* address of what the symbolic link has that it reads; 0: it reads none */
+	unsigned long paths;  /* the call has a path */
+	unsigned long link;   /* address of what the symbolic link that it reads has; 0: none */
 	int fd[MIRROR_NAMES]; /* descriptors that it uses, -1: none, and what they are */
 	unsigned int fd_mode[MIRROR_NAMES];
 	int spare_fd;  /* one more that it replaces or closes, -1: none */
 	int new_fd[2]; /* those that it will make, below MIRROR_MAX_FD, -1: none */
 	/* the files that its paths name: components, if all of them are walked, and the mode, 0: there is none */
-	struct {
-		unsigned int components, mode;
-	} name[MIRROR_NAMES];
+	struct { unsigned int components, mode; } name[MIRROR_NAMES];
 };
 
 static struct {
 	struct task_struct *task; /* whose call this is */
 	struct mirror_call call;
 	unsigned int name;
-	struct path root, pwd; /* its own, in the meantime */
-	struct file *kept[MIRROR_NAMES +
-			  1]; /* files of its own in place of which there is one of ours */
+	struct path root, pwd;               /* its own, in the meantime */
+	struct file *kept[MIRROR_NAMES + 1]; /* its own files, in whose place there is one of ours */
 	unsigned long hidden[MIRROR_MAX_FD / 64]; /* numbers that are not to be given to a new file */
 } mirror;
 

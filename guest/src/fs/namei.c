@@ -483,13 +483,6 @@ int filename_parentat(int dfd, struct filename *name, struct path *parent, struc
 	return err;
 }
 
-struct dentry *lookup_one_len(const char *name, struct dentry *base, int len)
-{
-	struct qstr this = { .name = name, .len = len, .hash = full_name_hash(NULL, name, len) };
-
-	return lookup_slow(&this, base, 0);
-}
-
 /* The caller holds the directory. */
 struct dentry *lookup_one_len_unlocked(const char *name, struct dentry *base)
 {

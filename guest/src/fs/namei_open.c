@@ -17,18 +17,15 @@ static noinline int may_open(const struct path *path, int acc_mode, int flag)
 	if (!inode)
 		return -ENOENT;
 	switch (inode->i_mode & S_IFMT) {
-	case S_IFLNK:
-		return -ELOOP;
+	case S_IFLNK: return -ELOOP;
 	case S_IFDIR:
 		if (acc_mode & MAY_WRITE)
 			return -EISDIR;
 		break;
 	case S_IFREG:
 	case S_IFCHR:
-	case S_IFIFO:
-		break;
-	default:
-		return -ENXIO;
+	case S_IFIFO: break;
+	default:      return -ENXIO;
 	}
 	return inode_permission(inode, acc_mode);
 }

@@ -3,7 +3,6 @@
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/namei.h>
-#include <linux/string.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 

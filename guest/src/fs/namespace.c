@@ -34,11 +34,6 @@ int register_filesystem(struct file_system_type *fs)
 	return 0;
 }
 
-struct file_system_type *get_fs_type(const char *name)
-{
-	return *find_filesystem(name, strlen(name));
-}
-
 static noinline struct super_block *alloc_super(struct file_system_type *type)
 {
 	static dev_t unnamed_dev;
@@ -130,9 +125,7 @@ static void *m_next(struct seq_file *m, void *v, loff_t *pos)
 	return seq_list_next(v, &mounts, pos);
 }
 
-static void m_stop(struct seq_file *m, void *v)
-{
-}
+static void m_stop(struct seq_file *m, void *v) {}
 
 static int m_show(struct seq_file *m, void *v)
 {

@@ -6,7 +6,6 @@
 #include <linux/fs.h>
 #include <linux/kernel.h>
 #include <linux/security.h>
-#include <linux/string.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 

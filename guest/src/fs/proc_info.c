@@ -71,28 +71,19 @@ static void *t_next(struct seq_file *m, void *v, loff_t *pos)
 	return seq_list_next(v, &init_task.tasks, pos);
 }
 
-static void t_stop(struct seq_file *m, void *v)
-{
-}
+static void t_stop(struct seq_file *m, void *v) {}
 
 static noinline char task_state_char(struct task_struct *p)
 {
 	switch (p->exit_state ? p->exit_state : (int)p->__state) {
-	case TASK_RUNNING:
-		return 'R';
-	case TASK_INTERRUPTIBLE:
-		return 'S';
-	case TASK_UNINTERRUPTIBLE:
-		return 'D';
-	case EXIT_ZOMBIE:
-		return 'Z';
+	case TASK_RUNNING:         return 'R';
+	case TASK_INTERRUPTIBLE:   return 'S';
+	case TASK_UNINTERRUPTIBLE: return 'D';
+	case EXIT_ZOMBIE:          return 'Z';
 	case EXIT_DEAD:
-	case TASK_DEAD:
-		return 'X';
-	case TASK_NEW:
-		return 'N';
-	default:
-		return '?';
+	case TASK_DEAD:            return 'X';
+	case TASK_NEW:             return 'N';
+	default:                   return '?';
 	}
 }
 

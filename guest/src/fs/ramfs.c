@@ -33,9 +33,7 @@ struct inode *ramfs_get_inode(struct super_block *sb, const struct inode *dir, u
 		inode->i_fop = &simple_dir_operations;
 		inc_nlink(inode);
 		break;
-	case S_IFLNK:
-		inode->i_op = &simple_symlink_inode_operations;
-		break;
+	case S_IFLNK: inode->i_op = &simple_symlink_inode_operations; break;
 	}
 	return inode;
 }

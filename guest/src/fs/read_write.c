@@ -16,9 +16,7 @@ loff_t generic_file_llseek(struct file *file, loff_t offset, int whence)
 	loff_t eof = i_size_read(file_inode(file));
 
 	switch (whence) {
-	case SEEK_END:
-		offset += eof;
-		break;
+	case SEEK_END:  offset += eof; break;
 	case SEEK_DATA: /* all of it is data, and the end is a hole */
 	case SEEK_HOLE:
 		if ((unsigned long)offset >= (unsigned long)eof)
@@ -26,13 +24,9 @@ loff_t generic_file_llseek(struct file *file, loff_t offset, int whence)
 		if (whence == SEEK_HOLE)
 			offset = eof;
 		break;
-	case SEEK_CUR:
-		offset += file->f_pos;
-		break;
-	case SEEK_SET:
-		break;
-	default:
-		return -EINVAL;
+	case SEEK_CUR: offset += file->f_pos; break;
+	case SEEK_SET: break;
+	default:       return -EINVAL;
 	}
 	if (offset < 0)
 		return -EINVAL;
@@ -120,15 +114,6 @@ static noinline ssize_t new_sync_write(struct file *filp, const char __user *buf
 	return ret;
 }
 
-static __always_inline void add_rchar(ssize_t n)
-{
-	atomic_long_add(n, &rchar);
-}
-static __always_inline void add_wchar(ssize_t n)
-{
-	atomic_long_add(n, &wchar);
-}
-
 ssize_t vfs_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
 {
 	ssize_t ret;
@@ -149,7 +134,7 @@ ssize_t vfs_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
 	else
 		ret = new_sync_read(file, buf, count, pos);
 	if (ret > 0)
-		add_rchar(ret);
+		atomic_long_add(ret, &rchar);
 	atomic_long_inc(&syscr);
 	return ret;
 }
@@ -174,7 +159,7 @@ ssize_t vfs_write(struct file *file, const char __user *buf, size_t count, loff_
 	else
 		ret = new_sync_write(file, buf, count, pos);
 	if (ret > 0)
-		add_wchar(ret);
+		atomic_long_add(ret, &wchar);
 	atomic_long_inc(&syscw);
 	return ret;
 }
@@ -409,7 +394,7 @@ static noinline ssize_t do_readv(unsigned long fd, const struct iovec __user *ve
 		fdput_pos(file);
 	}
 	if (ret > 0)
-		add_rchar(ret);
+		atomic_long_add(ret, &rchar);
 	atomic_long_inc(&syscr);
 	return ret;
 }
@@ -429,7 +414,7 @@ static noinline ssize_t do_writev(unsigned long fd, const struct iovec __user *v
 		fdput_pos(file);
 	}
 	if (ret > 0)
-		add_wchar(ret);
+		atomic_long_add(ret, &wchar);
 	atomic_long_inc(&syscw);
 	return ret;
 }

@@ -267,9 +267,7 @@ static void *single_next(struct seq_file *p, void *v, loff_t *pos)
 	return NULL;
 }
 
-static void single_stop(struct seq_file *p, void *v)
-{
-}
+static void single_stop(struct seq_file *p, void *v) {}
 
 int single_open(struct file *file, int (*show)(struct seq_file *, void *), void *data)
 {

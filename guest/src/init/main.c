@@ -11,7 +11,6 @@
 #include <linux/mm.h>
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
-#include <linux/string.h>
 #include <linux/tick.h>
 #include <linux/timer.h>
 #include <linux/utsname.h>
@@ -73,11 +72,7 @@ static int kernel_init(void *unused)
 
 static noinline void __init rest_init(void)
 {
-	struct kernel_clone_args args = {
-		.fn = kernel_init,
-		.exit_signal = SIGCHLD,
-		.set_tid = 1,
-	};
+	struct kernel_clone_args args = { .fn = kernel_init, .exit_signal = SIGCHLD, .set_tid = 1 };
 
 	kernel_clone(&args);
 	kthreadd_task_pid = kernel_thread(kthreadd, NULL, 0);

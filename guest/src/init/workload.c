@@ -208,18 +208,13 @@ static int program_crond(void *unused)
 		ucat(n & 1 ? "/proc/loadavg" : "/proc/uptime");
 		utmpfile();
 		switch (n % 4) {
-		case 0:
-			run_program(program_cat, "/etc/hostname", "crond");
-			break;
-		case 1:
-			run_program(program_logger, "crond: nothing to do\n", "crond");
-			break;
+		case 0: run_program(program_cat, "/etc/hostname", "crond"); break;
+		case 1: run_program(program_logger, "crond: nothing to do\n", "crond"); break;
 		case 2:
 			udirectory();
 			upipe();
 			break;
-		default:
-			ucat("/proc/meminfo");
+		default: ucat("/proc/meminfo");
 		}
 		poll_credit();
 	}

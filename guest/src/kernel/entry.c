@@ -8,9 +8,7 @@
 #include <linux/unistd.h>
 #include <trace/events/syscalls.h>
 
-noinstr void irqentry_enter(struct pt_regs *regs)
-{
-}
+noinstr void irqentry_enter(struct pt_regs *regs) {}
 
 /* Interrupts are off. */
 noinline void irqentry_exit_cond_resched(void)

@@ -7,7 +7,6 @@
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/pid.h>
-#include <linux/signal.h>
 #include <linux/string.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
@@ -333,22 +332,7 @@ pid_t kernel_clone(struct kernel_clone_args *args)
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 {
 	struct kernel_clone_args args = {
-		.flags = flags | CLONE_VM,
-		.fn = fn,
-		.fn_arg = arg,
-		.kthread = 1,
-	};
-
-	return kernel_clone(&args);
-}
-
-pid_t user_mode_thread(int (*fn)(void *), void *arg, unsigned long flags)
-{
-	struct kernel_clone_args args = {
-		.flags = flags,
-		.exit_signal = SIGCHLD,
-		.fn = fn,
-		.fn_arg = arg,
+		.flags = flags | CLONE_VM, .fn = fn, .fn_arg = arg, .kthread = 1
 	};
 
 	return kernel_clone(&args);

@@ -33,14 +33,9 @@ static noinline void kpfs_serve(struct kpfs_request *req)
 	long ret;
 
 	switch (req->kind) {
-	case REQ_SYSCALL:
-		ret = entry_SYSCALL_64(req);
-		break;
-	case REQ_CALL:
-		ret = kpfs_call(req);
-		break;
-	default:
-		ret = -EINVAL;
+	case REQ_SYSCALL: ret = entry_SYSCALL_64(req); break;
+	case REQ_CALL:    ret = kpfs_call(req); break;
+	default:          ret = -EINVAL;
 	}
 	req->ret = ret;
 	WRITE_ONCE(req->kind, REQ_NONE);
@@ -121,23 +116,16 @@ void kpfs_wake_requested(void)
 const struct kpfs_guest_info kpfs_guest_info = {
 	.magic = 0x6f666e697366706bUL,
 	.task_pid = INFO(pid),
-	.task_tgid = INFO(tgid),
 	.task_uid = INFO(cred[0].uid),
 	.task_comm = INFO(comm),
 	.task_req = INFO(req),
 	.task_user_base = INFO(user_base),
 	.task_cpu = INFO(cpu),
-	.task_state = INFO(__state),
 	.task_next = INFO(tasks.next),
 	.task_rethooks = INFO(rethooks),
-	.task_parent = INFO(real_parent),
-	.task_stack = INFO(stack),
 	.task_size = sizeof(struct task_struct),
-	.thread_size = THREAD_SIZE,
 	.task_nested = INFO(nested),
 	.task_host_op = INFO(host_op),
-	.task_flags = INFO(flags),
-	.task_thread_sp = INFO(thread.sp),
 	.percpu_base = (unsigned long)__per_cpu_start,
 	.percpu_size = (unsigned long)__per_cpu_size,
 	.log = (unsigned long)&kpfs_log,

@@ -7,9 +7,7 @@
 #include <linux/string.h>
 
 /* By address; name: offset into kallsyms_names. */
-struct kallsyms_entry {
-	u32 offset, name;
-};
+struct kallsyms_entry { u32 offset, name; };
 extern const struct kallsyms_entry kallsyms_table[] __weak;
 extern const char kallsyms_names[] __weak;
 extern const unsigned int kallsyms_num_syms __weak;

@@ -10,27 +10,12 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
-#define AT(type, field, at) static_assert(offsetof(struct type, field) == (at), "see engine/guest_api.py")
-AT(kprobe, nmissed, 32);
-AT(kprobe, addr, 40);
-AT(kprobe, symbol_name, 48);
-AT(kprobe, offset, 56);
-AT(kprobe, pre_handler, 64);
-AT(kprobe, post_handler, 72);
-AT(kprobe, fault_handler, 80);
-AT(kprobe, break_handler, 88);
-AT(kprobe, opcode, 96);
-AT(kprobe, flags, 100);
-AT(kretprobe, handler, 104);
-AT(kretprobe, entry_handler, 112);
-AT(kretprobe, maxactive, 120);
-AT(kretprobe, nmissed, 124);
-AT(kretprobe, data_size, 128);
-AT(kretprobe_instance, ret_addr, 16); /* struct kp_rethook_node */
-AT(kretprobe_instance, task, 32);
-AT(kretprobe_instance, rp, 48);
-AT(kretprobe_instance, data, 56);
-AT(jprobe, entry, 104);
+/* Modules see the engine's struct kp_rethook_node under the name that Linux has for it. */
+#define AT(field, at) static_assert(offsetof(struct kretprobe_instance, field) == (at), "runtime.h")
+AT(ret_addr, 16);
+AT(task, 32);
+AT(rp, 48);
+AT(data, 56);
 
 /*
  * Wait for handlers that other CPUs are in the middle of: what they use may be freed then.
@@ -161,8 +146,5 @@ NOKPROBE_SYMBOL(kprobe_flush_task);
 /* The end of a jprobe's entry function: the trap brings the probed function's state back. */
 __kprobes void jprobe_return(void)
 {
-	__asm__ __volatile__("int3\n.globl jprobe_return_end\njprobe_return_end: nop"
-			     :
-			     :
-			     : "memory");
+	asm volatile("int3\n.globl jprobe_return_end\njprobe_return_end: nop" : : : "memory");
 }

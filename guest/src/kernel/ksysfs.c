@@ -3,7 +3,6 @@
 #include <linux/init.h>
 #include <linux/jump_label.h>
 #include <linux/jiffies.h>
-#include <linux/ktime.h>
 #include <linux/rcupdate.h>
 #include <linux/sysfs.h>
 #include <linux/utsname.h>

@@ -5,7 +5,6 @@
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/pid.h>
-#include <linux/string.h>
 
 struct kthread_create_info {
 	int (*threadfn)(void *);

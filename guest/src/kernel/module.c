@@ -12,26 +12,7 @@
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 
-#define AT(field, at) static_assert(offsetof(struct module, field) == (at), "see guest/loader/modules.py")
-AT(name, 24);
-AT(init, 80);
-AT(exit, 88);
-AT(kp, 96);
-AT(core_layout, 112);
-AT(init_layout, 136);
-AT(extable, 160);
-AT(bug_table, 176);
-AT(symtab, 192);
-AT(refcnt, 208);
-AT(nr_users, 216);
-AT(taints, 232);
-
-#define O_NONBLOCK 04000
-#define O_TRUNC 01000
-
-struct exception_table_entry {
-	s32 insn, fixup;
-};
+struct exception_table_entry { s32 insn, fixup; };
 const struct exception_table_entry *search_extable(const struct exception_table_entry *base,
 						   size_t num, unsigned long value);
 
@@ -61,9 +42,7 @@ struct module *find_module(const char *name)
 }
 
 /* ---- what oopses say */
-static struct {
-	char name[MODULE_NAME_LEN], taints[8];
-} last_unloaded_module;
+static struct { char name[MODULE_NAME_LEN], taints[8]; } last_unloaded_module;
 
 /* "(PO+)": what it taints the kernel with, and that it is coming or going */
 static char *module_flags(struct module *mod, char *buf, bool show_state)

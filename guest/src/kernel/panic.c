@@ -151,11 +151,6 @@ static noinline void show_trace(struct pt_regs *regs, const char *loglvl)
 	printk("%s </TASK>\n", loglvl);
 }
 
-void show_stack(unsigned long *sp, const char *loglvl)
-{
-	show_trace(NULL, loglvl);
-}
-
 static noinline void show_ip(struct pt_regs *regs, const char *loglvl)
 {
 	printk("%sRIP: %04lx:%pS\n", loglvl, regs->cs, (void *)regs->ip);

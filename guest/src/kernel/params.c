@@ -89,16 +89,12 @@ char *parse_args(const char *doing, char *args, const struct kernel_param *param
 			return *args ? args : NULL;
 		ret = parse_one(param, val, doing, params, num, arg, unknown);
 		switch (ret) {
-		case 0:
-			continue;
-		case -ENOENT:
-			pr_err("%s: Unknown parameter `%s'\n", doing, param);
-			break;
+		case 0:       continue;
+		case -ENOENT: pr_err("%s: Unknown parameter `%s'\n", doing, param); break;
 		case -ENOSPC:
 			pr_err("%s: `%s' too large for parameter `%s'\n", doing, val ?: "", param);
 			break;
-		default:
-			pr_err("%s: `%s' invalid for parameter `%s'\n", doing, val ?: "", param);
+		default: pr_err("%s: `%s' invalid for parameter `%s'\n", doing, val ?: "", param);
 		}
 		return ERR_PTR(ret);
 	}

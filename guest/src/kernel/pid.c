@@ -29,13 +29,6 @@ noinline struct pid *find_vpid(pid_t nr)
 	return find_pid_ns(nr);
 }
 
-struct pid *get_pid(struct pid *pid)
-{
-	if (pid)
-		refcount_inc(&pid->count);
-	return pid;
-}
-
 noinline void put_pid(struct pid *pid)
 {
 	if (pid && refcount_dec_and_test(&pid->count))

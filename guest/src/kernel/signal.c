@@ -6,14 +6,9 @@
 #include <linux/signal.h>
 #include <linux/syscalls.h>
 
-static inline bool sig_kernel_ignore(int sig)
-{
-	return sig == SIGCHLD;
-}
-
 static noinline bool sig_ignored(struct task_struct *t, int sig)
 {
-	return sig_kernel_ignore(sig) || t->pid <= 1 || (t->flags & PF_KTHREAD);
+	return sig == SIGCHLD || t->pid <= 1 || (t->flags & PF_KTHREAD);
 }
 
 static noinline void complete_signal(int sig, struct task_struct *t)

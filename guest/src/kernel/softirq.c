@@ -8,9 +8,7 @@
 
 static struct softirq_action softirq_vec[NR_SOFTIRQS];
 static DEFINE_PER_CPU(u32, softirq_pending);
-struct tasklet_head {
-	struct tasklet_struct *head, **tail;
-};
+struct tasklet_head { struct tasklet_struct *head, **tail; };
 static DEFINE_PER_CPU(struct tasklet_head, tasklet_vec);
 #define MAX_SOFTIRQ_RESTART 10
 

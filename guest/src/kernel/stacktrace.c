@@ -29,14 +29,3 @@ void stack_trace_print(const unsigned long *entries, unsigned int nr_entries, in
 	for (i = 0; i < nr_entries; i++)
 		printk("%*c%pS\n", 1 + spaces, ' ', (void *)entries[i]);
 }
-
-int stack_trace_snprint(char *buf, size_t size, const unsigned long *entries,
-			unsigned int nr_entries, int spaces)
-{
-	unsigned int i;
-	size_t n = 0;
-
-	for (i = 0; i < nr_entries && n < size; i++)
-		n += scnprintf(buf + n, size - n, "%*c%pS\n", 1 + spaces, ' ', (void *)entries[i]);
-	return n;
-}

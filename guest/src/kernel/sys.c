@@ -7,7 +7,6 @@
 #include <linux/string.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
-#include <linux/unistd.h>
 #include <linux/utsname.h>
 
 long __x64_sys_ni_syscall(const struct pt_regs *regs)
@@ -124,8 +123,7 @@ SYSCALL_DEFINE5(prctl, int, option, unsigned long, arg2, unsigned long, arg3, un
 	case PR_GET_NAME:
 		get_task_comm(comm, current);
 		return copy_to_user((char __user *)arg2, comm, sizeof(comm)) ? -EFAULT : 0;
-	default:
-		return -EINVAL;
+	default: return -EINVAL;
 	}
 }
 

@@ -278,8 +278,7 @@ struct trace_event_raw_sys_exit {
 	long ret;
 };
 static const struct trace_event_field trace_event_fields_sys_exit[] = {
-	TRACE_FIELD(sys_exit, id, "long", "id", 1),
-	TRACE_FIELD(sys_exit, ret, "long", "ret", 1),
+	TRACE_FIELD(sys_exit, id, "long", "id", 1), TRACE_FIELD(sys_exit, ret, "long", "ret", 1)
 };
 DEFINE_TRACE_EVENT(raw_syscalls, sys_exit, sys_exit, "\"NR %ld = %ld\", REC->id, REC->ret");
 

@@ -34,9 +34,7 @@ struct synth_trace_event {
 	u64 fields[];
 };
 
-static struct synth_buffer {
-	char data[PAGE_SIZE];
-} synth_buffers[NR_CPUS][BUFFERS];
+static struct synth_buffer { char data[PAGE_SIZE]; } synth_buffers[NR_CPUS][BUFFERS];
 static unsigned char synth_buffers_used[NR_CPUS][BUFFERS];
 
 static notrace struct synth_trace_event *get_buffer(void)

@@ -2,7 +2,6 @@
 /* Numbers out of strings. */
 #include <linux/errno.h>
 #include <linux/kernel.h>
-#include <linux/string.h>
 
 #define KSTRTOX_OVERFLOW (1U << 31)
 
@@ -137,16 +136,12 @@ int kstrtobool(const char *s, bool *res)
 	case 'Y':
 	case 't':
 	case 'T':
-	case '1':
-		*res = true;
-		return 0;
+	case '1': *res = true; return 0;
 	case 'n':
 	case 'N':
 	case 'f':
 	case 'F':
-	case '0':
-		*res = false;
-		return 0;
+	case '0': *res = false; return 0;
 	case 'o':
 	case 'O':
 		if ((s[1] | 0x20) == 'n' || (s[1] | 0x20) == 'f') {

@@ -15,21 +15,12 @@
 #define SMALL 32
 #define SPECIAL 64
 
-enum format_type {
-	FORMAT_TYPE_NONE,
-	FORMAT_TYPE_CHAR,
-	FORMAT_TYPE_STR,
-	FORMAT_TYPE_PTR,
-	FORMAT_TYPE_PERCENT,
-	FORMAT_TYPE_INVALID,
-	FORMAT_TYPE_LONG,
-	FORMAT_TYPE_SIZE,
-	FORMAT_TYPE_INT,
-	FORMAT_TYPE_SHORT,
-	FORMAT_TYPE_BYTE,
-};
+/* What a directive prints: something of its own, or a number of this length. */
+enum { FORMAT_TYPE_CHAR = 1, FORMAT_TYPE_STR, FORMAT_TYPE_PTR };
+enum { FORMAT_TYPE_PERCENT = 4, FORMAT_TYPE_INVALID };
+enum { FORMAT_TYPE_LONG = 6, FORMAT_TYPE_INT = 8, FORMAT_TYPE_SHORT, FORMAT_TYPE_BYTE };
 struct printf_spec {
-	enum format_type type;
+	unsigned int type;
 	int flags, base, width, precision;
 };
 
@@ -152,15 +143,11 @@ static noinline char *pointer(const char *fmt, char *buf, char *end, void *ptr,
 	switch (*fmt) {
 	case 'S':
 	case 's':
-	case 'B':
-		return symbol_string(buf, end, ptr, spec, *fmt);
-	case 'd':
-		return dentry_name(buf, end, ptr, spec);
+	case 'B': return symbol_string(buf, end, ptr, spec, *fmt);
+	case 'd': return dentry_name(buf, end, ptr, spec);
 	case 'x':
-	case 'K':
-		return pointer_string(buf, end, ptr, spec);
-	default:
-		return ptr_to_id(buf, end, ptr, spec);
+	case 'K': return pointer_string(buf, end, ptr, spec);
+	default:  return ptr_to_id(buf, end, ptr, spec);
 	}
 }
 
@@ -177,23 +164,12 @@ static noinline const char *format_flags(const char *fmt, struct printf_spec *sp
 {
 	for (;; fmt++) {
 		switch (*fmt) {
-		case '-':
-			spec->flags |= LEFT;
-			break;
-		case '+':
-			spec->flags |= PLUS;
-			break;
-		case ' ':
-			spec->flags |= SPACE;
-			break;
-		case '#':
-			spec->flags |= SPECIAL;
-			break;
-		case '0':
-			spec->flags |= ZEROPAD;
-			break;
-		default:
-			return fmt;
+		case '-': spec->flags |= LEFT; break;
+		case '+': spec->flags |= PLUS; break;
+		case ' ': spec->flags |= SPACE; break;
+		case '#': spec->flags |= SPECIAL; break;
+		case '0': spec->flags |= ZEROPAD; break;
+		default:  return fmt;
 		}
 	}
 }
@@ -233,37 +209,20 @@ static noinline const char *format_decode(const char *fmt, struct printf_spec *s
 	}
 	fmt = format_size(fmt, spec);
 	switch (*fmt) {
-	case 'c':
-		spec->type = FORMAT_TYPE_CHAR;
-		break;
-	case 's':
-		spec->type = FORMAT_TYPE_STR;
-		break;
-	case 'p':
-		spec->type = FORMAT_TYPE_PTR;
-		break;
-	case '%':
-		spec->type = FORMAT_TYPE_PERCENT;
-		break;
-	case 'o':
-		spec->base = 8;
-		break;
+	case 'c': spec->type = FORMAT_TYPE_CHAR; break;
+	case 's': spec->type = FORMAT_TYPE_STR; break;
+	case 'p': spec->type = FORMAT_TYPE_PTR; break;
+	case '%': spec->type = FORMAT_TYPE_PERCENT; break;
+	case 'o': spec->base = 8; break;
 	case 'x':
 		spec->flags |= SMALL;
 		spec->base = 16;
 		break;
-	case 'X':
-		spec->base = 16;
-		break;
+	case 'X': spec->base = 16; break;
 	case 'd':
-	case 'i':
-		spec->flags |= SIGN;
-		break;
-	case 'u':
-		break;
-	default:
-		spec->type = FORMAT_TYPE_INVALID;
-		return fmt;
+	case 'i': spec->flags |= SIGN; break;
+	case 'u': break;
+	default:  spec->type = FORMAT_TYPE_INVALID; return fmt;
 	}
 	return fmt + 1;
 }
@@ -309,22 +268,15 @@ int vsnprintf(char *buf, size_t size, const char *fmt, va_list args_in)
 			spec.precision = 1;
 			str = string_nocheck(str, end, c, spec);
 			break;
-		case FORMAT_TYPE_STR:
-			str = string(str, end, va_arg(args, char *), spec);
-			break;
+		case FORMAT_TYPE_STR: str = string(str, end, va_arg(args, char *), spec); break;
 		case FORMAT_TYPE_PTR:
 			str = pointer(fmt, str, end, va_arg(args, void *), spec);
 			while (isalnum(*fmt))
 				fmt++;
 			break;
-		case FORMAT_TYPE_PERCENT:
-			put_char(&str, end, '%');
-			break;
-		case FORMAT_TYPE_INVALID:
-			put_char(&str, end, '%');
-			break;
-		default:
-			str = format_number(str, end, spec, &args);
+		case FORMAT_TYPE_PERCENT: put_char(&str, end, '%'); break;
+		case FORMAT_TYPE_INVALID: put_char(&str, end, '%'); break;
+		default:                  str = format_number(str, end, spec, &args);
 		}
 	}
 	va_end(args);

@@ -41,15 +41,10 @@ drop:
 static noinline int ip_protocol_deliver_rcu(struct sk_buff *skb, int protocol)
 {
 	switch (protocol) {
-	case IPPROTO_ICMP:
-		return icmp_rcv(skb);
-	case IPPROTO_TCP:
-		return tcp_v4_rcv(skb);
-	case IPPROTO_UDP:
-		return udp_rcv(skb);
-	default:
-		kfree_skb(skb);
-		return 0;
+	case IPPROTO_ICMP: return icmp_rcv(skb);
+	case IPPROTO_TCP:  return tcp_v4_rcv(skb);
+	case IPPROTO_UDP:  return udp_rcv(skb);
+	default:           kfree_skb(skb); return 0;
 	}
 }
 

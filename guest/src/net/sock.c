@@ -2,7 +2,6 @@
 /* What all sockets share: allocation, the socket lock with its backlog, queues, waiting. */
 #include <linux/errno.h>
 #include <linux/sched.h>
-#include <linux/string.h>
 #include <net/sock.h>
 
 static noinline void sk_prot_free(struct sock *sk)

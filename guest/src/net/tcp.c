@@ -303,11 +303,8 @@ int tcp_rcv_state_process(struct sock *sk, struct sk_buff *skb)
 		tcp_set_state(sk, TCP_ESTABLISHED);
 		inet_csk_reqsk_queue_add(sk->listener, sk);
 		break;
-	case TCP_CLOSE_WAIT:
-		tcp_ack(sk, th);
-		break;
-	default:
-		break;
+	case TCP_CLOSE_WAIT: tcp_ack(sk, th); break;
+	default:             break;
 	}
 	consume_skb(skb);
 	return err;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _TRACE_SCHED_H
-#define _TRACE_SCHED_H
+#pragma once
 #include <linux/tracepoint.h>
 
 struct task_struct;
@@ -14,4 +13,3 @@ DECLARE_TRACE(sched_wakeup_new, TP_PROTO(struct task_struct *p), TP_ARGS(p))
 DECLARE_TRACE(sched_process_fork, TP_PROTO(struct task_struct *parent, struct task_struct *child),
 	      TP_ARGS(parent, child))
 DECLARE_TRACE(sched_process_exit, TP_PROTO(struct task_struct *p), TP_ARGS(p))
-#endif

@@ -345,11 +345,6 @@ void scheduler_tick(void)
 	raw_spin_unlock(&rq->__lock);
 }
 
-struct task_struct *idle_task(int cpu)
-{
-	return cpu_rq(cpu)->idle;
-}
-
 int idle_cpu(int cpu)
 {
 	struct rq *rq = cpu_rq(cpu);

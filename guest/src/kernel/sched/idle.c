@@ -14,13 +14,9 @@ static struct task_struct *pick_next_task_idle(struct rq *rq)
 	return rq->idle;
 }
 
-static void put_prev_task_idle(struct rq *rq, struct task_struct *prev)
-{
-}
+static void put_prev_task_idle(struct rq *rq, struct task_struct *prev) {}
 
-static void task_tick_idle(struct rq *rq, struct task_struct *curr)
-{
-}
+static void task_tick_idle(struct rq *rq, struct task_struct *curr) {}
 
 const struct sched_class idle_sched_class = {
 	.check_preempt_curr = check_preempt_curr_idle,

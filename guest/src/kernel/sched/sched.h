@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef _KERNEL_SCHED_H
-#define _KERNEL_SCHED_H
+#pragma once
 #include <linux/sched.h>
 
 struct cfs_rq {
@@ -43,8 +42,4 @@ struct sched_class {
 };
 extern const struct sched_class fair_sched_class, idle_sched_class;
 void resched_curr(struct rq *rq);
-void activate_task(struct rq *rq, struct task_struct *p, int flags);
-void deactivate_task(struct rq *rq, struct task_struct *p, int flags);
-void update_rq_clock(struct rq *rq);
 void init_cfs_rq(struct cfs_rq *cfs_rq);
-#endif

@@ -39,11 +39,6 @@ static noinline ktime_t __hrtimer_get_next_event(struct hrtimer_cpu_base *base)
 	return next ? next->expires : KTIME_MAX;
 }
 
-u64 hrtimer_get_next_event(void)
-{
-	return __hrtimer_get_next_event(this_cpu_ptr(&hrtimer_bases));
-}
-
 static void hrtimer_reprogram(struct hrtimer *timer)
 {
 	struct hrtimer_cpu_base *base = timer->base;

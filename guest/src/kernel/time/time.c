@@ -25,11 +25,6 @@ unsigned long nsecs_to_jiffies(u64 n)
 	return n / TICK_NSEC;
 }
 
-u64 jiffies_to_nsecs(unsigned long j)
-{
-	return (u64)j * TICK_NSEC;
-}
-
 int put_timespec64(const struct timespec64 *ts, void __user *uts)
 {
 	return copy_to_user(uts, ts, sizeof(*ts)) ? -EFAULT : 0;
@@ -71,14 +66,9 @@ SYSCALL_DEFINE2(clock_gettime, const clockid_t, which_clock, struct __kernel_tim
 	struct timespec64 ts;
 
 	switch (which_clock) {
-	case CLOCK_REALTIME:
-		ktime_get_real_ts64(&ts);
-		break;
-	case CLOCK_MONOTONIC:
-		ktime_get_ts64(&ts);
-		break;
-	default:
-		return -EINVAL;
+	case CLOCK_REALTIME:  ktime_get_real_ts64(&ts); break;
+	case CLOCK_MONOTONIC: ktime_get_ts64(&ts); break;
+	default:              return -EINVAL;
 	}
 	return put_timespec64(&ts, tp);
 }

@@ -16,9 +16,7 @@ static void *t_next(struct seq_file *m, void *v, loff_t *pos)
 	return t_start(m, pos);
 }
 
-static void timer_list_stop(struct seq_file *m, void *v)
-{
-}
+static void timer_list_stop(struct seq_file *m, void *v) {}
 
 static noinline void print_cpu(struct seq_file *m, int cpu, u64 now)
 {

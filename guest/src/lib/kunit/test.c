@@ -4,12 +4,8 @@
 #include <linux/completion.h>
 #include <linux/kthread.h>
 
-struct kunit_allocation {
-	struct kunit_allocation *next;
-};
-struct kunit_result_stats {
-	unsigned long passed, failed, skipped, total;
-};
+struct kunit_allocation { struct kunit_allocation *next; };
+struct kunit_result_stats { unsigned long passed, failed, skipped, total; };
 struct kunit_run {
 	struct kunit *test;
 	struct kunit_suite *suite;
