@@ -45,7 +45,8 @@ class HostCall:
         op = HOST_OP.pack(kind, 7, os.O_RDONLY, 0o400, count, 0, page, name, 0)
         self.guest.write(self.data, op)
         self.guest.write(page, contents)
-        self.guest.syscalls._handlers[self.task.pid] = handler
+        if handler is not None:
+            self.guest.syscalls._handlers[self.task.pid] = handler
         return self.guest.syscalls.call_function(self.task, self.func, self.data)
 
     def op(self):

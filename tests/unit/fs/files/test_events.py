@@ -37,7 +37,9 @@ def kernel():
 
     array_events = SimpleNamespace(
         enable_store=enable_store,
-        enable_text=lambda event: f"{int(event.enabled)}\n",
+        file=lambda event: SimpleNamespace(
+            enable_text=lambda: f"{int(event.enabled)}\n"
+        ),
         group_enable_text=lambda group: f"{group}\n",
         group_enable_store=lambda group, data: kernel.calls.append((group, data)),
         group_filter_store=lambda group, data: kernel.calls.append((group, data)),
