@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from kpfs.engine.errors import KernelError
 from kpfs.host import mounts
@@ -108,7 +107,8 @@ def keep(
 def is_dying(pid: int) -> bool:
     """Whether a process was killed, but not all of its threads have ended."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        with open(f"/proc/{pid}/status", encoding="latin-1") as file:
+            status = file.read()
     except OSError:
         return False
     return bool(DYING.search(status))

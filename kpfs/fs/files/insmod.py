@@ -7,14 +7,13 @@ import errno
 import os
 import re
 import stat
-from pathlib import Path
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.proc import ProcFile
 from kpfs.fs.node import File
 from kpfs.guest.machine import IMAGE_DIR
 
-SHIPPED = Path(IMAGE_DIR, "modules")
+SHIPPED = os.path.join(IMAGE_DIR, "modules")
 NAME = re.compile(rb"[A-Za-z0-9_-]+")
 WORD = re.compile(rb'(?:[^\s"]|"[^"]*")+')
 MODULE_MAX = 64 << 20
@@ -45,8 +44,7 @@ class Insmod(File):
     def read(self, name: bytes) -> bytes:
         path = name.strip(b'"')
         if NAME.fullmatch(path):
-            shipped = SHIPPED / f"{path.decode()}.ko"
-            return _contents(os.fsencode(shipped))
+            return _contents(os.path.join(os.fsencode(SHIPPED), path + b".ko"))
         return _contents(_seen_by(self.kernel.syscalls.caller_pid(), path))
 
 
