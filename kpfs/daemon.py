@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.config import Config
-from kpfs.host import mounts
+from kpfs.host import guard, mounts
 from kpfs.host.mounts import SetupError, source_name
 
 if TYPE_CHECKING:
@@ -179,6 +179,7 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
     os.chdir("/")
     _take_stdio(settings)
     _close_all_but({0, 1, 2, pipe, channel})
+    guard.start(log=1)
     report = _Report(pipe)
     try:
         serve(settings, mountpoint, lambda: report.send("ready"), channel)
@@ -233,7 +234,7 @@ def serve(
     """
     gc.disable()  # 10 ms of a start; nothing is freed before the tree answers
     _prctl(PR_SET_NAME, b"kpfs")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in guard.ENDING:
         signal.signal(number, signal.SIG_DFL)  # libfuse takes only these over
     library = sys._xoptions.get("kpfs_libfuse")
     if isinstance(library, str):

@@ -83,6 +83,16 @@ def abort(target: str) -> None:
         umount(target, MNT_FORCE)
 
 
+def detach(target: str) -> None:
+    """Unmount a FUSE mount, whoever uses it; as an ordinary user through fusermount."""
+    try:
+        umount(target, MNT_DETACH)
+    except PermissionError:
+        import subprocess
+
+        subprocess.run(["fusermount", "-uz", target], stderr=subprocess.DEVNULL)
+
+
 def bind(source: str, target: str) -> None:
     """Make source, a file or a directory with its mounts, appear at target.
 
@@ -131,11 +141,13 @@ def table() -> Iterator[MountEntry]:
 
 
 def mount_at(path: str) -> MountEntry | None:
-    """The mount that covers the directory path, None if it is no mount point."""
-    target = os.path.realpath(path)
+    """The mount that covers the directory path, None if it is no mount point.
+
+    path is as os.path.realpath() gives it.
+    """
     found = None
     for entry in table():
-        if entry.target == target:
+        if entry.target == path:
             found = entry
     return found
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests import harness
+from tests import harness, modbox
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
@@ -175,3 +175,51 @@ def test_the_daemon_keeps_nothing_of_its_caller(kpfs, tmp_path):
 def test_cpus(kpfs):
     target = kpfs.mount("--cpus", "4")
     assert "4\n" in (target / "tracing/trace").read_text().split("#P:")[1][:3]
+
+
+# ---- a guest that does not come back
+LOOPS = """
+static int __init go(void)
+{ __asm__ __volatile__("cli"); for (;;) __asm__ __volatile__(""); return 0; }
+module_init(go);
+"""
+
+
+@pytest.fixture
+def stuck(kpfs, mount):
+    """(mount, who waits): the guest loops for a write, with interrupts off."""
+    kpfs.announce("did not end within 2 s: killed")
+    kpfs.announce("soft lockup|lockup")
+    made = modbox.module("loops", LOOPS)
+    script = f"echo {made} > {mount}/machine/insmod"
+    with subprocess.Popen(["sh", "-c", script], stderr=subprocess.DEVNULL) as writer:
+        time.sleep(0.5)
+        assert writer.poll() is None
+        yield mount, writer
+
+
+def test_a_signal_while_the_guest_is_stuck(kpfs, stuck):
+    mount, writer = stuck
+    daemon = harness.daemon_of(mount)
+    began = time.monotonic()
+    harness.kill(daemon, signal.SIGTERM)
+    assert time.monotonic() - began < 3
+    assert writer.wait(1) != 0
+    time.sleep(0.2)  # the guard ends after the daemon
+    assert not harness.is_mounted(mount)
+    assert f"kpfs[{daemon}] the daemon did not end within 2 s: killed" in (
+        kpfs.log.read_text()
+    )
+
+
+def test_umount_while_the_guest_is_stuck(kpfs, stuck):
+    mount, writer = stuck
+    daemon = harness.daemon_of(mount)
+    began = time.monotonic()
+    done = kpfs("umount", mount)
+    assert time.monotonic() - began < 4
+    words = f"kpfs: {mount}: its daemon (pid {daemon}) was stuck: killed\n"
+    assert (done.returncode, done.stderr) == (0, words)
+    assert writer.wait(1) != 0
+    assert not harness.is_mounted(mount)
+    assert not harness.alive(daemon)
