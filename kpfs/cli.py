@@ -168,7 +168,7 @@ def _option(text: str) -> tuple[str, bool]:
 
 
 def _settings(arguments: Namespace) -> Settings:
-    log = os.path.abspath(arguments.log) if arguments.log else ""
+    log = _from_here(os.path.abspath, arguments.log) if arguments.log else ""
     return Settings(
         cpus=arguments.cpus,
         quiet_guest=arguments.quiet_guest,
@@ -176,6 +176,14 @@ def _settings(arguments: Namespace) -> Settings:
         log=log,
         config=config.make(arguments.config),
     )
+
+
+def _from_here(resolve: Callable[[str], str], name: str) -> str:
+    """The absolute path of a name; SetupError in a directory that was removed."""
+    try:
+        return resolve(name)
+    except OSError as error:
+        raise SetupError(f"{name}: {error.strerror}") from None
 
 
 def _mount_arguments(parser: ArgumentParser) -> None:
@@ -209,7 +217,7 @@ def _explain_arguments(parser: ArgumentParser) -> None:
 # ---- mount
 def mount(arguments: Namespace) -> int:
     """``kpfs mount``."""
-    target = os.path.realpath(arguments.dir)
+    target = _from_here(os.path.realpath, arguments.dir)
     check_fuse()
     take_away_dead(target)
     _check_mount_point(target, arguments.dir)

@@ -5,8 +5,10 @@ This also tests kpfs.daemon.
 """
 
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -223,3 +225,55 @@ def test_umount_while_the_guest_is_stuck(kpfs, stuck):
     assert writer.wait(1) != 0
     assert not harness.is_mounted(mount)
     assert not harness.alive(daemon)
+
+
+# ---- what cannot be done is one line
+@pytest.mark.parametrize(
+    "words", ["mount .", "mount --log l m", "umount .", "umount m"]
+)
+def test_in_a_removed_directory(kpfs, tmp_path, words):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'cd "$1"; rmdir "$1"; shift; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", gone, *kpfs.command(*words.split())],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    ours = [
+        line
+        for line in done.stderr.splitlines()
+        if not line.startswith("shell-init: ")  # bash, of scripts/kpfs
+    ]
+    assert len(ours) == 1
+    assert re.fullmatch(r"kpfs: .+: .+", ours[0])
+
+
+def test_the_directory_of_a_log_is_not_made(kpfs, tmp_path):
+    (tmp_path / "m").mkdir()
+    log = tmp_path / "none/kpfs.log"
+    done = kpfs("mount", "--log", log, tmp_path / "m")
+    assert done.returncode == 2
+    assert done.stderr == f"kpfs: {log}: No such file or directory\n"
+    assert not log.parent.exists()
+    assert not harness.is_mounted(tmp_path / "m")
+
+
+def test_the_log_stays_short(tmp_path):
+    program = """
+import logging, os, sys
+from kpfs import daemon
+logging.basicConfig(stream=sys.stderr)
+daemon.keep_log_short(10_000)
+for i in range(1_000):
+    logging.error("line %d: %s", i, "x" * 80)
+    assert os.fstat(1).st_size < 10_000 + 200
+"""
+    log = tmp_path / "log"
+    with log.open("ab") as file:
+        command = [sys.executable, "-c", program]
+        subprocess.run(command, stdout=file, stderr=file, check=True, cwd=harness.ROOT)
+    first, *_, last = log.read_text().splitlines()
+    assert re.fullmatch(r"kpfs: the log was 1\d{4} bytes long and begins anew", first)
+    assert "line 999: " in last
