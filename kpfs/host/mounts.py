@@ -123,6 +123,21 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
+def return_to_root() -> None:
+    """setns(2) to our own mount namespace: / becomes its root again."""
+    own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(own, CLONE_NEWNS), "setns")
+    finally:
+        os.close(own)
+
+
+def pivot_root(new: str, old: str) -> None:
+    """pivot_root(2)."""
+    number = {"x86_64": 155}.get(os.uname().machine, 41)  # else as asm-generic has it
+    _check(_libc.syscall(number, os.fsencode(new), os.fsencode(old)), "pivot_root")
+
+
 def table() -> Iterator[MountEntry]:
     """The mounts that this process sees; what covers another follows it."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
