@@ -58,7 +58,8 @@ RUN_HELP = """\
 Run CMD (without it: a shell) where a new kernel's files lie at the real paths, such as
 /sys/kernel/tracing and /sys/kernel/debug/kprobes, and exit with its status (128 plus
 the number of the signal that ended it). $KPFS is the directory of all files. This needs
-no root: CMD sees itself as root of a user namespace. Nothing is left afterwards.
+no root: CMD sees itself as root of a user namespace. Nothing is left afterwards; to a
+process that CMD leaves behind the files answer ENOTCONN.
 """
 EXPLAIN_HELP = "say whether a probe is accepted and optimised, and why"
 
