@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kpfs import config
 from kpfs.daemon import Settings, check_fuse, serve, start
-from kpfs.host import mounts
+from kpfs.host import guard, mounts
 from kpfs.host.mounts import SetupError, served_by
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 VERSION = "0.1.0"
 EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
-UMOUNT_PATIENCE = 10_000  # ms
 OTHERS_PATIENCE = 1_000  # ms
+ANSWER_PATIENCE = 2.0  # s
+END_PATIENCE = 1_500  # ms; before the daemon's guard (kpfs.host.guard) loses its own
+UMOUNT_PATIENCE = 3_000  # ms
 MAX_CPUS = 8
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
@@ -56,7 +58,8 @@ RUN_HELP = """\
 Run CMD (without it: a shell) where a new kernel's files lie at the real paths, such as
 /sys/kernel/tracing and /sys/kernel/debug/kprobes, and exit with its status (128 plus
 the number of the signal that ended it). $KPFS is the directory of all files. This needs
-no root: CMD sees itself as root of a user namespace. Nothing is left afterwards.
+no root: CMD sees itself as root of a user namespace. Nothing is left afterwards; to a
+process that CMD leaves behind the files answer ENOTCONN.
 """
 EXPLAIN_HELP = "say whether a probe is accepted and optimised, and why"
 
@@ -166,7 +169,7 @@ def _option(text: str) -> tuple[str, bool]:
 
 
 def _settings(arguments: Namespace) -> Settings:
-    log = os.path.abspath(arguments.log) if arguments.log else ""
+    log = _from_here(os.path.abspath, arguments.log) if arguments.log else ""
     return Settings(
         cpus=arguments.cpus,
         quiet_guest=arguments.quiet_guest,
@@ -174,6 +177,14 @@ def _settings(arguments: Namespace) -> Settings:
         log=log,
         config=config.make(arguments.config),
     )
+
+
+def _from_here(resolve: Callable[[str], str], name: str) -> str:
+    """The absolute path of a name; SetupError in a directory that was removed."""
+    try:
+        return resolve(name)
+    except OSError as error:
+        raise SetupError(f"{name}: {error.strerror}") from None
 
 
 def _mount_arguments(parser: ArgumentParser) -> None:
@@ -207,11 +218,12 @@ def _explain_arguments(parser: ArgumentParser) -> None:
 # ---- mount
 def mount(arguments: Namespace) -> int:
     """``kpfs mount``."""
-    target = os.path.realpath(arguments.dir)
+    target = _from_here(os.path.realpath, arguments.dir)
     check_fuse()
     take_away_dead(target)
     _check_mount_point(target, arguments.dir)
     if arguments.foreground:
+        guard.start(log=2)
         serve(_settings(arguments), target, lambda: None)
     else:
         start(_settings(arguments), target, die_with_parent=False).wait_ready()
@@ -269,32 +281,83 @@ def _unmount(target: str, *, lazy: bool) -> None:
 
 def umount(arguments: Namespace) -> int:
     """``kpfs umount``."""
-    target = os.path.realpath(arguments.dir)
+    target = _place(arguments.dir)
     entry = mounts.mount_at(target)
     pid = served_by(entry.source) if entry else 0
-    if not pid:
+    if not entry or not pid:
         raise SetupError(f"{arguments.dir}: no mount of kpfs")
-    ended = None
+    daemon = None
     with contextlib.suppress(OSError):
-        ended = os.pidfd_open(pid)
-    _unmount(target, lazy=mounts.is_dead(target))
-    if ended is not None and not _end(ended):
-        raise SetupError(f"unmounted, but its daemon (pid {pid}) goes on")
+        daemon = os.pidfd_open(pid)
+    if daemon is None or _has_ended(daemon, 0):
+        _unmount(target, lazy=True)
+        return 0
+    stuck = not _answers(target)
+    if not stuck:
+        _unmount(target, lazy=mounts.is_dead(target))
+        # it goes on while a namespace made since has the mount as well
+        stuck = not _has_ended(daemon, OTHERS_PATIENCE) and not _end(daemon)
+    if stuck:
+        mounts.abort(target)
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(daemon, signal.SIGKILL)
+        if not _has_ended(daemon, UMOUNT_PATIENCE):
+            raise SetupError(f"its daemon (pid {pid}) goes on, although it was killed")
+        _take_away(target, entry)
+        print(
+            f"kpfs: {arguments.dir}: its daemon (pid {pid}) was stuck: killed",
+            file=sys.stderr,
+        )
     return 0
 
 
-def _end(daemon: int) -> bool:
-    """Wait for the process of a pidfd to end; tell it to, if it does not by itself.
+def _place(name: str) -> str:
+    """Where a directory is, without asking a daemon that serves it, as stat() would."""
+    try:
+        place = os.open(name, os.O_PATH | os.O_DIRECTORY)
+    except OSError as error:
+        raise SetupError(f"{name}: {error.strerror}") from None
+    try:
+        return os.readlink(f"/proc/self/fd/{place}")
+    finally:
+        os.close(place)
 
-    It does not while a namespace made since has the mount as well.
-    """
+
+def _has_ended(daemon: int, patience: int) -> bool:
+    """Whether the process of a pidfd ends within so many ms."""
     waiting = select.poll()
     waiting.register(daemon, select.POLLIN)
-    if waiting.poll(OTHERS_PATIENCE):
-        return True
+    return bool(waiting.poll(patience))
+
+
+def _end(daemon: int) -> bool:
+    """Tell the process of a pidfd to end: whether it does."""
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(daemon, signal.SIGTERM)
-    return bool(waiting.poll(UMOUNT_PATIENCE))
+    return _has_ended(daemon, END_PATIENCE)
+
+
+def _answers(target: str) -> bool:
+    """Whether the daemon that serves target answers in time, even that it cannot.
+
+    The question is a thread's, which waits for as long as the daemon lets it.
+    """
+    import threading
+
+    def ask() -> None:
+        with contextlib.suppress(OSError), open(f"{target}/kprobes/enabled") as file:
+            file.read()
+
+    question = threading.Thread(target=ask, daemon=True)
+    question.start()
+    question.join(ANSWER_PATIENCE)
+    return not question.is_alive()
+
+
+def _take_away(target: str, entry: mounts.MountEntry) -> None:
+    """Unmount what is still there of a mount whose daemon has ended."""
+    if any(other.ident == entry.ident for other in mounts.table()):
+        mounts.detach(target)
 
 
 # ---- the others

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.config import Config
-from kpfs.host import mounts
+from kpfs.host import guard, mounts
 from kpfs.host.mounts import SetupError, source_name
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 FUSE_DEVICE = "/dev/fuse"
-LOG_LIMIT = 1 << 20  # bytes; a longer log starts anew
+LOG_LIMIT = 1 << 20  # bytes
 LOG_FORMAT = "%(asctime)s kpfs[%(process)d] %(levelname)s %(name)s: %(message)s"
 
 
@@ -152,8 +152,11 @@ class _Report:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         # libfuse's own words on stderr are wanted in the command's one line
-        self.stderr = os.memfd_create("stderr")
-        os.dup2(self.stderr, 2)
+        self.stderr, stderr = os.pipe()
+        for end in (self.stderr, stderr):
+            os.set_blocking(end, False)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
     def send(self, answer: str) -> None:
         """Answer; from now on stderr goes to the log, as stdout does."""
@@ -167,21 +170,34 @@ class _Report:
         """Say why there is no tree, if nothing was said yet."""
         if self.fd < 0:
             return
-        text = os.pread(self.stderr, 1 << 16, 0).decode(errors="replace")
+        said = b""
+        with contextlib.suppress(BlockingIOError):  # it is empty
+            said = os.read(self.stderr, 1 << 16)
+        text = said.decode(errors="replace")
         lines = [line for line in text.splitlines() if line.strip()]
         known = isinstance(error, SetupError)
-        said = lines[-1] if lines and not known else str(error)
-        self.send(said or type(error).__name__)
+        why = lines[-1] if lines and not known else str(error)
+        self.send(why or type(error).__name__)
 
 
 def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int:
     """The body of the child; its exit status."""
     os.chdir("/")
-    _take_stdio(settings)
-    _close_all_but({0, 1, 2, pipe, channel})
-    report = _Report(pipe)
     try:
-        serve(settings, mountpoint, lambda: report.send("ready"), channel)
+        _take_stdio(settings)
+    except SetupError as error:
+        os.write(pipe, str(error).encode())
+        return 2
+    _close_all_but({0, 1, 2, pipe, channel})
+    guard.start(log=1)
+    report = _Report(pipe)
+
+    def ready() -> None:
+        report.send("ready")
+        keep_log_short()
+
+    try:
+        serve(settings, mountpoint, ready, channel)
     except SetupError as error:
         report.fail(error)
         return 2
@@ -196,24 +212,45 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
 
 def _take_stdio(settings: Settings) -> None:
     """Standard input from nowhere, standard output and error to the log."""
-    for number, fd in ((0, os.open(os.devnull, os.O_RDWR)), (1, _open_log(settings))):
+    log = _open_log(settings)
+    for number, fd in ((0, os.open(os.devnull, os.O_RDWR)), (1, log)):
         os.dup2(fd, number)
     os.dup2(1, 2)
 
 
 def _open_log(settings: Settings) -> int:
+    """The log for writing; a directory is only made for that of the default."""
     path = settings.log or default_log()
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not settings.log:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
         fd = os.open(path, flags, 0o600)
-        if os.fstat(fd).st_size > LOG_LIMIT:
-            os.ftruncate(fd, 0)
     except OSError as error:
         if settings.log:
             raise SetupError(f"{path}: {error.strerror}") from None
         fd = os.open(os.devnull, os.O_WRONLY)
     return fd
+
+
+def keep_log_short(limit: int = LOG_LIMIT) -> None:
+    """Have a log that is a file begin anew, and say so, when it becomes too long.
+
+    Others may write to the same file; all of them append.
+    """
+    import logging
+    import stat
+
+    def make_room(record: logging.LogRecord) -> bool:
+        length = os.fstat(1).st_size + len(record.getMessage())
+        if length > limit:
+            os.ftruncate(1, 0)
+            os.write(1, b"kpfs: the log was %d bytes long and begins anew\n" % length)
+        return True
+
+    if stat.S_ISREG(os.fstat(1).st_mode):
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(make_room)
 
 
 def _close_all_but(kept: set[int]) -> None:
@@ -233,7 +270,7 @@ def serve(
     """
     gc.disable()  # 10 ms of a start; nothing is freed before the tree answers
     _prctl(PR_SET_NAME, b"kpfs")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in guard.ENDING:
         signal.signal(number, signal.SIG_DFL)  # libfuse takes only these over
     library = sys._xoptions.get("kpfs_libfuse")
     if isinstance(library, str):

@@ -18,6 +18,7 @@ from kpfs.daemon import Daemon, Settings, check_fuse, start
 from kpfs.host import mounts
 from kpfs.host.mounts import SetupError
 from kpfs.host.namespaces import enter_namespaces, lock_mounts
+from kpfs.host.terminal import STOPPING, Job
 
 if TYPE_CHECKING:
     from kpfs.mirror.keeper import Filter
@@ -50,6 +51,7 @@ FORWARDED = (
     signal.SIGHUP,
     signal.SIGUSR1,
     signal.SIGUSR2,
+    *STOPPING,
 )
 SI_KERNEL = 0x80
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
@@ -122,31 +124,38 @@ def supervise(
 
     prepare is called in the process that becomes the command.
     """
-    watched = {*FORWARDED, signal.SIGCHLD}
+    watched = {*FORWARDED, signal.SIGCHLD, signal.SIGCONT}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    job = Job()
     pid = os.fork()
     if pid == 0:
         _exec(command, mask, calls, prepare)
     try:
         if calls:
             calls.hand_over()
-        return _await(pid, watched, daemon)
+        return _await(pid, watched, daemon, job)
     finally:
+        job.ended(pid)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _await(pid: int, watched: set[signal.Signals], daemon: Daemon) -> int:
+def _await(pid: int, watched: set[signal.Signals], daemon: Daemon, job: Job) -> int:
     while True:
         info = signal.sigwaitinfo(watched)
-        if info.si_signo != signal.SIGCHLD:
-            if info.si_code != SI_KERNEL:
+        if info.si_signo == signal.SIGCONT:
+            job.resume(pid)
+        elif info.si_signo != signal.SIGCHLD:
+            hung_up = info.si_signo == signal.SIGHUP and not job.is_of_our_group(pid)
+            if info.si_code != SI_KERNEL or hung_up:
                 os.kill(pid, info.si_signo)
-            continue
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            return _exit_status(status)
-        if daemon.has_died():
-            _say(f"the daemon died; see {daemon.log}")
+        else:
+            changed, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+            if changed and os.WIFSTOPPED(status):
+                job.stopped(pid, os.WSTOPSIG(status))
+            elif changed:
+                return _exit_status(status)
+            if daemon.has_died():
+                _say(f"the daemon died; see {daemon.log}")
 
 
 def _exit_status(status: int) -> int:

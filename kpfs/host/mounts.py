@@ -83,6 +83,16 @@ def abort(target: str) -> None:
         umount(target, MNT_FORCE)
 
 
+def detach(target: str) -> None:
+    """Unmount a FUSE mount, whoever uses it; as an ordinary user through fusermount."""
+    try:
+        umount(target, MNT_DETACH)
+    except PermissionError:
+        import subprocess
+
+        subprocess.run(["fusermount", "-uz", target], stderr=subprocess.DEVNULL)
+
+
 def bind(source: str, target: str) -> None:
     """Make source, a file or a directory with its mounts, appear at target.
 
@@ -113,6 +123,21 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
+def return_to_root() -> None:
+    """setns(2) to our own mount namespace: / becomes its root again."""
+    own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(own, CLONE_NEWNS), "setns")
+    finally:
+        os.close(own)
+
+
+def pivot_root(new: str, old: str) -> None:
+    """pivot_root(2)."""
+    number = {"x86_64": 155}.get(os.uname().machine, 41)  # else as asm-generic has it
+    _check(_libc.syscall(number, os.fsencode(new), os.fsencode(old)), "pivot_root")
+
+
 def table() -> Iterator[MountEntry]:
     """The mounts that this process sees; what covers another follows it."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
@@ -131,11 +156,13 @@ def table() -> Iterator[MountEntry]:
 
 
 def mount_at(path: str) -> MountEntry | None:
-    """The mount that covers the directory path, None if it is no mount point."""
-    target = os.path.realpath(path)
+    """The mount that covers the directory path, None if it is no mount point.
+
+    path is as os.path.realpath() gives it.
+    """
     found = None
     for entry in table():
-        if entry.target == target:
+        if entry.target == path:
             found = entry
     return found
 

@@ -19,7 +19,12 @@ def enter_namespaces() -> None:
     uid, gid = os.geteuid(), os.getegid()
     writer = _MapWriter() if uid == 0 else None
     try:
-        mounts.unshare(mounts.CLONE_NEWUSER | mounts.CLONE_NEWNS)
+        try:
+            mounts.unshare(mounts.CLONE_NEWUSER | mounts.CLONE_NEWNS)
+        except PermissionError:
+            if writer is None:
+                raise
+            _unshare_in_chroot()
         if writer is None or not writer.write():
             _write("/proc/self/setgroups", "deny")
             _write("/proc/self/uid_map", f"0 {uid} 1")
@@ -51,6 +56,32 @@ def _why_no_namespace(error: OSError) -> str:
     else:
         remedy = "a container needs --cap-add SYS_ADMIN"
     return f"no user and mount namespace ({error.strerror}): {remedy}; or 'kpfs mount'"
+
+
+def _unshare_in_chroot() -> None:
+    """Make the namespaces although / is not that of our mount namespace.
+
+    Linux makes no user namespace for who is in a chroot, as it could leave it.  So the
+    root of the chroot becomes the root of the new mount namespace.
+    """
+    here, there = os.getcwd(), os.open("/", os.O_PATH)
+    mounts.return_to_root()
+    os.fchdir(there)
+    try:
+        mounts.unshare(mounts.CLONE_NEWUSER | mounts.CLONE_NEWNS)
+        root = os.getcwd()
+        mounts.mount("", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
+        mounts.mount(root, root, "", mounts.MS_BIND | mounts.MS_REC)
+        os.chdir(root)
+        mounts.pivot_root(".", ".")
+        mounts.umount(".", mounts.MNT_DETACH)
+    except OSError:
+        os.fchdir(there)
+        os.chroot(".")
+        raise
+    finally:
+        os.close(there)
+    os.chdir(here)
 
 
 class _MapWriter:

@@ -199,7 +199,7 @@ def start(
     listener: int, channel: socket.socket, supervisor: int, mountpoint: str
 ) -> int:
     """Start a keeper and give the listener to the supervisor: the keeper's pid."""
-    shared = os.memfd_create("mirror")
+    shared = _memory()
     os.ftruncate(shared, STATE_SIZE)
     state = mmap.mmap(shared, STATE_SIZE)
     keeper = os.fork()
@@ -214,6 +214,17 @@ def start(
     state.close()
     os.close(shared)
     return keeper
+
+
+def _memory() -> int:
+    """A file that nobody else has; of a disk where memfd_create() is denied."""
+    try:
+        return os.memfd_create("mirror")
+    except OSError:
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            return os.dup(file.fileno())
 
 
 def _become_keeper(listener: int) -> None:

@@ -5,13 +5,15 @@ This also tests kpfs.daemon.
 """
 
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
-from tests import harness
+from tests import harness, modbox
 from tests.there import there
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
@@ -176,3 +178,103 @@ def test_the_daemon_keeps_nothing_of_its_caller(kpfs, tmp_path):
 def test_cpus(kpfs):
     target = kpfs.mount("--cpus", "4")
     assert "4\n" in (target / "tracing/trace").read_text().split("#P:")[1][:3]
+
+
+# ---- a guest that does not come back
+LOOPS = """
+static int __init go(void)
+{ __asm__ __volatile__("cli"); for (;;) __asm__ __volatile__(""); return 0; }
+module_init(go);
+"""
+
+
+@pytest.fixture
+def stuck(kpfs, mount):
+    """(mount, who waits): the guest loops for a write, with interrupts off."""
+    kpfs.announce("did not end within 2 s: killed")
+    kpfs.announce("soft lockup|lockup")
+    made = modbox.module("loops", LOOPS)
+    script = f"echo {made} > {mount}/machine/insmod"
+    with subprocess.Popen(["sh", "-c", script], stderr=subprocess.DEVNULL) as writer:
+        time.sleep(0.5)
+        assert writer.poll() is None
+        yield mount, writer
+
+
+def test_a_signal_while_the_guest_is_stuck(kpfs, stuck):
+    mount, writer = stuck
+    daemon = harness.daemon_of(mount)
+    began = time.monotonic()
+    harness.kill(daemon, signal.SIGTERM)
+    assert time.monotonic() - began < 3
+    assert writer.wait(1) != 0
+    time.sleep(0.2)  # the guard ends after the daemon
+    assert not harness.is_mounted(mount)
+    assert f"kpfs[{daemon}] the daemon did not end within 2 s: killed" in (
+        kpfs.log.read_text()
+    )
+
+
+def test_umount_while_the_guest_is_stuck(kpfs, stuck):
+    mount, writer = stuck
+    daemon = harness.daemon_of(mount)
+    began = time.monotonic()
+    done = kpfs("umount", mount)
+    assert time.monotonic() - began < 4
+    words = f"kpfs: {mount}: its daemon (pid {daemon}) was stuck: killed\n"
+    assert (done.returncode, done.stderr) == (0, words)
+    assert writer.wait(1) != 0
+    assert not harness.is_mounted(mount)
+    assert not harness.alive(daemon)
+
+
+# ---- what cannot be done is one line
+@pytest.mark.parametrize(
+    "words", ["mount .", "mount --log l m", "umount .", "umount m"]
+)
+def test_in_a_removed_directory(kpfs, tmp_path, words):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'cd "$1"; rmdir "$1"; shift; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", gone, *kpfs.command(*words.split())],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    ours = [
+        line
+        for line in done.stderr.splitlines()
+        if not line.startswith("shell-init: ")  # bash, of scripts/kpfs
+    ]
+    assert len(ours) == 1
+    assert re.fullmatch(r"kpfs: .+: .+", ours[0])
+
+
+def test_the_directory_of_a_log_is_not_made(kpfs, tmp_path):
+    (tmp_path / "m").mkdir()
+    log = tmp_path / "none/kpfs.log"
+    done = kpfs("mount", "--log", log, tmp_path / "m")
+    assert done.returncode == 2
+    assert done.stderr == f"kpfs: {log}: No such file or directory\n"
+    assert not log.parent.exists()
+    assert not harness.is_mounted(tmp_path / "m")
+
+
+def test_the_log_stays_short(tmp_path):
+    program = """
+import logging, os, sys
+from kpfs import daemon
+logging.basicConfig(stream=sys.stderr)
+daemon.keep_log_short(10_000)
+for i in range(1_000):
+    logging.error("line %d: %s", i, "x" * 80)
+    assert os.fstat(1).st_size < 10_000 + 200
+"""
+    log = tmp_path / "log"
+    with log.open("ab") as file:
+        command = [sys.executable, "-c", program]
+        subprocess.run(command, stdout=file, stderr=file, check=True, cwd=harness.ROOT)
+    first, *_, last = log.read_text().splitlines()
+    assert re.fullmatch(r"kpfs: the log was 1\d{4} bytes long and begins anew", first)
+    assert "line 999: " in last

@@ -241,3 +241,35 @@ def test_what_is_written_to_kmsg_is_one_record_of_the_user(kpfs):
     """)
     (record,) = done.stdout.splitlines()
     assert re.fullmatch(r"12,\d+,\d+,-;hello", record)
+
+
+CHROOT = """
+mount --make-rprivate /
+mount -t tmpfs none "$1"
+cd "$1"; shift
+for d in usr etc dev proc sys tmp root home var; do
+    [ -d /$d ] || continue
+    mkdir $d; mount --rbind /$d $d
+done
+for d in bin sbin lib lib64; do
+    [ -e /$d ] || continue
+    if [ -L /$d ]; then cp -a /$d $d; else mkdir $d; mount --rbind /$d $d; fi
+done
+exec chroot . "$@"
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may chroot")
+def test_in_a_chroot(kpfs, tmp_path):
+    """As tools that build packages have it: there Linux makes no user namespace."""
+    words = ["unshare", "-m", "sh", "-ec", CHROOT, "sh", tmp_path]
+    script = "cat /sys/kernel/debug/kprobes/enabled; id -u; ls -d /*"
+    done = subprocess.run(
+        [*words, *kpfs.command("run", "sh", "-c", script)],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("1\n0\n/")
+    assert "/tmp\n" in done.stdout
+    assert not harness.is_mounted(tmp_path)

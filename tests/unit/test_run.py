@@ -3,9 +3,13 @@
 
 import errno
 import os
+import pty
+import select
+import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -133,3 +137,118 @@ open({str(tmp_path / "x")!r}, "w")
     if "no user and mount namespace" in done.stderr:
         pytest.skip(done.stderr.splitlines()[-1])
     assert "Read-only file system" in done.stderr
+
+
+# ---- job control, under a shell on a terminal of its own
+RUN = "from tests.unit.test_run import shell; raise SystemExit(shell({!r}))"
+
+
+class Terminal:
+    """bash with job control on a pseudo terminal, and what it has shown so far."""
+
+    def __init__(self):
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            environment = {**os.environ, "PS1": "outer$ ", "PYTHON": sys.executable}
+            words = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
+            os.chdir(ROOT)
+            os.execvpe("bash", words, environment)
+        self.seen = ""
+        self.expect("outer$ ")
+        self.type("stty -echo; echo rea''dy")
+        self.expect("ready")
+        self.expect("outer$ ")
+
+    def type(self, line):
+        os.write(self.master, line.encode() + b"\n")
+
+    def run(self, script):
+        """supervise() in a process of its own."""
+        self.type(f"$PYTHON -c {shlex.quote(RUN.format(script))}")
+
+    def expect(self, text):
+        deadline = time.monotonic() + 15
+        while text not in self.seen:
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select([self.master], [], [], max(left, 0))
+            assert ready, f"no {text!r} in {self.seen!r}"
+            self.seen += os.read(self.master, 4096).decode()
+        self.seen = self.seen.partition(text)[2]
+
+    def close(self):
+        os.close(self.master)  # hangs up
+        os.waitpid(self.pid, 0)
+
+
+@pytest.fixture
+def terminal():
+    made = Terminal()
+    yield made
+    made.close()
+
+
+INNER = "PS1='inner$ ' exec bash --norc --noprofile --noediting -i"
+
+
+def test_a_shell_that_suspends_itself(terminal):
+    terminal.run(INNER)
+    for _ in range(3):
+        terminal.expect("inner$ ")
+        terminal.type("suspend")
+        terminal.expect("Stopped")
+        terminal.expect("outer$ ")
+        terminal.type("fg")
+        terminal.type("echo in''side")
+        terminal.expect("inside")
+    terminal.type("exit 7")
+    terminal.expect("outer$ ")
+    terminal.type("echo status $?")
+    terminal.expect("status 7")
+
+
+def test_ctrl_z_stops_and_fg_continues(terminal):
+    """Of a command in the group of ours, and of jobs of a shell that it is."""
+    terminal.run("echo up; read line; echo got $line; exit 3")
+    terminal.expect("up")
+    for _ in range(3):
+        os.write(terminal.master, b"\x1a")
+        terminal.expect("Stopped")
+        terminal.type("fg; echo status $?")
+        terminal.expect("raise SystemExit")  # fg says what it continues
+        time.sleep(0.2)
+    terminal.type("words")
+    terminal.expect("got words")
+    terminal.expect("status 3")
+    terminal.run(INNER)
+    terminal.expect("inner$ ")
+    terminal.type("sleep 60")
+    time.sleep(0.3)
+    os.write(terminal.master, b"\x1a")
+    terminal.expect("Stopped")
+    terminal.expect("inner$ ")
+    terminal.type("kill %1; exit")
+
+
+def test_stopped_by_a_signal_to_kpfs(terminal):
+    terminal.run("echo up $PPID; while :; do sleep 0.1; done")
+    terminal.expect("up ")
+    terminal.expect("\r")
+    os.write(terminal.master, b"\x1a")
+    terminal.expect("Stopped")
+    terminal.type("bg; sleep 0.5; kill -TSTP %1; sleep 0.5; jobs; echo do''ne")
+    terminal.expect("Stopped")
+    terminal.expect("done")
+    terminal.type("kill -HUP %1; fg; echo status $?")
+    terminal.expect("status 129")
+
+
+def test_a_killed_shell_leaves_the_terminal(terminal):
+    """Where a shell without job control, as a script is, has started it."""
+    inner = shlex.quote(RUN.format(INNER))
+    terminal.type(f'sh -c \'"$0" -c "$1"; cat\' $PYTHON {inner}')
+    terminal.expect("inner$ ")
+    terminal.type("kill -9 $$")
+    terminal.type("line")
+    terminal.expect("line")
+    os.write(terminal.master, b"\x04")
+    terminal.expect("outer$ ")

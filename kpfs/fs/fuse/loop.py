@@ -18,19 +18,22 @@ import select
 import signal
 import struct
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from kpfs.host import mounts
+from kpfs.host.guard import ENDING
 
 log = logging.getLogger(__name__)
 
 HEADER = struct.Struct("=IIQQ")  # fuse_in_header: length, opcode, unique, nodeid
 RELEASE = 18  # opcode
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MAX_IDLE = 10  # threads
-ANSWER_TIMEOUT = 10.0  # s
-JOIN_TIMEOUT = 1.0  # s; longer where somebody still uses the mount: then leave it
+ANSWER_TIMEOUT = 1.0  # s
+JOIN_TIMEOUT = (
+    0.5  # s for all; longer where somebody still uses the mount: then leave it
+)
 
 
 class FuseBuf(ctypes.Structure):
@@ -109,18 +112,19 @@ class Loop:
         old = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             self._spawn()
-            signal.sigwait(ENDING)
+            _await_end(old)
             lib.fuse_session_exit(self._session)
             self._finish_answers()
             on_end()
             if not self._is_unmounted():
                 self._unmount(ours[-1])
+            deadline = time.monotonic() + JOIN_TIMEOUT
             for thread in list(self._threads):
-                thread.join(JOIN_TIMEOUT)
+                thread.join(max(0, deadline - time.monotonic()))
         finally:
             lib.fuse_remove_signal_handlers(self._session)
-            while signal.sigtimedwait(ENDING, 0):
-                pass
+            for number in ENDING:  # nothing is left that they could end
+                signal.signal(number, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, old)
         return 0
 
@@ -234,3 +238,20 @@ class Loop:
             ctypes.c_longlong(-1),
             ctypes.c_longlong(0),
         )
+
+
+def _await_end(mask: set[int | signal.Signals]) -> None:
+    """Wait for one of the signals that end the mount, which are blocked.
+
+    mask: that of a thread which they may interrupt.  They get a handler of Python, as
+    the guard (kpfs.host.guard) learns of no others.
+    """
+    told, tell = os.pipe()
+    try:
+        for number in ENDING:
+            signal.signal(number, lambda *_: os.write(tell, b"!"))
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.read(told, 1)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    finally:
+        os.close(told)

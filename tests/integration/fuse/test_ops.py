@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -55,6 +56,22 @@ class PipeHandle(Handle):
         return len(data)
 
 
+class Holder(File):
+    """A write to it takes a second, all of it under the kernel's lock."""
+
+    def handle(self, flags, pid):
+        return HolderHandle(self, flags, pid)
+
+
+class HolderHandle(Handle):
+    def read(self, size, offset):
+        return b"read\n"[offset:]
+
+    def take(self, data, pos):
+        time.sleep(1)
+        return len(data)
+
+
 class MountKernel(FakeKernel):
     """Also waits and wakes."""
 
@@ -84,7 +101,8 @@ def serve(mountpoint):
     kernel = stand_in(MountKernel())
     root = build(kernel)
     root.children["pipe"] = pipe = Pipe()
-    pipe.mode = 0o100644
+    root.children["holder"] = holder = Holder()
+    pipe.mode = holder.mode = 0o100644
     fuse_ops.mount(kernel, root, mountpoint, lambda: print("ready", flush=True))
     print("ended", flush=True)
 
@@ -175,6 +193,47 @@ def test_a_blocked_reader_can_be_killed(mounted):
     assert reader.poll() is None
     reader.kill()
     assert reader.wait(timeout=5) == -9
+
+
+# read() gets a signal, whose handler raises
+INTERRUPTED = """
+import os, signal, sys, time
+def wake(*_): raise TimeoutError
+signal.signal(signal.SIGALRM, wake)
+file = os.open(sys.argv[1], os.O_RDONLY)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+began = time.monotonic()
+try:
+    print(os.read(file, 100))
+except TimeoutError:
+    print(time.monotonic() - began)
+"""
+
+
+def interrupted(path):
+    words = [sys.executable, "-c", INTERRUPTED, path]
+    return subprocess.run(words, stdout=subprocess.PIPE, timeout=10).stdout
+
+
+def test_a_blocked_reader_is_interrupted(mounted):
+    assert 0.2 < float(interrupted(mounted.path / "pipe")) < 0.8
+    (mounted.path / "pipe").write_text("line\n")  # nobody took it
+    assert (mounted.path / "pipe").open("rb").read(5) == b"line\n"
+
+
+def test_a_reader_that_waits_for_the_lock_is_interrupted(mounted):
+    """It ends when it has the lock, not before: and it has read nothing amiss."""
+    path = mounted.path / "holder"
+    writer = threading.Thread(target=path.write_text, args=("held\n",))
+    with path.open("rb") as reader:
+        writer.start()
+        time.sleep(0.1)
+        child = subprocess.Popen(["cat", path], stdout=subprocess.PIPE)
+        time.sleep(0.2)
+        child.terminate()
+        assert child.wait(timeout=5) == -signal.SIGTERM
+        writer.join()
+        assert reader.read(5) == b"read\n"
 
 
 def test_ending_with_a_blocked_reader(mounted):

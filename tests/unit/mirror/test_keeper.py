@@ -169,3 +169,15 @@ def test_a_report_that_nobody_receives(clock):
     assert not clock.stuck_after(2), "it received another"
     assert not clock.stuck_after(1)
     assert clock.stuck_after(keeper.PATIENCE + 1)
+
+
+def test_where_memfd_create_is_denied(monkeypatch):
+    def denied(_name):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "memfd_create", denied)
+    memory = keeper._memory()
+    os.ftruncate(memory, keeper.STATE_SIZE)
+    with mmap.mmap(memory, keeper.STATE_SIZE) as state:
+        assert set(state[:]) == {0}
+    os.close(memory)

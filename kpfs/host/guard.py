@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A process of its own that ends a daemon which does not end when it is told to.
+
+The thread that runs the guest keeps Python's one lock meanwhile, so no thread of the
+daemon can act on a signal while the guest loops.  What Python does of a signal at once,
+whatever its threads do, is to write its number to a pipe: this process reads there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+
+from kpfs.host import mounts
+
+PATIENCE = 2.0  # s that the daemon has to end by itself
+DEATH = 0.5  # s until a killed process has closed what it had open
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def start(log: int) -> None:
+    """Have this process, which is to be the daemon, guarded.
+
+    Of a signal in ENDING the guard learns once Python has a handler for it.  What it
+    has to do by force it says in one line to the file log.
+    """
+    told, tell = os.pipe()
+    daemon = os.getpid()
+    if os.fork():
+        os.close(told)
+        os.set_blocking(tell, False)
+        signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+        return
+    try:
+        for number in ENDING:  # of a terminal, whose foreground we may be in
+            signal.signal(number, signal.SIG_IGN)
+        os.chdir("/")
+        _close_all_but({told, log})
+        with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
+            comm.write("kpfs-guard")
+        if _has_to_act(told):
+            _end(daemon, told, log)
+    finally:
+        os._exit(0)
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _has_to_act(told: int) -> bool:
+    """Wait until the daemon is told to end: whether it then fails to."""
+    return bool(os.read(told, 1)) and not _ends(told, PATIENCE)
+
+
+def _ends(told: int, seconds: float) -> bool:
+    """Whether the other end of the pipe, which the daemon has, is closed by then."""
+    waiting = select.poll()
+    waiting.register(told, select.POLLIN)
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        if waiting.poll(left * 1000) and not os.read(told, 512):
+            return True
+    return False
+
+
+def _end(daemon: int, told: int, log: int) -> None:
+    """Kill it; what it has mounted answers nobody any more, and is taken away."""
+    source = mounts.source_name(daemon)
+    targets = [entry.target for entry in mounts.table() if entry.source == source]
+    line = f"kpfs[{daemon}] the daemon did not end within {PATIENCE:g} s: killed\n"
+    with contextlib.suppress(OSError):
+        os.write(log, line.encode())
+    # first, as a thread of the daemon that waits for its own answer could not end
+    for target in targets:
+        mounts.abort(target)
+    if os.getppid() == daemon:
+        os.kill(daemon, signal.SIGKILL)
+    _ends(told, DEATH)
+    targets = [entry.target for entry in mounts.table() if entry.source == source]
+    for target in reversed(targets):
+        with contextlib.suppress(OSError):
+            mounts.detach(target)
