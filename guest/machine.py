@@ -99,6 +99,7 @@ class Guest:
             timer_entry=self._needed("asm_sysvec_apic_timer_interrupt"),
             serve_control=self.control.serve,
             panic_reason=self.log.panic_reason,
+            printk=self.log.printk,
         )
         self.syscalls = Syscalls(
             mem,
@@ -151,6 +152,7 @@ class Guest:
         self.control.register((abi.CTL_JUMP_LABEL,), self._jump_labels.serve)
         self.control.register((abi.CTL_STACK_TRACE,), self.backtrace.serve)
         self._boot()
+        self._background = self.sched.patience()
         # the hot methods are those of the parts themselves
         self.read_regs: Callable[[], Sequence[int]] = self.cpus.read_regs
         self.write_regs = self.cpus.write_regs
@@ -285,7 +287,8 @@ class Guest:
         self.clock.advance(deadline)
         self.clock.run_timers()
         self.sched.expire()
-        self.sched.run_until_idle(BACKGROUND_TURNS)
+        if self.sched.run_until_idle(BACKGROUND_TURNS, self._background):
+            self._background = self.sched.patience()
         self.sched.note_quiescence()
 
     # ---- what else the files show

@@ -8,11 +8,12 @@ or an oops and kills the task.
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Callable, Mapping
 
 from kpfs import abi
-from kpfs.engine.errors import MemoryFault
+from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.machine import (
     BreakpointHandler,
     EntryHandler,
@@ -50,8 +51,11 @@ _X86_PF_INSTR = 0x10
 _ENGINE_REASONS = range(0x20, 0x61)
 
 
-class GuestPanicError(Exception):
-    """The guest kernel is dead: every later operation fails."""
+class GuestPanicError(KernelError):
+    """The guest kernel is dead: every later operation fails, with ESHUTDOWN."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.ESHUTDOWN, reason)
 
 
 class Traps:

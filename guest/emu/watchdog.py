@@ -5,7 +5,8 @@ Nobody else can stop it, as the running thread keeps the GIL.  So a timer of the
 library calls uc_emu_stop() itself, on a thread of its own.  Such a stop may repeat a
 read-modify-write of the guest, so it must never come to a run that is sound: the timer
 counts the CPU time of this process, and is wound again before a run whenever the last
-winding is REWIND old.
+winding is REWIND old.  For a while after it has ended a run it is wound for GRACE of
+its time only: what does not end then is not to be helped.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from __future__ import annotations
 import ctypes
 import time
 
-LIMIT = 10.0  # s of CPU time in one run
+LIMIT = 5.0  # s of CPU time in one run
+GRACE = 0.25  # of it, for who was told already
 REWIND = 0.5  # s of the host's time
 _AGAIN = 1.0  # s after which an expiry that had no effect is repeated
 _CLOCK_PROCESS_CPUTIME_ID = 2
@@ -46,6 +48,8 @@ class Watchdog:
         self.limit = limit
         self.rewind_at = 0.0  # of time.monotonic(): wind() is due
         self._wound_at = 0.0  # of time.process_time()
+        self._wound_for = limit
+        self._hurry_until = 0.0  # of time.process_time()
         self._timer = ctypes.c_void_p()
         self._library = _library()
         event = _SigEvent(argument, 0, _SIGEV_THREAD, function, None)
@@ -57,20 +61,22 @@ class Watchdog:
             self.rewind_at = float("inf")
 
     def wind(self) -> None:
-        """Let it expire ``limit`` from now.  Context: control."""
+        """Let it expire ``limit`` from now, or sooner.  Context: control."""
         if self._library is None:
             return
         self.rewind_at = time.monotonic() + REWIND
-        self._wound_at = time.process_time()
-        spec = _TimerSpec((*_seconds(_AGAIN), *_seconds(self.limit)))
+        self._wound_at = now = time.process_time()
+        self._wound_for = self.limit * (GRACE if now < self._hurry_until else 1)
+        spec = _TimerSpec((*_seconds(_AGAIN), *_seconds(self._wound_for)))
         self._library.timer_settime(self._timer, 0, ctypes.byref(spec), None)
 
     def expired(self) -> bool:
         """Whether it was this that ended a run; it is wound again at the next one."""
-        late = time.process_time() - self._wound_at >= self.limit * 0.9
-        if self._library is None or not late:
+        now = time.process_time()
+        if self._library is None or now - self._wound_at < self._wound_for * 0.9:
             return False
         self.rewind_at = 0.0
+        self._hurry_until = now + 2 * self.limit
         return True
 
     def close(self) -> None:

@@ -2,7 +2,8 @@
 """The guest's printk ring, struct kpfs_log: read for /dev/kmsg, written for the engine.
 
 Records lie one behind the other; one that does not fit before the end goes to the
-start, and a header of length 0, for which there is always room, marks where.
+start, and a header of length 0, for which there is always room, marks where.  A guest
+that is out of its mind may have overwritten it all: what cannot be is an empty log.
 Context: either.
 """
 
@@ -53,11 +54,22 @@ class KernelLog:
 
     def _header(self, index: int) -> tuple[int, ...]:
         """The record's header; its length is 0 where the ring wraps."""
+        if index > self._size - _RECORD.size:
+            return 0, 0, 0, 0, 0, 0
         return _RECORD.unpack_from(self._ram, self._buf + index)
+
+    def _state(self) -> tuple[int, int, int, int]:
+        """first_seq, first_idx, next_seq, next_idx."""
+        state = _STATE.unpack_from(self._ram, self._at + _STATE_AT)
+        first_seq, first, next_seq, index = state
+        most = self._size // _RECORD.size
+        if 0 <= next_seq - first_seq <= most and max(first, index) <= self._size:
+            return first_seq, first, next_seq, index
+        return 0, 0, 0, 0
 
     def records(self, since: int = 0) -> list[LogRecord]:
         """The records with a sequence number of since or above, oldest first."""
-        first_seq, index, next_seq, _ = _LOG.unpack_from(self._ram, self._at)[2:]
+        first_seq, index, next_seq, _ = self._state()
         result = []
         for seq in range(first_seq, next_seq):
             ts, _seq, length, text_len, facility, level = self._header(index)
@@ -66,6 +78,7 @@ class KernelLog:
                 ts, _seq, length, text_len, facility, level = self._header(0)
             if seq >= since:
                 start = self._buf + index + _RECORD.size
+                text_len = min(text_len, _TEXT_MAX)
                 text = self._named(self._ram[start : start + text_len])
                 result.append(LogRecord(seq, ts, facility, level, text))
             index += length
@@ -94,7 +107,7 @@ class KernelLog:
         """Add one record, whatever is in it; facility 0 is the kernel's own."""
         text = text[:_TEXT_MAX]
         length = (_RECORD.size + len(text) + 7) & ~7
-        first_seq, first, next_seq, index = _LOG.unpack_from(self._ram, self._at)[2:]
+        first_seq, first, next_seq, index = self._state()
         if first_seq < next_seq and not self._header(first)[2]:
             first = 0
         if index + length + _RECORD.size > self._size:  # the mark must fit behind it

@@ -3,62 +3,90 @@
 
 A turn ends at a hypercall only, so the same operations in the same order run the same
 instructions.  All of it is control context but for the hypercalls.
+
+Whatever the guest does in a request, it ends: who executes for too long is killed as
+by an oops, and if that does not help the guest is dead.  Only execution counts, in CPU
+time of the host, and a guest that is not stuck does not notice.
 """
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable
-from time import process_time
+from time import thread_time
 
 from kpfs import abi
+from kpfs.engine.errors import MemoryFault
 from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
+from kpfs.guest.emu.watchdog import GRACE
 from kpfs.guest.kernel.clock import Clock
+
+log = logging.getLogger(__name__)
 
 CREDIT = 256  # polls of one turn
 CREDIT_AFTER_DONE = 4  # enough for the task to sleep
-LOCKUP_TURNS = 100_000  # in one go, for one thing that is waited for
-LOOK_TURNS = 8  # between looks at how long that takes
+LOCKUP_TURNS = 1_000_000  # in one go, for one thing that is waited for
+HOST_OP_COST = 0.005  # s at most, that a file's operation counts as the guest's time
+DEATH = 2.0  # limits after which the guest is dead
+OWN_SHARE = 0.25  # of the time, from which on the task of the request is to blame
+KERN_EMERG = 0
+_STUCK = -1  # why a turn ended: the watchdog ended it
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
 _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
 _X86_EFLAGS_FIXED = 2
 
 
-class _Patience:
-    """How long the guest may run in one go, in turns and in CPU time of the host."""
+class Patience:
+    """How long the guest may execute for one request, and who does so meanwhile.
 
-    def __init__(self, turns: int, limit: float) -> None:
+    The limit is in seconds of the host's CPU time, or LOCKUP_TURNS if they come first.
+    """
+
+    def __init__(self, limit: float, task: int = 0) -> None:
+        """``task``: address of the one that makes the request, 0: nobody does."""
         self._limit = limit
-        self.again(turns)
+        self._task = task
+        self.seconds = 0.0
+        self._turns = 0
+        self._kill_at = 1.0  # limits
+        self._shares: dict[int, float] = {}  # of the time, by address of the task
 
-    def again(self, turns: int) -> None:
-        """Begin anew."""
-        self._last = turns + LOCKUP_TURNS
-        self._since = 0.0  # of process_time() at the first look
-        self._seconds = 0.0
-        self.look_at = turns + LOOK_TURNS
+    def spend(self, seconds: float) -> float:
+        """One more turn was taken: how many limits that makes."""
+        self.seconds += seconds
+        self._turns += 1
+        return max(self.seconds / self._limit, self._turns / LOCKUP_TURNS)
 
-    def ends(self, turns: int) -> bool:
-        """Whether it has lasted too long; asked when look_at has come."""
-        now = process_time()
-        self._since = self._since or now
-        self._seconds = now - self._since
-        if turns >= self._last or self._seconds >= self._limit:
-            return True
-        self.look_at = turns + LOOK_TURNS
-        return False
+    def blame(self, task: int, spent: float, seconds: float) -> bool:
+        """Whether the task that ran is to be killed now.
 
-    def exhausted(self, turns: int) -> bool:
-        """Whether it has gone on for as long again."""
-        return turns >= self._last + LOCKUP_TURNS
+        The second half of the time shows who runs all the time.  It is the task that
+        makes the request, if it has run at all; it may wait for another, and some run
+        beside it that have nothing to do with it.
+        """
+        shares = self._shares
+        shares[task] = shares.get(task, 0.0) + seconds
+        if spent < self._kill_at:
+            return False
+        most = max(shares, key=shares.__getitem__)
+        if shares.get(self._task, 0.0) >= OWN_SHARE * sum(shares.values()):
+            most = self._task
+        return task == most
 
-    def seconds(self) -> int:
-        """Of CPU time, rounded."""
-        return round(self._seconds)
+    def was_killed(self, spent: float) -> None:
+        """Somebody was; it is the next one's turn, if that does not help."""
+        self._kill_at = spent + GRACE
+        self._shares.clear()
+
+    def follow(self, nested: Patience) -> None:
+        """Be short, if in the middle of this request somebody had to be killed."""
+        if nested._kill_at > 1:
+            self._limit *= GRACE
 
 
 class Sched:
@@ -77,10 +105,12 @@ class Sched:
         timer_entry: int,
         serve_control: Callable[[int], None],
         panic_reason: Callable[[], str],
+        printk: Callable[[int, str], None],
     ) -> None:
         """timer_entry: guest code of the timer interrupt.
 
         serve_control serves a CPU that stands at HC_API: see guest/kernel/control.py.
+        panic_reason finds in the guest's log why it is dead, printk adds to it.
         """
         self._cpu = cpu
         self._ram = memory.ram
@@ -96,6 +126,7 @@ class Sched:
         self.timer_entry = timer_entry
         self._serve_control = serve_control
         self._panic_reason = panic_reason
+        self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
         self.dead = ""  # why the kernel is dead
@@ -200,7 +231,7 @@ class Sched:
             raise GuestPanicError(self.dead)
         cpu.switch(number)
         pending = self._pending[number]
-        if pending and cpu.interrupt(pending[0]):
+        if pending and self._deliver(pending[0]):
             del pending[0]
         elif pending and self._idle[number]:
             raise EmulatorError("an idle CPU does not take interrupts")
@@ -211,17 +242,31 @@ class Sched:
         self._reason = 0
         try:
             cpu.run()
-        except GuestPanicError as exc:
-            self.dead = str(exc)
-            raise
-        reason = self._reason
+            reason = self._reason
+            if not reason and not cpu.stopped:
+                self._unexplained_stop()
+        except (GuestPanicError, EmulatorError) as exc:
+            raise self._died(exc) from exc
         if reason == abi.HC_IDLE:
             self._idle[number] = True
         elif reason == abi.HC_PANIC:
-            self.dead = self._panic_reason()
-            raise GuestPanicError(self.dead)
-        elif not reason and not cpu.stopped:
-            self._unexplained_stop()
+            raise self._died(self._panic_reason())
+
+    def _deliver(self, entry: int) -> bool:
+        """An interrupt to the loaded CPU; False if it takes none now."""
+        try:
+            return self._cpu.interrupt(entry)
+        except MemoryFault as exc:
+            sp = self._cpu.read_reg(REG_SP)
+            raise self._died(f"double fault: interrupt, stack {sp:#x}") from exc
+
+    def _died(self, why: object) -> GuestPanicError:
+        """The guest is dead from now on, which is said once."""
+        self.dead = reason = why.why if isinstance(why, GuestPanicError) else str(why)
+        log.error("kernel panic: %s", reason)
+        if not reason.startswith("Kernel panic"):  # else the guest has said so itself
+            self._printk(KERN_EMERG, f"Kernel panic - not syncing: {reason}")
+        return GuestPanicError(reason)
 
     def _unexplained_stop(self) -> None:
         """The emulator left the run by itself.
@@ -229,21 +274,25 @@ class Sched:
         The watchdog told it to, or it is a call of address 0; else the guest is dead.
         """
         if self._watchdog.expired():
-            self._traps.lockup(int(self._watchdog.limit))
+            self._reason = _STUCK
             return
         ip = self._cpu.read_reg(REG_IP)
         if ip:
-            self.dead = f"triple fault or halt at {ip:#x}"
-            raise GuestPanicError(self.dead)
+            raise GuestPanicError(f"triple fault or halt at {ip:#x}")
         self._traps.null_call()
 
-    def run(self, done: Callable[[], bool]) -> bool:
+    def patience(self, task: int = 0) -> Patience:
+        """For one request, which the task of that address makes."""
+        return Patience(self._watchdog.limit, task)
+
+    def run(self, done: Callable[[], bool], patience: Patience | None = None) -> bool:
         """Take turns until done() holds after a turn; False: nothing is left to run.
 
         A task at HC_HOST_OP is served at once, before anything else runs.
         """
         count = self.nr_cpus
-        patience = _Patience(self.turns, self._watchdog.limit)
+        patience = patience or self.patience()
+        since = thread_time()
         while True:
             for _ in range(count):
                 number = self._next
@@ -253,15 +302,19 @@ class Sched:
             else:
                 return False
             self.turn(number)
-            if self.turns >= patience.look_at and patience.ends(self.turns):
-                self._soft_lockup(patience)
+            if self._reason == abi.HC_API:
+                self._serve_control(number)
+            now = thread_time()
+            spent = patience.spend(now - since)
+            if spent > 0.5:
+                self._look(patience, spent, now - since)
+            since = now
             if self._reason == abi.HC_HOST_OP:
                 if done():
                     return True
                 pid = self._host_op
                 self._on_host_op(pid, self.host_ops.pop(pid))
-            elif self._reason == abi.HC_API:
-                self._serve_control(number)
+                since = max(since, thread_time() - HOST_OP_COST)
             elif self._reason == abi.HC_YIELD or self._idle[number]:
                 self._next = (number + 1) % count
                 if self._reason == abi.HC_YIELD:
@@ -271,24 +324,36 @@ class Sched:
             if done():
                 return True
 
-    def _soft_lockup(self, patience: _Patience) -> None:
-        """The guest neither finishes nor idles: whoever does not sleep is to blame."""
-        if self._reason == abi.HC_YIELD:
-            patience.again(self.turns)
-            self._traps.lockup(patience.seconds())
-        elif patience.exhausted(self.turns):
-            ip = self._cpu.read_reg(REG_IP)
-            self.dead = f"soft lockup: CPU {self._cpu.active} stuck at {ip:#x}"
-            raise GuestPanicError(self.dead)
+    def _look(self, patience: Patience, spent: float, seconds: float) -> None:
+        """The guest neither finishes nor idles, and a turn of ``seconds`` is over.
+
+        A task can be killed where it stopped by itself, but not in a file's operation.
+        """
+        cpu = self._cpu
+        at = self._pcpu[cpu.active] + abi.KpfsPcpu.current_task
+        task = _U64.unpack_from(self._ram, at)[0]
+        due = patience.blame(task, spent, seconds)
+        stuck = self._reason == _STUCK
+        if spent >= DEATH:
+            ip, rounded = cpu.read_reg(REG_IP), round(patience.seconds)
+            raise self._died(
+                f"soft lockup: CPU {cpu.active} stuck for {rounded}s at {ip:#x}"
+            )
+        if stuck or (due and self._reason in (abi.HC_YIELD, abi.HC_API)):
+            patience.was_killed(spent)
+            try:
+                self._traps.lockup(round(patience.seconds))
+            except (GuestPanicError, EmulatorError) as exc:
+                raise self._died(exc) from exc
 
     def prefer(self, number: int) -> None:
         """Let this CPU have the next turn."""
         self._next = number
 
-    def run_until_idle(self, turns: int = 0) -> bool:
+    def run_until_idle(self, turns: int = 0, patience: Patience | None = None) -> bool:
         """Run until no CPU has anything to do; with ``turns``, at most so many."""
         limit = self.turns + turns
-        return not self.run(lambda: bool(turns) and self.turns >= limit)
+        return not self.run(lambda: bool(turns) and self.turns >= limit, patience)
 
     # ---- time
     def next_deadline(self) -> int | None:

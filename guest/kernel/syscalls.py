@@ -20,6 +20,7 @@ from kpfs.abi import TASK_COMM_LEN
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import MASK64
 from kpfs.guest.emu.memory import Memory
+from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.kernel.clock import Clock
 from kpfs.guest.kernel.hostop import HostOp, HostOpHandler
 from kpfs.guest.kernel.hosttask import (
@@ -87,6 +88,7 @@ class Syscalls:
         self._inside: list[tuple[HostTask, int]] = []
         self._handlers: dict[int, HostOpHandler] = {}
         self._bug: BaseException | None = None
+        self._patience = sched.patience()  # of the request that runs
         self._next_reap = 0
         self._files: HostOpHandler = self._no_file
         self.refusal: KernelError | None = None  # the last one of a host operation
@@ -138,6 +140,8 @@ class Syscalls:
     def _request(
         self, task: HostTask, kind: int, nr: int, args: tuple[Arg, ...]
     ) -> int:
+        if self._sched.dead:
+            raise GuestPanicError(self._sched.dead)
         if self._inside:
             return self._request_nested(kind, nr, args)
         if task.gone:
@@ -194,8 +198,9 @@ class Syscalls:
             return pid in finished or pid in exited
 
         task.blocked = True  # so it stays if an exception ends the run
+        patience = self._patience = self._sched.patience(task.addr)
         until = expiries = 0
-        while not is_over() and not self._sched.run(is_over):
+        while not is_over() and not self._sched.run(is_over, patience):
             until = until or self._patience_ends()
             expiries += 1
             if expiries > EXPIRIES_MAX or not self._pass_time(until):
@@ -209,7 +214,7 @@ class Syscalls:
             exited.discard(pid)
             ret = -errno.EFAULT  # killed in the middle: an oops
         if self._clock.quiet:
-            self._sched.run_until_idle()
+            self._sched.run_until_idle(patience=patience)
         self._sched.note_quiescence()
         if self._bug is not None:
             bug, self._bug = self._bug, None
@@ -247,9 +252,19 @@ class Syscalls:
         _REQUEST.pack_into(self._ram, task.nested_at, kind, nr, *words, 0)
         pid, host_ops = task.pid, self._sched.host_ops
         until = self._patience_ends()
-        while not self._sched.run(lambda: host_ops.get(pid) == sp or task.gone):
-            if not self._pass_time(until):
-                raise KernelError(errno.EDEADLK, "a nested call sleeps for ever")
+        outer, patience = self._patience, self._sched.patience(task.addr)
+        self._patience = patience
+
+        def is_over() -> bool:
+            return host_ops.get(pid) == sp or task.gone
+
+        try:
+            while not self._sched.run(is_over, patience):
+                if not self._pass_time(until):
+                    raise KernelError(errno.EDEADLK, "a nested call sleeps for ever")
+        finally:
+            self._patience = outer
+            outer.follow(patience)
         if task.gone:
             raise KernelError(errno.EFAULT, "killed in a nested call")
         del host_ops[pid]

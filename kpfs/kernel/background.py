@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.machine import Guest
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,10 @@ class Background:
                 guest.tick()
                 self.guest_ran()
                 deadline = guest.next_deadline()
+        except GuestPanicError:  # it has been said
+            self._stopped = True
+            self._changed.notify_all()
+            return None
         except Exception:
             log.exception("the guest's background work failed")
             self._stopped = True

@@ -51,12 +51,20 @@ class HostCalls:
 
     def task(self, caller: Caller) -> HostTask:
         """The caller's task in the guest, forked there if it is new."""
-        self._check()
+        self.check()
         return self._guest.syscalls.host_task(caller.pid, caller.uid)
 
-    def _check(self) -> None:
+    @property
+    def dead(self) -> str:
+        """Why the guest is dead; "" if it lives."""
+        return self._guest.sched.dead
+
+    def check(self) -> None:
+        """Refuse what needs a guest that lives: ESHUTDOWN."""
         if self._closed:  # a thread of the mount that came too late
             raise KernelError(errno.ESHUTDOWN, "the guest is gone")
+        if self.dead:
+            raise KernelError(errno.ESHUTDOWN, self.dead)
 
     def call(
         self,
@@ -79,7 +87,7 @@ class HostCalls:
             finally:
                 self._standing.pop()
 
-        self._check()
+        self.check()
         begin = time.perf_counter_ns()
         ret = self._guest.syscalls.call(task, name, *args, host_op=host_op)
         self._nr_calls += 1

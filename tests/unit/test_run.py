@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parts of ``kpfs run`` that need no tree: supervision, namespaces, directories."""
+"""Parts of ``kpfs run`` that need no tree: supervision, namespaces, directories.
+
+This also tests kpfs.host.namespaces and kpfs.host.terminal.
+"""
 
 import errno
 import os

@@ -107,6 +107,7 @@ class Kmsg(File):
     """The kernel log, and a way to write into it.  Kernel: kmsg_fops."""
 
     nonseekable = True
+    posthumous = True
     write_moves = 0
     write_iter = True
 

@@ -51,3 +51,20 @@ def test_the_newest_survive_any_number_of_wraps(log, sizes):
         assert kept, "the newest is always there"
         assert kept == expected[-len(kept) :]
     assert sum(24 + len(r.text) for r in log.records()) <= 256
+
+
+@pytest.mark.parametrize("word", range(2, 6))
+def test_what_a_guest_has_overwritten(word):
+    """An empty log that takes new records, and no endless walk."""
+    memory = Memory()
+    addr = memory.area.alloc(4096, KERNEL_DATA)
+    words = [addr + 1024, 256, 0, 0, 0, 0]
+    words[word] = 1 << 56
+    memory.write(addr, abi.KpfsLog.STRUCT.pack(*words))
+    log = KernelLog(memory, addr, lambda: 0)
+    assert log.records() == []
+    log.printk(0, "Kernel panic")
+    assert [r.text for r in log.records()] == [b"Kernel panic"]
+    memory.write(addr + 1024, b"\xff" * 256)
+    log.records()
+    log.printk(0, "Kernel panic" * 30)

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Modules that do not come back, of all kinds: each ends, and the files answer.
+
+``python -m tests.fuzz.lockups [--first N] [--count N] [--limit S] [--cpus N] ...``:
+one kernel in a process of its own for each.  Afterwards somebody else asks for the
+files: they answer, or all say ESHUTDOWN and kmsg has the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.files import tree
+from kpfs.fs.vfs import Vfs
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
+from tests import modbox
+
+NR_MODULES = 300
+WALL_MAX = 15.0  # s, with the usual limit
+HANG = 40  # s after which a case is given up
+BARRIER = '__asm__ __volatile__("" ::: "memory");'
+HEAD = """\
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/hrtimer.h>
+#include <linux/interrupt.h>
+#include <linux/jiffies.h>
+#include <linux/kprobes.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/timer.h>
+#include <linux/workqueue.h>
+static volatile int depth, turns, never;
+static struct timer_list again;
+static struct kprobe other;
+static DEFINE_SPINLOCK(lock);
+static DEFINE_MUTEX(mutex);
+static DECLARE_COMPLETION(done);
+static struct work_struct work;
+#define schedule_work(w) queue_work_on(0, system_wq, w)
+static __attribute__((__noipa__)) int target(int x) { return x + 1; }
+static __attribute__((__noipa__)) int deeper(int x)
+{ volatile char pad[64]; pad[x & 63] = 1; return deeper(x + 1) + pad[x & 31]; }
+static __attribute__((__noipa__)) int talks(int x)
+{ printk("deeper %d\\n", x); return talks(x + 1) + 1; }
+"""
+# What is done once by a body that goes on for ever with something else.
+BEFORE = (
+    "",
+    "local_irq_disable();",
+    "preempt_disable();",
+    "local_irq_disable(); preempt_disable();",
+    "for (int i = 0; i < 1000; i++) cond_resched();",
+    'for (int i = 0; i < 1000; i++) printk("before %d\\n", i);',
+    "spin_lock(&lock);",
+)
+# What a loop does all the time; what does not loop stands alone.
+LOOPS = {
+    "spin": BARRIER,
+    "relax": "cpu_relax();",
+    "resched": "cond_resched();",
+    "schedule": "schedule();",
+    "yield": "yield();",
+    "printk": 'printk("line %d\\n", turns++);',
+    "printk-resched": 'printk("line %d\\n", turns++); cond_resched();',
+    "cli-sti": "local_irq_disable(); local_irq_enable();",
+    "preempt": "preempt_disable(); preempt_enable();",
+    "probe": "if (register_kprobe(&other) == 0) unregister_kprobe(&other);",
+    "target": "target(turns);",
+    "kmalloc": "kfree(kmalloc(100, GFP_KERNEL));",
+    "leak": "kmalloc(100, GFP_ATOMIC);",
+    "timer": "mod_timer(&again, jiffies);",
+    "work": "schedule_work(&work);",
+    "sleep": "msleep(10);",
+    "warn": "WARN_ON(1);",
+}
+ENDS = {
+    "recursion": "deeper(0);",
+    "printing-recursion": "talks(0);",
+    "deadlock": "spin_lock(&lock); spin_lock(&lock);",
+    "mutex": "mutex_lock(&mutex); mutex_lock(&mutex);",
+    "completion": "wait_for_completion(&done);",
+}
+# Where it happens: definitions, what init does, what exit does.
+PLACES = {
+    "init": ("", "body();", ""),
+    "exit": ("", "", "body();"),
+    "kprobe": (
+        "static int pre(struct kprobe *p, struct pt_regs *r) { body(); return 0; }\n"
+        "static struct kprobe kp = { .symbol_name = SYMBOL, .pre_handler = pre };\n",
+        "register_kprobe(&kp);",
+        "unregister_kprobe(&kp);",
+    ),
+    "kprobe-inside": (
+        "static int pre(struct kprobe *p, struct pt_regs *r) { body(); return 0; }\n"
+        "static struct kprobe kp = "
+        "{ .symbol_name = SYMBOL, .offset = 5, .pre_handler = pre };\n",
+        "register_kprobe(&kp);",
+        "unregister_kprobe(&kp);",
+    ),
+    "post": (
+        "static void post(struct kprobe *p, struct pt_regs *r, unsigned long f)"
+        " { body(); }\n"
+        "static struct kprobe kp = { .symbol_name = SYMBOL, .post_handler = post };\n",
+        "register_kprobe(&kp);",
+        "unregister_kprobe(&kp);",
+    ),
+    "kretprobe": (
+        "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
+        " { body(); return 0; }\n"
+        "static struct kretprobe rp ="
+        " { .kp.symbol_name = SYMBOL, .handler = ret, .maxactive = 4 };\n",
+        "register_kretprobe(&rp);",
+        "unregister_kretprobe(&rp);",
+    ),
+    "timer": (
+        "static void fires(struct timer_list *t) { body(); }\n"
+        "static struct timer_list tl;\n",
+        "timer_setup(&tl, fires, 0); mod_timer(&tl, jiffies + 1);",
+        "",
+    ),
+    "rearmed": (
+        "static void fires(struct timer_list *t)"
+        " { if (turns++ > 3) body(); mod_timer(t, jiffies); }\n"
+        "static struct timer_list tl;\n",
+        "timer_setup(&tl, fires, 0); mod_timer(&tl, jiffies);",
+        "",
+    ),
+    "tasklet": (
+        "static void runs(struct tasklet_struct *t)"
+        " { if (turns++ > 3) body(); tasklet_schedule(t); }\n"
+        "static struct tasklet_struct tasklet;\n",
+        "tasklet_setup(&tasklet, runs); tasklet_schedule(&tasklet);",
+        "",
+    ),
+    "work": (
+        "static void runs(struct work_struct *w) { body(); }\n"
+        "static struct work_struct mine;\n",
+        "INIT_WORK(&mine, runs); schedule_work(&mine);",
+        "flush_work(&mine);",
+    ),
+    "flushed": (
+        "static void runs(struct work_struct *w) { body(); }\n"
+        "static struct work_struct mine;\n",
+        "INIT_WORK(&mine, runs); schedule_work(&mine); flush_work(&mine);",
+        "",
+    ),
+    "kthread": (
+        "static int runs(void *d) { body(); return 0; }\n",
+        'kthread_run(runs, NULL, "spinner");',
+        "",
+    ),
+    "kthreads": (
+        "static int runs(void *d) { body(); return 0; }\n",
+        'for (int i = 0; i < 4; i++) kthread_run(runs, NULL, "spinner%d", i);',
+        "",
+    ),
+    "die-notifier": (
+        "#include <linux/notifier.h>\n"
+        "static int told(struct notifier_block *n, unsigned long v, void *d)"
+        " { body(); return NOTIFY_DONE; }\n"
+        "static struct notifier_block nb = { .notifier_call = told };\n",
+        "register_die_notifier(&nb); BUG();",
+        "",
+    ),
+    "die-stops": (
+        "#include <linux/notifier.h>\n"
+        "static int told(struct notifier_block *n, unsigned long v, void *d)"
+        " { return v == DIE_OOPS ? NOTIFY_STOP : NOTIFY_DONE; }\n"
+        "static struct notifier_block nb = { .notifier_call = told };\n",
+        "register_die_notifier(&nb); body();",
+        "",
+    ),
+    "module-notifier": (
+        "#include <linux/notifier.h>\n"
+        "static int told(struct notifier_block *n, unsigned long v, void *d)"
+        " { if (v == MODULE_STATE_LIVE) body(); return NOTIFY_DONE; }\n"
+        "static struct notifier_block nb = { .notifier_call = told };\n",
+        "register_module_notifier(&nb);",
+        "",
+    ),
+}
+SYMBOLS = ("__x64_sys_getppid", "target", "schedule", "vprintk_emit", "_printk", "read")
+
+
+class Case(NamedTuple):
+    name: str
+    text: str
+
+
+class Outcome(NamedTuple):
+    name: str
+    seconds: float  # of wall time, the longest of the case's requests
+    how: str  # "ok", "killed", "dead", or what went wrong
+    why: str
+
+    @property
+    def bad(self) -> bool:
+        return self.how not in ("ok", "killed", "asleep", "dead", "refused")
+
+
+def case(number: int) -> Case:
+    """The module of a number: the first ones have each place and each loop once."""
+    rng = random.Random(number)
+    bodies = [*LOOPS, *ENDS]
+    places = list(PLACES)
+    place = places[number % len(places)]
+    what = bodies[number * 7 % len(bodies)]
+    first = "" if number < len(places) * 2 else rng.choice(BEFORE)
+    body = ENDS.get(what) or f"for (;;) {{ {LOOPS[what]} }}"
+    if what in LOOPS and rng.random() < 0.25:  # two at once
+        body = f"for (;;) {{ {LOOPS[what]} {LOOPS[rng.choice(list(LOOPS))]} }}"
+    symbol = rng.choice(SYMBOLS[:2] if number < 200 else SYMBOLS)
+    definitions, init, leave = PLACES[place]
+    text = (
+        HEAD
+        + "static void fires_again(struct timer_list *t) { mod_timer(t, jiffies); }\n"
+        + "static void works(struct work_struct *w) { schedule_work(w); }\n"
+        + f"static __attribute__((__noipa__)) void body(void)\n{{ {first} {body} }}\n"
+        + definitions.replace("SYMBOL", f'"{symbol}"')
+        + "static int __init go(void)\n{\n"
+        + '\tother.symbol_name = "__x64_sys_getpid";\n'
+        + "\ttimer_setup(&again, fires_again, 0); INIT_WORK(&work, works);\n"
+        + "\tif (never) { body(); deeper(0); talks(0); target(0); spin_lock(&lock);\n"
+        + "\t\tmutex_lock(&mutex); wait_for_completion(&done); }\n"
+        + f"\t{init}\n\ttarget(1);\n\treturn 0;\n}}\n"
+        + f"static void __exit end(void) {{ {leave} }}\n"
+        + "module_init(go);\nmodule_exit(end);\n"
+        + modbox.LICENSE
+    )
+    flags = "+".join(x for x in (first.split("(")[0], what) if x)
+    return Case(f"{number}:{place}:{flags}", text)
+
+
+class Runner:
+    """Loads the module of a case into a kernel and looks what is left of that."""
+
+    def __init__(self, limit: float, cpus: int, *, live: bool) -> None:
+        self.box = modbox.Box(cpus)
+        if live:
+            self.box.close()
+            kernel = Kernel(nr_cpus=cpus)
+            self.box.kernel, self.box.vfs = kernel, Vfs(kernel, tree.build(kernel))
+            kernel.background.start()
+        dog = self.box.kernel.guest.cpus.watchdog
+        dog.limit, dog.rewind_at = limit, 0.0
+        self.seconds = 0.0
+        self.errors: list[int] = []
+
+    def ask(self, what: str, *args: str) -> None:
+        """One request; its error, if it is a refusal, is kept."""
+        begin = time.monotonic()
+        try:
+            if what == "syscall":
+                with self.box.kernel.lock:
+                    self.box.syscall(*args)
+            else:
+                getattr(self.box, what)(*args)
+        except KernelError as exc:
+            self.errors.append(exc.errno)
+        finally:
+            self.seconds = max(self.seconds, time.monotonic() - begin)
+
+    def run(self, name: str, module: str) -> Outcome:
+        writer = subprocess.Popen(["sleep", str(HANG)])  # another than who looks
+        try:
+            self.box.caller = Caller(writer.pid, 0, 0)
+            self.ask("insmod", module)
+            if {errno.ENOENT, errno.ENOEXEC} & set(self.errors):
+                log = [r.text for r in self.box.kernel.guest.log.records()]
+                return Outcome(name, 0.0, f"not loaded: {self.errors}", str(log[-2:]))
+            return self.provoke(name)
+        finally:
+            writer.kill()
+            writer.wait()
+
+    def provoke(self, name: str) -> Outcome:
+        """It is there, or its init has ended somehow: go where it loops."""
+        self.ask("syscall", "getppid")
+        self.ask("rmmod", "stuck")
+        until = time.monotonic() + 1  # background work, if time passes
+        self.ask("read", "/modules")
+        if not self.box.kernel.guest.quiet:
+            time.sleep(max(0.0, until - time.monotonic()))
+        return self.look(name)
+
+    def look(self, name: str) -> Outcome:
+        """Another process comes: the files answer, or say that the guest is dead."""
+        box = self.box
+        box.caller = Caller(os.getpid(), 0, 0)
+        before, self.errors = self.errors, []
+        for path in ("/kprobes/list", "/modules", "/tracing/kprobe_events"):
+            self.ask("read", path)
+        dead = box.kernel.syscalls.dead
+        log = [record.text for record in box.kernel.guest.log.records()]
+        if dead:
+            how = "dead"
+            if set(self.errors) - {errno.ESHUTDOWN} or len(self.errors) != 3:
+                how = f"dead, but answers {self.errors}"
+            elif not any(b"anic" in line for line in log[-50:]):
+                how = "dead, and kmsg does not say why"
+            return Outcome(name, self.seconds, how, dead)
+        if set(self.errors) - {errno.ENOMEM}:  # which is an answer, after a leak
+            return Outcome(name, self.seconds, f"answers {self.errors}", "")
+        how = "killed" if any(b"soft lockup" in line for line in log) else "ok"
+        return Outcome(name, self.seconds, how, str(before))
+
+
+def run_case(number: int, limit: float, cpus: int, *, live: bool = False) -> Outcome:
+    """In a process of its own, which is killed if it hangs."""
+    with tempfile.TemporaryDirectory(prefix="kpfs-lockup-") as folder:
+        it = case(number)
+        return _in_child(it.name, _built(it, folder), limit, cpus, live)
+
+
+def _built(it: Case, folder: str) -> str:
+    """The module of a case."""
+    source = f"{folder}/stuck.c"
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(it.text)
+    tool = [str(modbox.ROOT / "scripts" / "build-module"), source]
+    quiet = {**os.environ, "CFLAGS": "-w"}  # recursion without end
+    subprocess.run(tool, cwd=folder, env=quiet, check=True)
+    return f"{folder}/stuck.ko"
+
+
+def _in_child(name: str, module: str, limit: float, cpus: int, live: bool) -> Outcome:
+    readable, writable = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(readable)
+        try:
+            signal.alarm(HANG)
+            outcome = Runner(limit, cpus, live=live).run(name, module)
+        except BaseException as exc:
+            outcome = Outcome(name, 0.0, f"{type(exc).__name__}: {exc}", "")
+        os.write(writable, json.dumps(outcome).encode())
+        os._exit(0)
+    os.close(writable)
+    with os.fdopen(readable, "rb") as pipe:
+        raw = pipe.read()
+    os.waitpid(child, 0)
+    if not raw:
+        return Outcome(name, HANG, "hangs, or the process is dead", "")
+    return Outcome(*json.loads(raw))
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="lockups", description=__doc__)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=NR_MODULES)
+    parser.add_argument("--limit", type=float, default=5.0)
+    parser.add_argument("--cpus", type=int, default=2)
+    parser.add_argument("--live", action="store_true")
+    args = parser.parse_args(argv)
+    counts: collections.Counter[str] = collections.Counter()
+    bad, longest = 0, 0.0
+    for number in range(args.first, args.first + args.count):
+        outcome = run_case(number, args.limit, args.cpus, live=args.live)
+        late = outcome.seconds > max(WALL_MAX * args.limit / 5, 3)
+        if outcome.bad or late:
+            bad += 1
+        counts[outcome.how if not outcome.bad else "bad"] += 1
+        longest = max(longest, outcome.seconds)
+        mark = "BAD " if outcome.bad else "LATE " if late else ""
+        took = f"{outcome.seconds:.1f} s"
+        print(f"{mark}{outcome.name}: {outcome.how} {took} {outcome.why}", flush=True)
+    print(f"{dict(counts)}, longest {longest:.1f} s, {bad} findings")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
