@@ -43,6 +43,7 @@ class FakeKernel:
         self.trace: Any = SimpleNamespace()
         self.config = Config()
         self.syscalls = self.background = self
+        self.dead = ""  # why the guest is dead
 
     @property
     def dynamic_events(self):
@@ -50,6 +51,9 @@ class FakeKernel:
 
     def task(self, caller):
         return self.tasks.setdefault(caller.pid, FakeTask(caller.pid))
+
+    def check(self):
+        """The guest is never dead."""
 
     def attach_files(self, serve):
         self.host_files = serve

@@ -21,6 +21,7 @@
 int _printk(const char *fmt, ...) __printf(1, 2);
 int vprintk(const char *fmt, va_list args);
 int vprintk_emit(int facility, int level, const char *fmt, va_list args);
+void bust_spinlocks(void);
 #define printk _printk
 #define pr_emerg(f, a...) _printk(KERN_EMERG pr_fmt(f), ##a)
 #define pr_alert(f, a...) _printk(KERN_ALERT pr_fmt(f), ##a)

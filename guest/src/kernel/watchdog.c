@@ -11,6 +11,7 @@ void die(const char *str, struct pt_regs *regs, long err);
 
 void watchdog_soft_lockup(struct pt_regs *regs, unsigned long seconds)
 {
+	bust_spinlocks();
 	pr_emerg("watchdog: BUG: soft lockup - CPU#%d stuck for %lus! [%s:%d]\n",
 		 smp_processor_id(), seconds, current->comm, current->pid);
 	die("soft lockup", regs, 0);

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from kpfs.engine.errors import KernelError
+from tests.guest import tasks_of
 from tests.modbox import NOIPA, module
 
 FRAME = "static void __exit end(void) { %s }\nmodule_exit(end);\nmodule_init(go);\n"
@@ -18,7 +19,7 @@ def impatient(box, monkeypatch):
     """The watchdog waits for half a second only."""
     monkeypatch.setattr("kpfs.guest.emu.watchdog.REWIND", 0.02)
     dog = box.kernel.guest.cpus.watchdog
-    dog.limit, dog.rewind_at = 0.5, 0
+    dog.limit, dog.rewind_at = 1.0, 0
     return box
 
 
@@ -43,13 +44,13 @@ POLLING = "static int __init go(void) { for (;;) %s return 0; }\n"
 def test_init_that_polls_for_ever(impatient, what):
     """Who loops is killed, and nobody else."""
     box = impatient
-    before = [t.pid for t in box.kernel.guest.task_table]
+    before = [t.pid for t in tasks_of(box.kernel.guest)]
     with pytest.raises(KernelError) as refused:
         box.insmod(module("loops", POLLING % what + FRAME % ""))
     assert refused.value.errno == errno.EFAULT
     (said,) = locked_up(box)
     assert f":{os.getpid()}]" in said
-    after = [t.pid for t in box.kernel.guest.task_table]
+    after = [t.pid for t in tasks_of(box.kernel.guest)]
     assert set(before) <= set(after)
 
 
@@ -66,7 +67,7 @@ def test_init_that_talks(box):
     assert box.log()[-1] == "line 99999"
     box.rmmod("talks")
     dog = box.kernel.guest.cpus.watchdog
-    dog.limit, dog.rewind_at = 0.5, 0
+    dog.limit, dog.rewind_at = 1.0, 0
     with pytest.raises(KernelError) as refused:
         box.insmod(module("talks", NOISY + FRAME % ""), "n=2000000000")
     assert refused.value.errno == errno.EFAULT

@@ -9,6 +9,7 @@
 static char __log_buf[LOG_BUF_LEN] __aligned(8);
 struct kpfs_log kpfs_log = { .buf = (unsigned long)__log_buf, .size = LOG_BUF_LEN };
 static DEFINE_RAW_SPINLOCK(logbuf_lock);
+static int logbuf_cpu = -1; /* that holds it */
 static char printk_text[LOG_LINE_MAX + 24];
 /* A line whose end has not come yet, which nobody can read so far. */
 static struct {
@@ -161,9 +162,23 @@ int vprintk_emit(int facility, int level, const char *fmt, va_list args)
 	int printed;
 
 	raw_spin_lock_irqsave(&logbuf_lock, flags);
+	logbuf_cpu = smp_processor_id();
 	printed = vprintk_store(facility, level, fmt, args);
+	logbuf_cpu = -1;
 	raw_spin_unlock_irqrestore(&logbuf_lock, flags);
 	return printed;
+}
+
+/*
+ * The task that this CPU runs is about to die: if it was in the middle of printk(), nobody else
+ * gives its lock back, and what it leaves is a record that is not in the log yet.
+ */
+void bust_spinlocks(void)
+{
+	if (logbuf_cpu == smp_processor_id()) {
+		logbuf_cpu = -1;
+		raw_spin_unlock(&logbuf_lock);
+	}
 }
 
 int vprintk_default(const char *fmt, va_list args)
