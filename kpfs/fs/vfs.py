@@ -8,6 +8,7 @@ calls that the guest makes by itself find the same files.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -238,7 +239,9 @@ class Vfs:
         with self.kernel.lock:
             for task, fd in opened.fds.items():
                 if not task.gone and not self.calls.dead:
-                    self.calls.call(task, "close", fd)
+                    with contextlib.suppress(KernelError):
+                        # unless it has closed it itself, by machine/syscall
+                        self.calls.call(task, "close", fd)
             opened.handle.release()
 
     # ---- by the guest itself

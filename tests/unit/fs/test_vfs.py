@@ -92,6 +92,16 @@ def test_a_refused_open_leaves_nothing(kernel, make):
     assert info.value.errno == errno.EBUSY
 
 
+def test_a_descriptor_that_its_task_has_closed_itself(kernel, make, monkeypatch):
+    released = []
+    vfs = make(Value())
+    opened = vfs.open(ME, PATH, os.O_RDWR)
+    monkeypatch.setattr(opened.handle, "release", lambda: released.append(opened))
+    kernel.results["close"] = -errno.EBADF
+    vfs.release(opened)
+    assert released == [opened]
+
+
 class Pipe(File):
     text = b""
 
