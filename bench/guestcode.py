@@ -37,6 +37,12 @@ class Loop:
         self.machine.call(self.at, calls)
 
 
+def _register(cpu: Any, number: int) -> int:
+    value = ctypes.c_uint64()
+    cpu._check(cpu._py.uc_reg_read(cpu._uc, number, ctypes.byref(value)))
+    return value.value
+
+
 class BareEngine:
     """A second engine with no hook at all over a copy of the guest's memory."""
 
@@ -56,9 +62,9 @@ class BareEngine:
         uc.msr_write(0xC0000080, 0xD01)
         for register in ("CR4", "CR3", "CR0"):
             number = getattr(x86, f"UC_X86_REG_{register}")
-            uc.reg_write(number, cpu._read(number))
+            uc.reg_write(number, _register(cpu, number))
         gs = x86.UC_X86_REG_GS_BASE
-        uc.reg_write(gs, cpu._read(gs))
+        uc.reg_write(gs, _register(cpu, gs))
         uc.reg_write(x86.UC_X86_REG_CS, abi.CS)
         uc.reg_write(x86.UC_X86_REG_RFLAGS, 2)
         self.stack = stack

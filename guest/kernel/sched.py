@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 CREDIT = 256  # polls of one turn
 CREDIT_AFTER_DONE = 4  # enough for the task to sleep
 LOCKUP_TURNS = 1_000_000  # in one go, for one thing that is waited for
+LOOK_TURNS = 8  # between looks at how long that takes
 HOST_OP_COST = 0.005  # s at most, that a file's operation counts as the guest's time
 DEATH = 2.0  # limits after which the guest is dead
 OWN_SHARE = 0.25  # of the time, from which on the task of the request is to blame
@@ -56,10 +57,10 @@ class Patience:
         self._kill_at = 1.0  # limits
         self._shares: dict[int, float] = {}  # of the time, by address of the task
 
-    def spend(self, seconds: float) -> float:
-        """One more turn was taken: how many limits that makes."""
+    def spend(self, seconds: float, turns: int) -> float:
+        """Some more turns were taken: how many limits that makes."""
         self.seconds += seconds
-        self._turns += 1
+        self._turns += turns
         return max(self.seconds / self._limit, self._turns / LOCKUP_TURNS)
 
     def blame(self, task: int, spent: float, seconds: float) -> bool:
@@ -129,6 +130,7 @@ class Sched:
         self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
+        self._since, self._mark = 0.0, 0  # thread_time() and turns at the last look
         self.dead = ""  # why the kernel is dead
         self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
         self._idle: list[bool] = []
@@ -290,9 +292,28 @@ class Sched:
 
         A task at HC_HOST_OP is served at once, before anything else runs.
         """
-        count = self.nr_cpus
         patience = patience or self.patience()
-        since = thread_time()
+        self._since, self._mark = thread_time(), self.turns
+        try:
+            return self._take_turns(done, patience)
+        finally:
+            self._account(patience)
+
+    def _account(self, patience: Patience) -> tuple[float, float]:
+        """Count what was executed since the last time: limits in all, seconds now."""
+        now, turns = thread_time(), self.turns
+        seconds = max(now - self._since, 0.0)
+        spent = patience.spend(seconds, turns - self._mark)
+        self._since, self._mark = now, turns
+        return spent, seconds
+
+    def _take_turns(self, done: Callable[[], bool], patience: Patience) -> bool:
+        """The turns of run().
+
+        The clock is asked every LOOK_TURNS, as it costs a system call, and each turn
+        when half of the time is over.
+        """
+        count, look_at = self.nr_cpus, self.turns + LOOK_TURNS
         while True:
             for _ in range(count):
                 number = self._next
@@ -304,17 +325,18 @@ class Sched:
             self.turn(number)
             if self._reason == abi.HC_API:
                 self._serve_control(number)
-            now = thread_time()
-            spent = patience.spend(now - since)
-            if spent > 0.5:
-                self._look(patience, spent, now - since)
-            since = now
+            if self.turns >= look_at or self._reason == _STUCK:
+                spent, seconds = self._account(patience)
+                if spent > 0.5:
+                    self._look(patience, spent, seconds)
+                look_at = self.turns + (1 if spent > 0.5 else LOOK_TURNS)
             if self._reason == abi.HC_HOST_OP:
                 if done():
                     return True
                 pid = self._host_op
+                self._account(patience)
                 self._on_host_op(pid, self.host_ops.pop(pid))
-                since = max(since, thread_time() - HOST_OP_COST)
+                self._since = max(self._since, thread_time() - HOST_OP_COST)
             elif self._reason == abi.HC_YIELD or self._idle[number]:
                 self._next = (number + 1) % count
                 if self._reason == abi.HC_YIELD:
