@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""aggr_kprobe: the entry of kprobe_table that stands for all probes at one address."""
+"""The aggr_kprobe: one entry of kprobe_table for all the probes at an address."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kpfs.engine.state import State
 def aggr_pre_handler(p: Kprobe, regs: PtRegs) -> int:
     """Call the pre_handlers of the list, until one has changed where to go on.
 
-    For probes whose handlers are all Python; where one is guest code the runtime
-    walks the list itself.
+    This is for probes whose handlers are all Python; where one is guest code, the
+    runtime walks the list itself.
 
     Context: hit.
     Kernel: aggr_pre_handler()
@@ -62,7 +62,7 @@ def _covered(st: State, op: OptimizedKprobe) -> list[int]:
 
 
 def prepare_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
-    """Try to prepare the detour buffer.
+    """Prepare the detour buffer of op, if its address allows one.
 
     Context: control.
     Kernel: prepare_optimized_kprobe()
@@ -118,7 +118,7 @@ def init_aggr_kprobe(st: State, ap: OptimizedKprobe, p: Kprobe) -> None:
 
 
 def free_aggr_kprobe(st: State, ap: Kprobe) -> None:
-    """Give back slot and detour buffer.
+    """Give back the slot and the detour buffer of an aggr_kprobe.
 
     Context: control.
     Kernel: free_aggr_kprobe()

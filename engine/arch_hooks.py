@@ -20,7 +20,7 @@ from kpfs.engine.slots import KprobeInsnCache
 
 
 class Core(Protocol):
-    """What the core gives its architecture; kpfs.engine.state.State is it."""
+    """What the core lets its architecture see: kpfs.engine.state.State."""
 
     machine: Machine
     # address -> the probe or the aggr_kprobe standing for several; the core alone
@@ -33,22 +33,22 @@ class Core(Protocol):
 
 
 class Optimizer(Protocol):
-    """Jumps for breakpoints.  Context: control."""
+    """Replaces breakpoints by jumps and back.  Context: control."""
 
     @property
     def max_length(self) -> int:
-        """Bytes that a jump and its instructions can cover."""
+        """The most bytes that the instructions under a jump can have."""
 
     def prepare(self, op: OptimizedKprobe) -> None:
         """Set op.optinsn, if op.addr can become a jump; else leave it None.
 
-        op.ainsn is not there yet.  Kernel: arch_prepare_optimized_kprobe()
+        op.ainsn is not set yet.  Kernel: arch_prepare_optimized_kprobe()
         """
 
     def check(self, op: OptimizedKprobe) -> bool:
         """Whether no armed probe stands in the bytes after the first that op covers.
 
-        Ask kprobe_disarmed() of what kprobe_table has there.
+        It asks kprobe_disarmed() about each probe that kprobe_table has there.
         Kernel: arch_check_optimized_kprobe()
         """
 
@@ -59,10 +59,10 @@ class Optimizer(Protocol):
         """
 
     def optimize(self, op: OptimizedKprobe) -> None:
-        """Turn its breakpoint into a jump.  Kernel: arch_optimize_kprobes()"""
+        """Turn op's breakpoint into a jump.  Kernel: arch_optimize_kprobes()"""
 
     def unoptimize(self, op: OptimizedKprobe) -> None:
-        """Turn its jump into a breakpoint followed by the original bytes.
+        """Turn op's jump into a breakpoint followed by the original bytes.
 
         Kernel: arch_unoptimize_kprobe()
         """
@@ -75,35 +75,35 @@ class Optimizer(Protocol):
 
 
 class Rethooks(Protocol):
-    """Return hooks.  Context: control."""
+    """Makes and frees return hooks.  Context: control."""
 
     @property
     def pre_handler(self) -> KAddr:
-        """Guest code of the pre_handler of a return probe's entry.
+        """Address of the guest code that hooks a call, at the function's entry.
 
-        What a Kretprobe's kp gets as pre_handler, with rethook.addr as its data.
+        A Kretprobe's kp gets it as its pre_handler, with rethook.addr as its data.
         Kernel: pre_handler_kretprobe()
         """
 
     def alloc(self, rh: Rethook) -> None:
-        """Make its struct kp_rethook with maxactive free nodes; sets rh.addr."""
+        """Make rh's struct kp_rethook with maxactive free nodes; set rh.addr."""
 
     def free(self, rh: Rethook) -> None:
-        """Mark it RETHOOK_DISABLED: no handler of it is called any more.
+        """Mark rh RETHOOK_DISABLED: its handlers are not called any more.
 
-        Functions that are still to return do so through their nodes; memory is used
-        again when all nodes are back.
+        Functions that are still to return do so through their nodes; the memory is
+        used again when all nodes are back.
         """
 
     def nmissed(self, rh: Rethook) -> int:
-        """Calls that found no free node."""
+        """Number of calls that found no free node and were not hooked."""
 
 
 class Ftrace(Protocol):
-    """The entry nops of functions.  Context: control."""
+    """Patches the nops at functions' entries.  Context: control."""
 
     def prepare(self, p: Kprobe) -> None:
-        """As Arch.arch_prepare_kprobe(), for a probe on a nop.
+        """Do as Arch.arch_prepare_kprobe(), for a probe on an entry nop.
 
         Kernel: arch_prepare_kprobe_ftrace()
         """
@@ -112,19 +112,19 @@ class Ftrace(Protocol):
         """Patch the call over the entry nop.  Kernel: arm_kprobe_ftrace()"""
 
     def disarm(self, p: Kprobe) -> None:
-        """Kernel: disarm_kprobe_ftrace()"""
+        """Undo what arm() did.  Kernel: disarm_kprobe_ftrace()"""
 
     def trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
-        """Have functions call the function tracer at their ftrace sites, or no more."""
+        """Let the functions ``add`` call the function tracer, ``remove`` no more."""
 
     def enable(self, on: bool) -> None:
-        """Whether ftrace sites call anything, be it a tracer or a probe.
+        """Let ftrace sites call tracers and probes, or (on is False) nothing.
 
         Kernel: ftrace_startup_sysctl(), ftrace_shutdown_sysctl()
         """
 
     def gone(self, addrs: Collection[KAddr]) -> None:
-        """The text of traced functions is gone."""
+        """Forget traced functions whose text is gone."""
 
 
 class Jprobes(Protocol):
@@ -132,21 +132,21 @@ class Jprobes(Protocol):
 
     @property
     def pre_handler(self) -> KAddr:
-        """Of a jprobe with guest code as entry, whose address is its data.
+        """Address of the pre_handler of jprobes whose entry, their data, is guest code.
 
         Kernel: setjmp_pre_handler()
         """
 
     @property
     def break_handler(self) -> KAddr:
-        """Of every jprobe.  Kernel: longjmp_break_handler()"""
+        """The break_handler of every jprobe.  Kernel: longjmp_break_handler()"""
 
     def prepare(self) -> None:
-        """Called before the first jprobe is registered that calls guest code."""
+        """Get ready for jprobes that call guest code, before one is registered."""
 
 
 class Running(Protocol):
-    """What is being handled.  Kernel: current_kprobe, struct kprobe_ctlblk"""
+    """Which probes are being handled.  Kernel: current_kprobe, struct kprobe_ctlblk"""
 
     def kprobe_running(self) -> Kprobe | None:
         """The probe whose handler runs on the running CPU.  Context: either."""
@@ -155,14 +155,14 @@ class Running(Protocol):
         """The CPUs that are in the middle of handling a probe.  Context: control."""
 
     def kprobe_reset(self, cpu: int) -> bool:
-        """The running task of this CPU dies: whether it was handling a probe.
+        """Clean up after a CPU's dying task; return whether it was handling a probe.
 
         Context: control.
         """
 
 
 class Calls(Protocol):
-    """Where a function's arguments are: for the arguments of kprobe events."""
+    """Says where a function's arguments are, for the arguments of kprobe events."""
 
     @property
     def offsets(self) -> Mapping[str, int]:
@@ -184,7 +184,9 @@ class Calls(Protocol):
 
 
 class Arch(Protocol):
-    """Every method is for control context unless it says otherwise.
+    """One architecture, as the core uses it.
+
+    Every method is for control context unless it says otherwise.
 
     p is an entry of kprobe_table (a plain probe or an aggr_kprobe) unless it says
     otherwise.  p.ainsn, p.opcode and p.site belong to the architecture; the core only
@@ -210,21 +212,21 @@ class Arch(Protocol):
     def calls(self) -> Calls: ...
     @property
     def text_poke(self) -> AbstractContextManager[object]:
-        """Within it, put off what text writes can share; it nests.
+        """A batch of text writes: what they can share is put off to its end; it nests.
 
-        That is the dropping of translated code, and writing the kernel's text: until
-        its end machine.read() may show text as it was.  Ask for what stood there
-        before any probe what the architecture knows of it, never the memory.
+        Put off are the writing of the kernel's text and the dropping of translated
+        code: until the end machine.read() may show the text as it was.  For what stood
+        there before any probe ask the architecture, never the memory.
         """
 
     def arch_init_kprobes(self, core: Core) -> None:
-        """Called once, by State: keep the core, hook traps, load the runtime."""
+        """Keep the core, hook traps, load the runtime; State calls it once."""
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        """Also true for the engine's own guest code: runtime image, stubs."""
+        """Whether addr is forbidden; so is the engine's guest code (runtime, stubs)."""
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
-        """(address of the probe, whether that is the function's entry)."""
+        """Return (address of the probe, whether it is the function's entry)."""
 
     def arch_prepare_kprobe(self, p: Kprobe) -> None:
         """Check the instruction, copy it to a slot and analyse it.
@@ -235,10 +237,10 @@ class Arch(Protocol):
         """
 
     def arch_remove_kprobe(self, p: Kprobe) -> None:
-        """Give back slot, site and stub, for use after a quiescent state.
+        """Give back p's slot, site and stub, for use after a quiescent state.
 
-        The text is not touched: it is disarmed, or is gone.  A second call for the
-        same ainsn does nothing.
+        The text is not touched, as it is disarmed or gone already.  A second call for
+        the same ainsn does nothing.
         """
 
     def arch_arm_kprobe(self, p: Kprobe) -> None: ...
@@ -270,4 +272,4 @@ class Arch(Protocol):
         """How often one registered probe (never an aggr_kprobe) was missed."""
 
     def text_listing(self, start: KAddr, end: KAddr) -> str:
-        """Live disassembly with breakpoints, jumps, slots and detour buffers."""
+        """Disassemble text as it is now, with the slots and detour buffers in use."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Arming and disarming: one probe, and all of them by the switch kprobes/enabled."""
+"""Arms and disarms one probe, or all of them by the switch kprobes/enabled."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def arm_kprobe(st: State, p: Kprobe) -> None:
 
 
 def disarm_kprobe(st: State, p: Kprobe, reopt: bool) -> None:
-    """Take the breakpoint out; with a jump there, that is left to the optimizer.
+    """Take the breakpoint out; where there is a jump, the optimizer does it later.
 
-    reopt: a jump that this probe kept from being written may now be.
+    reopt: a jump that could not be written because of this probe may be queued now.
 
     Context: control.
     Kernel: disarm_kprobe(), __disarm_kprobe()
@@ -56,7 +56,7 @@ def _all(st: State, arm: bool) -> None:
     total = errors = 0
     failure: KernelError | None = None
     with st.arch.text_poke:
-        # by age, as they lie in memory: by hash each would be a miss of the caches
+        # by age, as they lie in memory: in the order of hashes caches would miss
         for p in st.kprobe_table.values():
             if kprobe_disabled(p):
                 continue
@@ -83,7 +83,7 @@ def _all(st: State, arm: bool) -> None:
 
 
 def arm_all_kprobes(st: State) -> None:
-    """Write 1 to kprobes/enabled.  Raises the last error of arming a probe.
+    """Arm all enabled probes, as 1 in kprobes/enabled asks; raise the last error.
 
     Context: control.
     Kernel: arm_all_kprobes()
@@ -96,9 +96,10 @@ def arm_all_kprobes(st: State) -> None:
 
 
 def disarm_all_kprobes(st: State) -> None:
-    """Write 0 to kprobes/enabled: no patched byte is left but in disabled jumps.
+    """Disarm all enabled probes, as 0 in kprobes/enabled asks.
 
-    Those that are waiting to be undone are undone before it returns.
+    No patched byte is left but in disabled jumps, and those that are waiting to be
+    undone are undone before it returns.
 
     Context: control.
     Kernel: disarm_all_kprobes()

@@ -5,10 +5,10 @@ import errno as _errno
 
 
 class KernelError(Exception):
-    """A refusal, as the kernel's errno.
+    """A request is refused, for a reason that the kernel tells as an errno.
 
     ``errno`` is positive, as in the errno module; ``why`` is for the debug log and
-    for ``kpfs explain``, the caller of a system call sees the number alone.
+    for ``kpfs explain``; the caller of a system call sees the number alone.
     """
 
     def __init__(self, errno: int, why: str = "") -> None:

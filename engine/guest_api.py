@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kprobes API of guest modules: their structures to the engine's probes and back.
+"""Serves the kprobes API that guest modules call.
 
 register_kprobe() and its kin are C in the guest (src/kernel/kprobes.c); they hand over
 an array of pointers to struct kprobe, kretprobe or jprobe, whose layout is that of
-guest/include/linux/kprobes.h.  Handlers are guest code.
+guest/include/linux/kprobes.h.  Here they become the engine's probes, whose state is
+written back into them.  Handlers are guest code.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class GuestApi:
 
     # ---- calls
     def serve(self, number: int, first: int, second: int) -> int:
-        """One call of the guest; raises what it is refused with."""
+        """Serve one call of the guest; raise KernelError if it is refused."""
         if abi.CTL_GET_KPROBE <= number <= abi.CTL_KPROBES_HANDLED:
             return self._serve_other(number, first)
         read, action = self._readers.get(number & ~0xF), number & 0xF
@@ -119,7 +120,7 @@ class GuestApi:
     def _register(
         self, st: State, read: Callable[[State, int], Probe], pointers: Sequence[int]
     ) -> None:
-        """All or none."""
+        """Register all; if one is refused, unregister those before it."""
         with st.arch.text_poke:
             for i, at in enumerate(pointers):
                 try:
@@ -145,7 +146,7 @@ class GuestApi:
         st.machine.write_u64(at + abi.Kprobe.nmissed, 0)
 
     def _unregister(self, st: State, pointers: Sequence[int]) -> None:
-        """Those that are not registered have their addr cleared."""
+        """Unregister all; clear the addr of those that are not registered."""
         found = []
         for at in pointers:
             probe = self._probes.pop(at, None)
@@ -166,7 +167,7 @@ class GuestApi:
 
     # ---- questions
     def _structure_of(self, p: Kprobe | None) -> int:
-        """The struct kprobe of p, or of the newest on an aggr_kprobe that has one."""
+        """The module's struct kprobe of p, of an aggr_kprobe the newest; 0: none."""
         if p is None:
             return 0
         return next((kp.guest_at for kp in p.list or [p] if kp.guest_at), 0)
@@ -211,14 +212,14 @@ class GuestApi:
 
     @staticmethod
     def _write_back(st: State, at: int, probe: Probe) -> None:
-        """What the kernel leaves in a struct kprobe."""
+        """Write into a struct kprobe what the kernel leaves in it."""
         m, p = st.machine, _kprobe_of(probe)
         m.write_u64(at + abi.Kprobe.addr, p.addr)
         m.write(at + abi.Kprobe.opcode, bytes(p.opcode[:1] or 1))
         m.write(at + abi.Kprobe.flags, p.flags.to_bytes(4, "little"))
 
     def sync_flags(self) -> None:
-        """Bring the flags up to date of probes whose text has gone."""
+        """Write all flags anew, as the text of some probes may have gone."""
         for at, probe in self._probes.items():
             flags = int(_kprobe_of(probe).flags)
             try:

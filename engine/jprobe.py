@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Jumper probes: at a function's entry, another one is called with its arguments.
+"""Jprobes, which call another function at a function's entry, with its arguments.
 
 The entry function runs on the probed function's stack with its registers.  If it is
 guest code it ends in jprobe_return(), which traps: registers and the top of the stack
@@ -7,7 +7,7 @@ are then what they were, and the probed function goes on.  The code for that is 
 architecture's: arch_hooks.Jprobes.
 
 A jprobe is a kprobe with other handlers.  So there are no functions to unregister,
-enable or disable one: the kernel's do with its kp what they do with any kprobe.
+enable or disable one: those for kprobes do it, when called with its kp.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kpfs.engine.state import State
 
 @dataclass(eq=False)
 class Jprobe:
-    """Kernel: struct jprobe.
+    """A probe that calls the function ``entry``.  Kernel: struct jprobe.
 
     entry is the address of guest code, or a Python callable that takes as many
     arguments of the probed function as it has parameters, unsigned; called in hit

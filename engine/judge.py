@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an architecture says of a probe point without a probe or a running machine.
+"""How an architecture judges a probe point without a probe or a running machine.
 
-It judges from bytes and tables, so that a dump of a kernel will do.  Arch's own checks
-are the same functions.  Made as Class(tables), by the table JUDGES of
+A judge needs bytes and tables alone, so that a dump of a kernel will do; Arch's own
+checks are the same functions.  It is made as Class(tables), by the table JUDGES of
 engine/arch/arches.py.
 """
 
@@ -48,13 +48,13 @@ class Jump(NamedTuple):
 
 
 class Judge(Protocol):
-    """Raises MemoryFault where bytes that decide are not known."""
+    """Judges probe points; raises MemoryFault where it lacks the bytes to decide."""
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
-        """As Arch's."""
+        """Do the same as Arch's method of this name."""
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        """As Arch's."""
+        """Do the same as Arch's method of this name."""
 
     def check_instruction(self, addr: int) -> None:
         """Raise what Arch.arch_prepare_kprobe() raises for the instruction at addr."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The probes themselves: plain records, no behaviour beyond predicates."""
+"""The probes themselves: plain records, and questions about their flags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kpfs.engine.ktypes import KAddr
 
 
 class KprobeFlag(enum.IntFlag):
-    """Kernel: KPROBE_FLAG_*."""
+    """The flags of a probe.  Kernel: KPROBE_FLAG_*."""
 
     GONE = abi.KPROBE_FLAG_GONE  # the text it was in is no more
     DISABLED = abi.KPROBE_FLAG_DISABLED  # temporarily disabled
@@ -29,7 +29,7 @@ NO_ADDR = KAddr(0)
 class PtRegs:
     """The registers as a handler sees them; the architecture has its own.
 
-    Each has a word by its index in struct pt_regs, and one by each register's name.
+    A word is got by its index in struct pt_regs, or by the register's name.
     Kernel: struct pt_regs
     """
 
@@ -73,7 +73,7 @@ BreakHandler = Callable[["Kprobe", PtRegs], int | None]
 
 @dataclass(eq=False)
 class Kprobe:
-    """Kernel: struct kprobe.
+    """A probe at one address.  Kernel: struct kprobe.
 
     Set by the user: symbol_name and offset, or addr; the handlers; flags.  The rest
     belongs to the engine while the probe is registered.

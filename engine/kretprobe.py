@@ -27,10 +27,11 @@ from kpfs.engine.state import State
 
 @dataclass(eq=False)
 class Kretprobe:
-    """Kernel: struct kretprobe.  handlers get the instance:
+    """A return probe; its handlers get a RethookNode.  Kernel: struct kretprobe.
 
     Set by the user: the probe point in kp, the handlers, maxactive (0 or less: the
-    default), data_size, and with guest code as handlers what it finds in kp_rethook.
+    default), data_size, and for handlers that are guest code what they find in
+    kp_rethook: guest_data and guest_kp.
     """
 
     kp: Kprobe = field(default_factory=Kprobe)
@@ -46,7 +47,7 @@ class Kretprobe:
 
 
 def register_kretprobe(st: State, rp: Kretprobe) -> None:
-    """Register a return probe, and its entry probe armed unless disabled.
+    """Register a return probe; the probe on the entry is armed unless disabled.
 
     EINVAL: not a function's entry, a function that must not be hooked; E2BIG: too much
     data; and what register_kprobe() raises.
@@ -100,7 +101,7 @@ def unregister_kretprobe(st: State, rp: Kretprobe) -> None:
 
 
 def unregister_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
-    """Context: control.  Kernel: unregister_kretprobes()"""
+    """Unregister several.  Context: control.  Kernel: unregister_kretprobes()"""
     unregister_kprobes(st, [rp.kp for rp in rps])
     for rp in rps:
         if rp.rh is not None:
@@ -110,7 +111,7 @@ def unregister_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
 
 
 def kretprobe_nmissed(st: State, rp: Kretprobe) -> int:
-    """Calls whose return was not hooked because all instances were in use.
+    """How many calls were not hooked because all instances were in use.
 
     Context: control.
     Kernel: kretprobe.nmissed

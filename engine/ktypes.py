@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Names for what are all integers, and the small records engine and guest exchange."""
+"""Types of integers, and the small records that engine and guest exchange."""
 
 from typing import NamedTuple, NewType
 
@@ -28,7 +28,7 @@ class BlacklistEntry(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What the engine may know of a task."""
+    """A task of the guest, as far as the engine knows it."""
 
     addr: KAddr  # its struct task_struct
     pid: int
@@ -47,7 +47,7 @@ class EventField(NamedTuple):
 
 
 class StaticEvent(NamedTuple):
-    """An event of the kernel's own.  Kernel: struct trace_event_call."""
+    """A trace event of the kernel's own.  Kernel: struct trace_event_call."""
 
     group: str
     name: str

@@ -6,7 +6,7 @@ image of a real kernel) implements the same.  ``tests.fake.FakeMachine`` does it
 bytearray.  Nothing in engine/ may reach the guest by any other way.
 
 Machine itself has what a hit needs: memory, registers, the running task.  All else is
-in objects of their own, its attributes; who needs one of them alone is handed that one.
+in objects of their own, its attributes; code that needs only one of them is given that.
 
 Contexts: *control* means that the guest is stopped at an instruction boundary on every
 CPU; *hit* means inside a trap or hypercall of the running guest.
@@ -50,7 +50,7 @@ class RuntimeConfig(NamedTuple):
 
 
 class Memory(Protocol):
-    """The guest's memory.  Who implements it inherits read_cstring().
+    """The guest's memory.  An implementation inherits read_cstring().
 
     Context: either.
     """
@@ -103,7 +103,7 @@ class Registers(Protocol):
 
 
 class Kallsyms(Protocol):
-    """The symbols.  Who implements it inherits sprint_symbol().
+    """The kernel's symbols.  An implementation inherits sprint_symbol().
 
     Context: control.
     """
@@ -173,13 +173,13 @@ class Modules(Protocol):
     """Modules, each by the address of its structure.  Context: control."""
 
     def try_module_get(self, module: int) -> bool:
-        """Keep it from being unloaded; False if it is on its way.
+        """Keep a module from being unloaded; False if that has begun already.
 
         Kernel: try_module_get()
         """
 
     def module_put(self, module: int) -> None:
-        """Kernel: module_put()"""
+        """Undo one try_module_get().  Kernel: module_put()"""
 
 
 class TraceEvents(Protocol):
@@ -225,7 +225,7 @@ class RuntimeImage(Protocol):
 
 
 class TextWriter(Protocol):
-    """Writes of text: for engine/arch/*/text_patching.py alone.  Context: control."""
+    """Writes text, for engine/arch/*/text_patching.py alone.  Context: control."""
 
     def poke_text(self, addr: int, data: bytes) -> None:
         """Write text; what was translated of it keeps running until it is dropped."""
@@ -237,22 +237,22 @@ class TextWriter(Protocol):
 
 
 class Traps(Protocol):
-    """Traps and hypercalls.
+    """Takes the handlers of traps and hypercalls.
 
     Context: control; the handlers run in hit context.
     """
 
     def on_breakpoint(self, handler: BreakpointHandler) -> None:
-        """Who is asked first about a breakpoint trap."""
+        """Let handler be asked first about each breakpoint trap."""
 
     def on_fault(self, handler: FaultHandler) -> None:
-        """Who is asked first about any other trap (#PF 14, #GP 13, #DE 0, #UD 6)."""
+        """Let it be asked first about other traps (#PF 14, #GP 13, #DE 0, #UD 6)."""
 
     def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
-        """Reasons 0x20 to 0x5f are the engine's."""
+        """Let handler serve a reason; 0x20 to 0x5f are the engine's."""
 
     def on_entry(self, handler: EntryHandler) -> None:
-        """Who is told of the trap TRAP_ENTRY, behind which the guest goes on."""
+        """Let handler be told of each TRAP_ENTRY; the guest goes on behind it."""
 
 
 class Backtrace(Protocol):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The jump optimizer: breakpoints become jumps, a while later and in the background.
+"""The jump optimizer, which turns breakpoints into jumps later, in the background.
 
 A probe that may become a jump is queued and tagged OPTIMIZED at once; its text changes
 when the delayed work has run and a quiescent state has passed.  Between the two a hit
@@ -91,7 +91,7 @@ def kick_kprobe_optimizer(st: State) -> None:
 
 
 def kprobe_optimizer(st: State) -> None:
-    """The work: unoptimise now; optimise and free after a quiescent state.
+    """Do the delayed work: unoptimise now, optimise and free after quiescence.
 
     The wait is for tasks that were preempted inside the bytes that a jump will
     replace, or inside a detour buffer that is to be freed.
@@ -159,7 +159,7 @@ def do_optimize_kprobes(st: State, epoch: int) -> None:
 def wait_for_kprobe_optimizer(st: State) -> None:
     """Run the delayed work now, so that no jump is left that shall not be.
 
-    Jumps still to be written come after the quiescent state, as ever.
+    Jumps still to be written are written after the quiescent state, as always.
 
     Context: control.
     Kernel: wait_for_kprobe_optimizer()
@@ -200,7 +200,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
 
 
 def force_unoptimize_kprobe(st: State, op: OptimizedKprobe) -> None:
-    """Context: control.  Kernel: force_unoptimize_kprobe()"""
+    """Undo the jump now.  Context: control.  Kernel: force_unoptimize_kprobe()"""
     st.arch.opt.unoptimize(op)
     clear_optimized(op)
 
@@ -245,7 +245,7 @@ def kill_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
 
 
 def try_to_optimize_kprobe(st: State, p: Kprobe) -> None:
-    """Replace a plain registered probe that can be a jump by an aggr_kprobe; queue it.
+    """If p, a plain registered probe, can be a jump: queue an aggr_kprobe in its place.
 
     Context: control.
     Kernel: try_to_optimize_kprobe()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Registering and unregistering, enabling and disabling; text that comes and goes."""
+"""Registers, enables and removes probes, also when the text of a module goes."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def warn_kprobe_rereg(st: State, p: Kprobe) -> None:
 
 
 def _prepare_kprobe(st: State, p: Kprobe) -> None:
-    """Kernel: prepare_kprobe()"""
+    """Make p ready to be armed.  Kernel: prepare_kprobe()"""
     if kprobe_ftrace(p):
         st.arch.ftrace.prepare(p)
     else:
@@ -145,7 +145,7 @@ def _prepare_kprobe(st: State, p: Kprobe) -> None:
 
 
 def _add_new_kprobe(st: State, ap: Kprobe, p: Kprobe) -> None:
-    """EEXIST: there is a break_handler already.  Kernel: add_new_kprobe()"""
+    """Put p on ap's list; EEXIST: a second break_handler.  Kernel: add_new_kprobe()"""
     if p.break_handler and ap.break_handler:
         raise KernelError(errno.EEXIST, "has a jprobe already")
     if p.post_handler or p.break_handler:
@@ -198,7 +198,7 @@ def _register_aggr_kprobe(st: State, orig_p: Kprobe, p: Kprobe) -> None:
 
 
 def register_kprobe(st: State, p: Kprobe) -> None:
-    """Register p, and arm it unless it is or all are disabled.
+    """Register p, and arm it unless it, or all probes, are disabled.
 
     EINVAL: symbol and address or neither, registered already, forbidden text, an
     instruction that cannot be probed; ENOENT: no such symbol, text that is going away;
@@ -239,7 +239,7 @@ def register_kprobe(st: State, p: Kprobe) -> None:
 
 
 def _release_handler(st: State, p: Kprobe) -> None:
-    """Give back the kp_handler of p, keeping its count."""
+    """Keep the count of p's kp_handler in p.nmissed, and give the record back."""
     if p.handler is not None:
         p.nmissed = kprobe_nmissed(st, p)
         st.arch.release_handler(p)
@@ -247,7 +247,7 @@ def _release_handler(st: State, p: Kprobe) -> None:
 
 
 def _unregister_kprobe(st: State, p: Kprobe) -> bool:
-    """Disarm p, take it off, give back what was its alone; EINVAL: not registered.
+    """Disarm p, remove it, free what only p used; EINVAL: it is not registered.
 
     True if it leaves an unused aggr_kprobe to the optimizer.
     Kernel: __unregister_kprobe_top(), __unregister_kprobe_bottom()
@@ -327,7 +327,7 @@ def _disable_kprobe(st: State, p: Kprobe) -> Kprobe:
     if p is not orig_p:
         p.flags |= KprobeFlag.DISABLED
     if p is orig_p or aggr_kprobe_disabled(orig_p):
-        # even with none disarmed it may not be armed: see enable_kprobe()
+        # it may be unarmed though not all are disarmed: see enable_kprobe()
         if not st.kprobes_all_disarmed and not kprobe_disabled(orig_p):
             try:
                 disarm_kprobe(st, orig_p, True)
@@ -352,7 +352,7 @@ def enable_kprobe(st: State, p: Kprobe) -> None:
     """Enable a registered probe; EINVAL if it is not registered or gone.
 
     While all are disarmed the table's entry keeps its DISABLED, and arm_all_kprobes()
-    will pass it over: such a probe is dead until it is switched off and on again.
+    passes it over: such a probe is never hit until it is disabled and enabled again.
 
     Context: control.
     Kernel: enable_kprobe()
@@ -401,7 +401,7 @@ def _kill_kprobe(st: State, p: Kprobe) -> None:
 
 
 def kprobes_module_callback(st: State, state: ModuleState, module: str) -> None:
-    """Tell that a module has been loaded, has run its init, or is going away.
+    """Adapt to a module that has been loaded, has run its init, or is going away.
 
     To be called before its init runs; after init, before the init text is freed; after
     its exit, before its text is freed.

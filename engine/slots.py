@@ -14,8 +14,8 @@ CHUNK_SIZE = 0x10000  # bytes got from the machine at a time
 class KprobeInsnCache:
     """Slots of one size, near the text.  Kernel: struct kprobe_insn_cache.
 
-    A slot that a CPU may have run (dirty) is used again only after a quiescent state;
-    the one given back last goes first, so that no new memory is touched.
+    A slot that a CPU may have run (dirty) is used again only after a quiescent state.
+    The one given back last is used first, so that no new memory is touched.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class KprobeInsnCache:
         self._clean.extend(range(page, end + 1, self.insn_size))
 
     def _collect(self) -> None:
-        """Kernel: collect_garbage_slots()"""
+        """Reuse dirty slots after quiescence.  Kernel: collect_garbage_slots()"""
         batch = self._garbage[:]
         self._collecting = True
 

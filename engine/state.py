@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All that one kernel's kprobes are: the table of probes and the switches."""
+"""The state of one kernel's kprobes: the table of probes, and the switches."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class State:
 
     # ---- kprobe_table
     def hash_add(self, p: Kprobe) -> None:
-        """Put p into the table; if there is a probe at its address, in the place of it.
+        """Put p into the table; it replaces the entry at its address, if there is one.
 
         Kernel: hlist_add_head_rcu(), hlist_replace_rcu()
         """
@@ -112,7 +112,7 @@ class State:
         self._buckets[hash_ptr(p.addr)][p.addr] = p
 
     def hash_del(self, p: Kprobe) -> None:
-        """Kernel: hlist_del_rcu()"""
+        """Take p out of the table, if it is there.  Kernel: hlist_del_rcu()"""
         if self.kprobe_table.get(p.addr) is p:
             del self.kprobe_table[p.addr]
             del self._buckets[hash_ptr(p.addr)][p.addr]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The architectures there are: the one place in the core that names them."""
+"""The table of architectures, the one place in the core that names them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kpfs.engine.runtime.runtime import Runtime
 
 
 class GuestArch(Arch, Protocol):
-    """An architecture whose code runs in a guest: what events need beside the core."""
+    """An architecture as events need it: with the runtime in its guest."""
 
     runtime: Runtime  # once it is a core's
 

@@ -43,7 +43,7 @@ class Heap:
         return KAddr(start)
 
     def free(self, addr: KAddr, size: int) -> None:
-        """size: as it was given to alloc()."""
+        """Give back a block; size is what was given to alloc()."""
         self._free.setdefault(self._class(size), []).append(addr)
 
     def view(self, addr: KAddr, size: int) -> memoryview:

@@ -12,7 +12,7 @@ from typing import ClassVar, cast
 from kpfs import abi
 from kpfs.engine.ktypes import KAddr
 
-# words of struct kp_cpu, for who has those of all CPUs at hand
+# indexes of words in struct kp_cpu, for code that has the words of all CPUs
 CPU_WORDS = abi.KpCpu.SIZE // 8
 CURRENT, STATUS = abi.KpCpu.current_kprobe // 8, abi.KpCpu.status // 8
 PREV_CURRENT, PREV_STATUS = abi.KpCpu.prev_kprobe // 8, abi.KpCpu.prev_status // 8
@@ -25,8 +25,8 @@ IN_FAULT = abi.KpCpu.in_fault // 8
 def _word(offset: int, doc: str = "", *, judged: bool = False) -> int:
     """A property that is the word at that offset of a record.
 
-    Its type is said to be that of the word, which is what who reads the attribute
-    gets: a descriptor with types of its own would make every hit slower.
+    It is annotated as an int, since that is what a reader of the attribute gets: a
+    descriptor class with types of its own would make every hit slower.
     judged: it is one of the words of a kp_event by which its records are simple or not.
     """
     n = offset // 8
@@ -44,8 +44,8 @@ def _word(offset: int, doc: str = "", *, judged: bool = False) -> int:
     return cast(int, property(get, put_judged if judged else put, doc=doc))
 
 
-# by a name, since mypy would hold an attribute that is no slot for a mistake, even a
-# property, if it could read the names in the class
+# by a name, for if mypy could read the slots in the class, it would report assignments
+# to attributes that are none of them, even to properties
 _SLOTS = ("addr", "base", "words")
 
 
@@ -124,7 +124,7 @@ class KpEvent(Record):
         self.judge()
 
     def judge(self) -> None:
-        """Say whether lite.S may write the records."""
+        """Set or clear EVENT_SIMPLE, by which lite.S may write the records."""
         flags = self.flags
         size = 24 if flags & abi.EVENT_RETURN else 16
         simple = flags & abi.EVENT_RECORD and self.size == size

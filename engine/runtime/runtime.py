@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The engine's guest code and its memory: records are made and given back here."""
+"""The engine's guest code and its memory; makes its records and frees them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Runtime:
         self._apply_fixups(config)
 
     def resize_cmdlines(self, count: int) -> None:
-        """Have places for that many names or some more; known ones are forgotten.
+        """Make room for at least count names; those known so far are forgotten.
 
         Kernel: tracing_resize_saved_cmdlines()
         """
@@ -101,7 +101,7 @@ class Runtime:
         self.machine.text_writer.drop_all()
 
     def _read_extable(self) -> Iterator[tuple[int, int]]:
-        """kp_extable of engine/runtime/nofault.S."""
+        """The pairs of addresses in kp_extable, of engine/runtime/nofault.S."""
         at = self.symbols["kp_extable"]
         while True:
             insn, fixup = EXTABLE.unpack(self.machine.read(at, EXTABLE.size))
@@ -112,7 +112,7 @@ class Runtime:
 
     # ---- records
     def make(self, kind: type[_R]) -> _R:
-        """A zeroed record."""
+        """Make a record whose words are all 0."""
         pool = self._pools.get(kind)
         if pool:
             old = pool.pop()
@@ -123,7 +123,7 @@ class Runtime:
         return kind(addr, *self.heap.words(addr))
 
     def free(self, record: Record) -> None:
-        """Nothing in the guest may refer to it any more: see after_quiescence()."""
+        """Give a record back; the guest must not use it: see after_quiescence()."""
         self._pools.setdefault(type(record), []).append(record)
 
     def after_quiescence(self, func: Callable[[], None]) -> None:
@@ -150,7 +150,7 @@ class Runtime:
 
     # ---- return probes
     def make_rethook(self, maxactive: int, data_size: int) -> tuple[KpRethook, KAddr]:
-        """A return probe with its nodes on the free list, and the block of them."""
+        """Make a kp_rethook with free nodes; return it and the block of its nodes."""
         self._reap()
         rh = self.make(KpRethook)
         size = node_size(data_size)
@@ -166,7 +166,7 @@ class Runtime:
         return rh, nodes
 
     def free_rethook(self, rh: KpRethook, nodes: KAddr, size: int) -> None:
-        """Its memory is used again when no node is in use; size: of all nodes."""
+        """Free it once none of its nodes is in use; size is that of all nodes."""
         rh.flags |= abi.RETHOOK_DISABLED
         rh.long_way = 1
         rh.event = self.symbols["kp_no_event"]
@@ -181,7 +181,7 @@ class Runtime:
             self.free(rh)
 
     def inuse(self, rh: KpRethook) -> int:
-        """Its nodes that are not on the free list."""
+        """How many of its nodes are not on the free list."""
         count, node = rh.maxactive, rh.free
         while node:
             count -= 1

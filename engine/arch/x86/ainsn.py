@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What belongs to one probed address."""
+"""The record of one probed address, and the choice of code that enters it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Entry(enum.Enum):
 
 
 class Ainsn(ArchInsn):
-    """What belongs to one probed address.  Kernel: struct arch_specific_insn."""
+    """All that x86 keeps of one probed address.  Kernel: struct arch_specific_insn."""
 
     __slots__ = (
         "all_guest", "blocks", "boostable", "data", "entry", "hit", "insn", "kind",
@@ -54,7 +54,7 @@ class Ainsn(ArchInsn):
         return block.start if block else self.stub or 0
 
     def insert(self, record: KpHandler) -> None:
-        """Put it before all others."""
+        """Put a handler's record before all others, as the newest."""
         record.next = self.records[0].addr if self.records else 0
         self.records.insert(0, record)
         self.site.first = record.addr
@@ -69,7 +69,7 @@ class Ainsn(ArchInsn):
 
 
 def is_guest(kp: Kprobe) -> bool:
-    """Whether all it has is a pre_handler in the guest."""
+    """Whether its one handler is a pre_handler that is guest code."""
     others = kp.post_handler, kp.break_handler, kp.fault_handler
     return isinstance(kp.pre_handler, int) and others == (None, None, None)
 

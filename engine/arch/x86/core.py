@@ -136,7 +136,7 @@ class X86:
         p.site = ainsn.site.addr
 
     def _config_changed(self) -> None:
-        """Write the copies of what the runtime has changed in its own code."""
+        """Write all copies of the runtime's code anew, as it has changed."""
         self.stubs.lite.read()
         with self.patcher:
             for p in self.core.kprobe_table.values():
@@ -145,7 +145,7 @@ class X86:
                     self.opt.entry_changed(p)
 
     def _write_slot(self, ainsn: Ainsn, post_handler: bool) -> None:
-        """The copy of the instruction and what follows it.
+        """Write the copy of the instruction, and what follows it, to the slot.
 
         Kernel: prepare_singlestep()
         """
@@ -181,7 +181,7 @@ class X86:
         if not isinstance(ainsn, Ainsn) or ainsn.removed:
             return
         ainsn.removed = True  # an aggr_kprobe and its probes share it
-        # one that was freed late may have a successor, whose text this is
+        # if p is freed late, a new probe may own the text here by now
         if self.core.kprobe_table.get(p.addr) in (None, p):
             if ainsn.insn is None:
                 self.ftrace.forget(p.addr)
@@ -211,7 +211,7 @@ class X86:
             self._sync_all(p, ainsn)
 
     def _sync_one(self, p: Kprobe, ainsn: Ainsn, changed: Kprobe) -> bool:
-        """What sync_site() does where nothing but one of many records changes."""
+        """Sync one record of many, the quick way; False if that is not enough."""
         records, hit = ainsn.records, ainsn.hit
         come = len(p.list) - len(records)
         if min(len(p.list), len(records)) <= PARTS_MAX:
@@ -257,7 +257,7 @@ class X86:
     def _sync_hit(
         self, p: Kprobe, hit: Hit, probes: list[Kprobe], records: list[KpHandler]
     ) -> None:
-        """What Python does at a breakpoint there."""
+        """Set in hit what Python does at a breakpoint there."""
         ainsn = ainsn_of(p)
         pres: list[tuple[PreHandler, Kprobe]] = []
         posts: list[tuple[PostHandler, Kprobe]] = []
@@ -289,7 +289,7 @@ class X86:
         self.path.hits[hit.addr + 1] = hit
 
     def _sync_handler(self, kp: Kprobe) -> KpHandler:
-        """Make kp's kp_handler, if need be, say what kp says."""
+        """Bring kp's kp_handler up to date; make it if there is none yet."""
         record = None if kp.handler is None else self.handlers.get(kp.handler)
         if record is None:
             record = self.runtime.make(KpHandler)
@@ -312,7 +312,7 @@ class X86:
         return record
 
     def _function(self, user: Callable[..., object] | KAddr | None, kind: str) -> int:
-        """The guest function that stands for a handler of the user's."""
+        """The guest function to be called for a user's handler; 0: none."""
         if user is None:
             return 0
         return self._python[kind] if callable(user) else int(user)

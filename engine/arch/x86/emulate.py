@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is done for instructions that cannot run from a copy at another address.
+"""Emulates instructions that cannot run from a copy at another address.
 
 Two ways to the same effect.  slot_code() writes them anew for the slot, where they end
 at the original's target or successor by themselves: no trap follows, and guest
@@ -80,7 +80,7 @@ def _pop(memory: Memory, regs: PtRegs) -> int:
 
 
 def _far_return(memory: Memory, insn: Insn, regs: PtRegs) -> int:
-    """lret: the kernel's emulation, which pops no code segment, would go astray."""
+    """Emulate lret: pop the code segment too, which the kernel wrongly does not."""
     size = 8 if insn.rex & 8 else insn.opnd_bytes
     target = int.from_bytes(memory.read(regs[SP], size), "little")
     regs[SP] += 2 * size
@@ -106,7 +106,7 @@ def _condition(flags: int, cc: int) -> bool:
 
 
 def _loop(insn: Insn, regs: PtRegs) -> bool:
-    """Count, and whether a loop or jrcxz jumps.  Kernel: kprobe_emulate_loop()"""
+    """Count down; whether a loop or jrcxz jumps.  Kernel: kprobe_emulate_loop()"""
     kind = insn.opcode[0] & 3
     mask = MASK64 if insn.addr_bytes == 8 else 0xFFFF_FFFF
     if kind == 3:  # jrcxz

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The entry nops of functions: calls of a probe's stub, of the tracer, of both."""
+"""Turns functions' entry nops into calls of a probe's stub, the tracer or both."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FtraceSites:
             self._write(p.addr)
 
     def forget(self, addr: KAddr) -> None:
-        """The probe is removed; if it is still armed, the text is gone."""
+        """Forget a probe that is removed; if it is still armed, its text is gone."""
         if self._stubs.pop(addr, None) is not None:
             self._traced.discard(addr)
         if addr not in self._traced:
@@ -69,7 +69,7 @@ class FtraceSites:
             self._patcher.forget(addr)
 
     def trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
-        """Have functions call the tracer, or no more.
+        """Let the functions ``add`` call the tracer, and ``remove`` no more.
 
         Kernel: ftrace_modify_all_code()
         """
@@ -78,7 +78,7 @@ class FtraceSites:
         self._write_all((*add, *remove))
 
     def enable(self, on: bool) -> None:
-        """Let all call what they should, or nothing.
+        """Let all sites call what they should, or (on is False) nothing.
 
         Kernel: ftrace_startup_sysctl(), ftrace_shutdown_sysctl()
         """
@@ -86,7 +86,7 @@ class FtraceSites:
         self._write_all(self._traced | set(self._stubs))
 
     def gone(self, addrs: Collection[KAddr]) -> None:
-        """The text of traced functions is gone."""
+        """Forget traced functions whose text is gone."""
         for addr in addrs:
             self._traced.discard(addr)
             if addr not in self._stubs:
@@ -99,7 +99,7 @@ class FtraceSites:
                 self._write(addr)
 
     def _write(self, addr: KAddr) -> None:
-        """Kernel: ftrace_make_call(), ftrace_make_nop()"""
+        """Patch one site.  Kernel: ftrace_make_call(), ftrace_make_nop()"""
         stub, traced = self._stubs.get(addr), addr in self._traced
         self._free_both(addr)
         if not self._enabled or (stub is None and not traced):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What happens at a breakpoint: the hottest Python there is.
+"""What happens at a breakpoint; it is run at every hit, so its speed counts most.
 
 A Hit is made ready in control context for each armed address; at the trap it is found
 by the trap's RIP.  If a handler is guest code, execution goes on in the site's stub and
@@ -79,7 +79,7 @@ class Hit:
         self.cont = slot  # where to go on: the slot, or the displaced instructions
         self.stub = 0  # of a site with guest handlers, else 0
         self.step = False  # the slot ends in a trap
-        self.emulated = Emulation.NONE  # the trap is all there is in the slot
+        self.emulated = Emulation.NONE  # not NONE: the slot has a trap alone
         self.handlers: tuple[tuple[PreHandler, Kprobe], ...] = ()
         self.posts: tuple[tuple[PostHandler, Kprobe], ...] = ()
         self.guest_posts = False  # a post_handler is guest code: the runtime runs all
@@ -97,7 +97,7 @@ class LazyNode(RethookNode):
         self.rethook = rethook
 
     def __getattr__(self, name: str) -> object:
-        """Read all fields at the first question."""
+        """Read all fields, when one is asked for that has not been read."""
         if name not in _NODE_FIELDS:
             raise AttributeError(name)
         m, size = self.machine, self.rethook.data_size
@@ -109,7 +109,7 @@ class LazyNode(RethookNode):
 
 
 class HitPath:
-    """The trap and hypercall handlers.
+    """Handles the traps and hypercalls of probes.
 
     Context: hit, but for the set-up.
     """
@@ -136,7 +136,7 @@ class HitPath:
 
     # ---- breakpoints
     def _make_int3(self) -> Callable[[int], int | None]:
-        """Kernel: kprobe_int3_handler(), setup_singlestep()"""
+        """Make the int3 handler.  Kernel: kprobe_int3_handler(), setup_singlestep()"""
         get, cpu, stepped = self.hits.get, self.machine.cpu, self._make_stepped()
         cpus, regs, none = self.cpus, self.live, Emulation.NONE
         post_process, go_on_after_error = self._post_process, self._go_on_after_error
@@ -171,7 +171,7 @@ class HitPath:
         return kprobe_int3_handler
 
     def _make_entered(self) -> Callable[[int], None]:
-        """A jump whose handlers are all Python.  Kernel: optimized_callback()"""
+        """For jumps whose handlers are all Python.  Kernel: optimized_callback()"""
         entries, regs = self.entries, self.live
         go_on_after_error = self._go_on_after_error
 
@@ -191,9 +191,9 @@ class HitPath:
         return entered
 
     def _failed(self, p: Kprobe | None, regs: PtRegs, what: str, addr: int = 0) -> None:
-        """A Python handler of p has raised, in whose except clause this is.
+        """Deal with an exception of p's Python handler, in the except clause.
 
-        If there was no memory where it looked, that is a fault in a handler: p's
+        If it read memory that is not there, that is a fault in a handler: p's
         fault_handler is asked, with the registers of the hit.  Else it is a bug.
         Kernel: aggr_fault_handler()
         """
@@ -209,7 +209,7 @@ class HitPath:
         log.exception("%s of the probe at %#x failed", what, p.addr if p else addr)
 
     def _go_on_after_error(self, hit: Hit, failed: Kprobe | None) -> bool:
-        """A pre_handler has raised: call those after it; result as theirs."""
+        """Call the pre_handlers after one that raised; whether one set the ip."""
         self._failed(failed, self.live, "handler", hit.addr)
         later = False
         for handler, p in hit.handlers:
@@ -222,7 +222,7 @@ class HitPath:
         return False
 
     def _reenter(self, hit: Hit, base: int) -> int:
-        """A probe hit while another is being handled: step it, call nobody.
+        """Step a probe that is hit while another is handled, without its handlers.
 
         Kernel: reenter_kprobe()
         """
@@ -244,7 +244,7 @@ class HitPath:
         return hit.cont
 
     def _make_stepped(self) -> Callable[[int], int | None]:
-        """Kernel: resume_singlestep()"""
+        """Make the handler of traps behind slots.  Kernel: resume_singlestep()"""
         get, cpu, cpus = self.traps.get, self.machine.cpu, self.cpus
 
         def stepped(ip: int) -> int | None:
@@ -264,7 +264,7 @@ class HitPath:
         return stepped
 
     def _post_process(self, hit: Hit, base: int) -> int:
-        """Kernel: kprobe_post_process()"""
+        """End a single step: call post_handlers.  Kernel: kprobe_post_process()"""
         after, regs, cpus = hit.after, self.live, self.cpus
         if hit.emulated is not Emulation.NONE:
             regs.trap_ip = after
@@ -337,7 +337,7 @@ class HitPath:
 
     # ---- Python handlers called by the runtime
     def py_handler(self, eax: int) -> None:
-        """kp_py_handler()"""
+        """Call a pre_handler for the runtime's kp_py_handler()."""
         base = eax * CPU_WORDS
         cpus, regs = self.cpus, self.frame
         p = self.handlers[cpus[base + MAIL0]]
@@ -351,7 +351,7 @@ class HitPath:
             cpus[base + MAIL_RET] = 0
 
     def py_break(self, eax: int) -> None:
-        """kp_py_break()"""
+        """Call a break_handler for the runtime's kp_py_break()."""
         base = eax * CPU_WORDS
         cpus, regs = self.cpus, self.frame
         p = self.handlers[cpus[base + MAIL0]]
@@ -364,7 +364,7 @@ class HitPath:
             cpus[base + MAIL_RET] = 0
 
     def py_post(self, eax: int) -> None:
-        """kp_py_post()"""
+        """Call a post_handler for the runtime's kp_py_post()."""
         base = eax * CPU_WORDS
         cpus, regs = self.cpus, self.frame
         p = self.handlers[cpus[base + MAIL0]]
@@ -383,7 +383,7 @@ class HitPath:
         return rh, node
 
     def py_entry(self, eax: int) -> None:
-        """kp_py_entry()"""
+        """Call an entry handler for the runtime's kp_py_entry()."""
         base = eax * CPU_WORDS
         skip: object = 0
         rh, node = self._node(base)
@@ -394,7 +394,7 @@ class HitPath:
         self.cpus[base + MAIL_RET] = 1 if skip else 0
 
     def py_return(self, eax: int) -> None:
-        """kp_py_return()"""
+        """Call a return handler for the runtime's kp_py_return()."""
         base = eax * CPU_WORDS
         rh, node = self._node(base)
         try:

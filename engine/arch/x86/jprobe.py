@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Jprobes on x86: what engine/runtime/jprobe.S needs to be ready."""
+"""Jprobes on x86: sets up what engine/runtime/jprobe.S needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Jprobes:
         self.break_handler = runtime.symbols["kp_longjmp_break"]
 
     def prepare(self) -> None:
-        """Give each CPU its struct kp_jprobe; the runtime gets jprobe_return()'s trap.
+        """Give each CPU its struct kp_jprobe; pass it jprobe_return()'s trap.
 
         That is the breakpoint which ends an entry function that is guest code.
         """
@@ -35,6 +35,6 @@ class Jprobes:
                     runtime.machine.write_u64(KAddr(cpu.jprobe + 8 * at), value)
         for symbol in runtime.machine.kallsyms.lookup_name("jprobe_return_end")[:1]:
             if symbol.addr not in hits:
-                hit = Hit.__new__(Hit)  # that of no probe: its stub alone is looked at
+                hit = Hit.__new__(Hit)  # no probe's: only its stub is used
                 hit.stub = runtime.symbols["kp_jprobe_trap"]
                 hits[symbol.addr] = hit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Text as it stands now, with what was patched into it and where that leads."""
+"""Lists text as it is now, with the patches in it and where they lead."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Listing:
         self.stubs: dict[int, tuple[int, int]] = {}
 
     def name(self, addr: int) -> str:
-        """Kernel: sprint_symbol() without size."""
+        """The address as symbol+offset.  Kernel: sprint_symbol(), without the size."""
         sym = self.machine.kallsyms.symbol_at(addr)
         if sym is None:
             return self.names.get(KAddr(addr), f"{addr:#x}")
@@ -116,7 +116,7 @@ class Listing:
         return size, [self.line(addr, raw, text, note)]
 
     def block(self, title: str, block: range | None) -> None:
-        """What the stub jumps to where return probes stand beside others."""
+        """List the block that the stub jumps to, if there is one (see stub.py)."""
         if block is not None:
             self.extra.append((f"handlers of {title}", block.start))
             self.ends[block.start] = block.stop

@@ -2,8 +2,8 @@
 """Copies of the code in engine/runtime/lite.S and krets.S, each for one probed address.
 
 A copy of lite.S is a whole site's stub: it handles the hit in guest code without
-building a struct pt_regs, if that is simple, and enters the runtime as a stub does, if
-not. Those of krets.S are pieces of a block.
+building a struct pt_regs, if that is simple, and enters the runtime as any stub does,
+if not.  Copies from krets.S are pieces of a block.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Template(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """Addresses, 0 where the template has none such."""
+    """The addresses to fill in; 0 for those that the template does not use."""
 
     site: int  # struct kp_site
     addr: int  # probed
@@ -56,7 +56,7 @@ class LiteCode:
         self.max_size = max((t.size for t in self._found.values()), default=0)
 
     def read(self) -> None:
-        """Read them anew: struct kp_config has changed."""
+        """Read the templates anew, when struct kp_config has changed."""
         read, symbols = self._memory.read, self._symbols
         fields = []
         at = symbols["kp_lite_fixups"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Jump optimisation on x86: detour buffers, and jumps for breakpoints.
+"""Jump optimisation on x86: makes detour buffers, and writes jumps to them.
 
 A detour buffer is a stub (see engine/runtime/entry.S, lite.S), the displaced
 instructions moved there, and a jump back behind them.  The stub goes on at the
@@ -28,7 +28,7 @@ DISPLACED_SIZE = JMP32_INSN_SIZE - 1 + MAX_INSN_SIZE + JMP32_INSN_SIZE
 
 
 class Optinsn(ArchOptInsn):
-    """Kernel: struct arch_optimized_insn"""
+    """The detour buffer of one probe.  Kernel: struct arch_optimized_insn"""
 
     __slots__ = ("buffer", "code", "displaced", "in_text", "size", "stub")
 
@@ -120,13 +120,13 @@ class OptProbes:
 
     @staticmethod
     def _go_on(op: OptimizedKprobe, displaced: KAddr | None) -> None:
-        """Where a hit goes on; None: in the slot."""
+        """Let hits go on at the displaced instructions; None: in the slot."""
         ainsn = ainsn_of(op)
         assert ainsn.hit is not None
         ainsn.hit.cont = ainsn.site.cont = displaced or ainsn.hit.slot
 
     def optimize(self, op: OptimizedKprobe) -> None:
-        """Breakpoint to jump.  Kernel: arch_optimize_kprobes()"""
+        """Turn the breakpoint into a jump.  Kernel: arch_optimize_kprobes()"""
         optinsn = optinsn_of(op)
         buffer = optinsn.buffer
         self.write_stub(op)
@@ -137,7 +137,7 @@ class OptProbes:
         )
 
     def write_stub(self, op: OptimizedKprobe) -> None:
-        """The head of the detour buffer, for the site's handlers as they are now."""
+        """Write the stub of the detour buffer, for the handlers as they are now."""
         optinsn = optinsn_of(op)
         buffer, displaced = optinsn.buffer, optinsn.displaced
         ainsn = ainsn_of(op)
@@ -148,12 +148,12 @@ class OptProbes:
         self._entries[buffer + self._trap_at] = ainsn.hit
 
     def entry_changed(self, p: Kprobe) -> None:
-        """p.ainsn.entry is another one: if the detour buffer is in use, tell it."""
+        """Write the stub anew, if in use, as p.ainsn's way in has changed."""
         if isinstance(p, OptimizedKprobe) and self.continuation(p):
             self.write_stub(p)
 
     def unoptimize(self, op: OptimizedKprobe) -> None:
-        """Jump to breakpoint.  Kernel: arch_unoptimize_kprobe()"""
+        """Turn the jump into a breakpoint.  Kernel: arch_unoptimize_kprobe()"""
         optinsn = optinsn_of(op)
         if not optinsn.in_text:
             return

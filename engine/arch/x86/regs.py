@@ -43,7 +43,7 @@ KERNEL_CS, KERNEL_DS = abi.KP_CS, abi.KP_SS
 
 
 def _register(i: int) -> int:
-    """A property that is register i; its type is said to be what a reader gets."""
+    """A property that is register i, annotated as the int that a reader gets."""
 
     def get(regs: PtRegs) -> int:
         return regs._get(i)
@@ -124,7 +124,7 @@ class LivePtRegs(PtRegs):
         self.changed |= 1 << i
 
     def write_back(self) -> int:
-        """Give the CPU what was changed; the ip, which the trap's answer sets."""
+        """Give the CPU what was changed; return the ip, set by the trap's answer."""
         changed, new = self.changed, self._new
         ip = new[IP] if changed >> IP & 1 else self.trap_ip
         self.changed = 0

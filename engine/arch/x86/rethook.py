@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Return hooks on x86: struct kp_rethook in guest memory for each Rethook.
+"""Return hooks on x86: keeps a struct kp_rethook in guest memory for each Rethook.
 
-The return address is replaced, and the trampoline run, by guest code: kp_kret_entry()
-and kp_ret_trampoline in engine/runtime.
+Guest code in engine/runtime does the rest: kp_kret_entry() replaces the return address,
+and kp_ret_trampoline is where the function returns to instead.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Rethooks:
         record.event = record.data if alone else symbols["kp_no_event"]
 
     def set_places(self, handlers: Sequence[KpHandler], site: KpSite) -> None:
-        """Say at once what a struct kp_rethook and its nodes are always for."""
+        """Write site and function into each kp_rethook and its nodes, before hits."""
         for handler in handlers:
             if handler.data not in self._made:
                 continue
@@ -88,7 +88,7 @@ class Rethooks:
             words[i] = rp
 
     def orphan(self, cpu: int) -> None:
-        """A return that no node expects: the address 0 it goes to makes an oops.
+        """Log a return that no node expects, and let it go to 0, which makes an oops.
 
         Context: hit.  Kernel: rethook_trampoline_handler()
         """
@@ -103,7 +103,7 @@ class Rethooks:
         mail.mail_ret = 0
 
     def _blame(self, frame: int) -> str:
-        """The return probe whose node was for that frame, for a second return from it.
+        """The message that blames the probe whose node had that frame; "": none had.
 
         Kernel: kretprobe_assert()
         """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The code by which a site with guest handlers enters the runtime.
 
-A stub is that of engine/runtime/entry.S, or where the site has a single handler that is
-an event's or a return probe's, a copy of a template of lite.S; a jprobe with no
-others but return probes leads to jprobe.S, and where return probes stand beside others
-a block is made of the pieces of krets.S.
+A stub is as engine/runtime/entry.S says.  Where a site's only handler is an event's or
+a return probe's, it is a copy of a template of lite.S.  Where there is a jprobe with no
+others but return probes, it leads to jprobe.S; where return probes stand beside other
+handlers, it leads to a block, which is made of the pieces of krets.S.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARTS_MAX = 4  # handlers of a block
 
 
 class Stubs:
-    """Context: control."""
+    """Makes, writes and frees stubs and blocks.  Context: control."""
 
     def __init__(
         self, machine: Machine, patcher: TextPatcher, runtime: Runtime
@@ -89,7 +89,7 @@ class Stubs:
             self._cache(kind).free_insn_slot(KAddr(block.start), dirty)
 
     def _make_block(self, ainsn: Ainsn, kind: str, cont: int) -> KAddr:
-        """Made anew, never written anew: a handler may be about to return to it."""
+        """Make a new block; the old one stays, as a handler may yet return to it."""
         self._free_block(ainsn, kind, dirty=True)
         block = self._cache(kind).get_insn_slot()
         copy, name = self.lite.copy, kind + Entry.KRETS.value
@@ -105,7 +105,7 @@ class Stubs:
         return block
 
     def code(self, ainsn: Ainsn, at: int, kind: str, cont: int) -> bytes:
-        """What stands at ``at`` for a site that is entered in that way."""
+        """The bytes of a stub at ``at`` for that way in; makes a block if need be."""
         site, entry = ainsn.site, ainsn.entry
         if entry is Entry.KRETS:
             return jmp(at, self._make_block(ainsn, kind, cont))
@@ -134,7 +134,7 @@ class Stubs:
         return self._kret in functions and few and not others
 
     def set_entry(self, ainsn: Ainsn, records: Sequence[KpHandler]) -> bool:
-        """Choose the code by a site's handlers; whether it is now another one."""
+        """Choose the code that fits the handlers; return whether it has changed."""
         entry, data = Entry.RUNTIME, 0
         parts: tuple[KpHandler, ...] = ()
         if ainsn.hit is not None and not ainsn.hit.stub:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All writes to guest text, and what stood there before them."""
+"""Makes all writes to guest text, and knows what stood there before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Page:
         self.old = bytearray(room)  # the original of such bytes, else 0
 
     def clear(self, at: int, size: int) -> None:
-        """No byte there is patched."""
+        """Note that none of these bytes is patched."""
         self.mask[at : at + size] = self.old[at : at + size] = _ZEROS[size]
 
 

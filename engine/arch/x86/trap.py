@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Breakpoints and faults that guest code must be asked about: break and fault handlers.
+"""Passes breakpoints and faults to break and fault handlers that are guest code.
 
 Guest code is entered through kp_break_entry and kp_fault_entry of the runtime.  If it
 does not want the trap, the trapping instruction is run once more, with its address in
-kp_cpu.declined: that time nobody is asked, and the machine goes on as without us (other
-notifiers, the exception table, an oops).
+kp_cpu.declined: that time nobody is asked, and the machine does what it would without
+kprobes (other notifiers, the exception table, an oops).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kpfs.engine.runtime.runtime import Runtime
 
 
 class GuestHandlers:
-    """Ways into break and fault handlers that are guest code, and what they handle.
+    """Finds the break or fault handler to be entered, and knows what is handled.
 
     Implements kpfs.engine.arch_hooks.Running.
 
@@ -51,7 +51,7 @@ class GuestHandlers:
 
     # ---- breakpoints that are no probe's
     def breakpoint(self, ip: int) -> int | None:
-        """An int3 before ip that is not ours: is it a handler's?
+        """Where to go on after an int3 before ip that is no probe's; None: not ours.
 
         Kernel: kprobe_int3_handler(), with a kprobe_running()
         """
@@ -72,8 +72,9 @@ class GuestHandlers:
     def fault(
         self, trapnr: int, ip: int, shown: int, site: int, probes: Sequence[Kprobe]
     ) -> int | None:
-        """A fault at ip in a handler, or (site set) in a copied instruction.
+        """Where to go on after a fault at ip, or None if no handler is to be asked.
 
+        site: 0 for a fault in a handler, else that of the copied instruction at ip.
         shown: the ip that handlers see.
         """
         cpus = self.cpus
@@ -104,11 +105,11 @@ class GuestHandlers:
         return self.handlers.get(self.cpus[base + INSTANCE])
 
     def cpus_handling(self) -> Collection[int]:
-        """Context: control."""
+        """The CPUs that are handling a probe.  Context: control."""
         return [n for n, c in enumerate(self.runtime.cpus) if c.current_kprobe]
 
     def kprobe_reset(self, cpu: int) -> bool:
-        """Context: control."""
+        """Forget what the CPU was handling; whether it was.  Context: control."""
         handling = bool(self.runtime.cpus[cpu].current_kprobe)
         self.runtime.reset_cpu(cpu)
         return handling

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What x86 says about a probe point, from bytes and tables alone.
+"""Whether x86 code can be probed at an address, judged by bytes and tables alone.
 
 The same functions judge the live guest and a dump of a real kernel; both come as a
 Text.  Nothing here knows of registered probes: Text.code() gives the bytes as they are
@@ -263,7 +263,7 @@ def _two_byte_boostable() -> frozenset[int]:
 
 
 def _one_byte_not_boostable() -> frozenset[int]:
-    """jumps, calls, groups with odd members, traps, the FPU, prefixes."""
+    """Opcodes of jumps, calls, traps, the FPU, prefixes, and mixed groups."""
     spans = (
         (0x62, 0x62), (0x70, 0x7F), (0x9A, 0x9A), (0xC0, 0xC1), (0xCC, 0xCE),
         (0xD0, 0xD3), (0xD6, 0xD6), (0xD8, 0xDF), (0xE0, 0xE3), (0xE8, 0xE9),

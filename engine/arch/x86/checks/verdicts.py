@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""x86's verdicts as kpfs.engine.judge wants them."""
+"""Judges probe points of x86 code: implements kpfs.engine.judge.Judge."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAY_END_FUNCTION = frozenset(b"\xc2\xc3\xca\xcb\xcf\xe8\xe9\xea\xeb")
 
 
 class X86Judge:
-    """Context: control."""
+    """Implements kpfs.engine.judge.Judge.  Context: control."""
 
     def __init__(self, tables: Tables) -> None:
         self.text = MachineText(tables)
@@ -44,13 +44,13 @@ class X86Judge:
         self._dis: Disassembler | None = None
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
-        """MemoryFault stands for a dump that lacks addr: in the kernel it is there."""
+        """MemoryFault is raised for a dump that lacks addr; a kernel has it."""
         self.text.code(addr, 1)
         at, on_entry = arch_adjust_kprobe_addr(self.text, addr, offset)
         return KAddr(at), on_entry
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        """In the section of __kprobes functions."""
+        """Whether addr is in the section of __kprobes functions."""
         start, end = self._kprobes_text
         return start <= addr < end
 
@@ -65,7 +65,7 @@ class X86Judge:
         return Jump(self._covered(addr), str(verdict), verdict.addr)
 
     def _covered(self, addr: int) -> int:
-        """Bytes of the whole instructions under a jump that there cannot be."""
+        """Bytes of the whole instructions under a jump, where a jump is impossible."""
         size = 0
         while size < JMP32_INSN_SIZE:
             insn = decode_at(self.text, addr + size)
@@ -77,7 +77,7 @@ class X86Judge:
     def listing(
         self, addr: int, size: int, name: Callable[[int], str]
     ) -> Sequence[Line]:
-        """Cut as the function of addr is, from its start on."""
+        """List instructions as decoding the function from its start cuts them."""
         self._dis = self._dis or Disassembler()
         fn = self.text.function(addr)
         start = addr
