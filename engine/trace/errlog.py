@@ -70,7 +70,10 @@ class Err(enum.Enum):
 
 
 class SynthErr(enum.Enum):
-    """Of a synthetic event's.  Kernel: ERRORS in trace_events_synth.c."""
+    """What can be wrong with a synthetic event's definition.
+
+    Kernel: ERRORS in trace_events_synth.c
+    """
 
     BAD_NAME = "Illegal name"
     INVALID_CMD = "Command must be of the form: <name> field[;field] ..."
@@ -95,7 +98,7 @@ class ErrorEntry(NamedTuple):
     pos: int  # column of the caret within the command
 
     def show(self) -> str:
-        """Three lines; a newline inside the text or the command stays what it is."""
+        """Three lines of error_log; newlines in the text or the command are kept."""
         secs, ns = divmod(self.ts, 1_000_000_000)
         return (
             f"[{secs:5d}.{ns // 1000:06d}] {self.loc}: error: {self.text}\n"
@@ -124,16 +127,16 @@ class ErrorLog:
 
 
 class TraceProbeLog:
-    """Where in which command an error is.  Kernel: trace_probe_log."""
+    """Logs errors of one command with their places.  Kernel: trace_probe_log."""
 
     def __init__(self, log: ErrorLog, subsystem: str, argv: Sequence[str]) -> None:
         self._log = log
         self._subsystem = subsystem
         self._argv = argv
-        self.index = 0  # word that offsets count from
+        self.index = 0  # the word from whose beginning offsets count
 
     def err(self, code: Err, offset: int) -> None:
-        """Record an entry with its caret offset characters into the word at index.
+        """Record an entry, its caret offset characters behind the start of word index.
 
         Context: control.  Kernel: __trace_probe_log_err().
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sets of numbers that guest code looks things up in, and files of pids."""
+"""Sets of numbers that guest code can search, and files of pids."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PID_BUF_SIZE = 127
 
 
 def place(key: int) -> int:
-    """Where a key belongs: KP_HASH() of engine/runtime/runtime.h."""
+    """The hash of a key, which says where it is put: KP_HASH() of runtime.h."""
     return (key * abi.KP_HASH_MULTIPLIER & MASK64) >> 32
 
 
 def places(keys: Collection[int]) -> list[int]:
-    """Numbers other than 0 as guest code looks for them: 0 where there is none."""
+    """Make the hash table of some numbers other than 0; 0 marks a free place."""
     mask = max(8, 1 << (2 * len(keys)).bit_length()) - 1
     table = [0] * (mask + 1)
     for key in keys:
@@ -42,7 +42,7 @@ class GuestTable:
     """
 
     def __init__(self, runtime: Runtime, data: bytes) -> None:
-        """data: the mask of the places' numbers, and what stands at each place."""
+        """data: the mask for the index of a place, and then what is at each place."""
         self._runtime = runtime
         self._size = len(data)
         self.addr: KAddr = runtime.heap.alloc(self._size)
@@ -50,13 +50,13 @@ class GuestTable:
         self.view[:] = data
 
     def free(self) -> None:
-        """Give it back when no guest code can be looking at it."""
+        """Free its memory as soon as no guest code can be reading it any more."""
         runtime, addr, size = self._runtime, self.addr, self._size
         runtime.after_quiescence(lambda: runtime.heap.free(addr, size))
 
 
 class GuestSet(GuestTable):
-    """A set of numbers other than 0: struct kp_hash."""
+    """A set of numbers other than 0, laid out as guest code's struct kp_hash."""
 
     def __init__(self, runtime: Runtime, keys: Collection[int]) -> None:
         table = places(keys)
@@ -78,7 +78,7 @@ class PidSet:
         return "".join(f"{pid}\n" for pid in sorted(self.pids))
 
     def write(self, data: bytes) -> int:
-        """Add the pids of one write; bytes consumed; EINVAL, EPERM.
+        """Add the pids of one write and return the bytes consumed; EINVAL, EPERM.
 
         Kernel: trace_pid_write()
         """
@@ -110,7 +110,7 @@ class PidSet:
 
     @property
     def addr(self) -> int:
-        """Of the guest's copy, 0 if there is no list."""
+        """The address of the guest's copy, 0 if there is no list."""
         return self._guest.addr if self._guest else 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Addresses and pointers as text."""
+"""How addresses and pointers are printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_ERRNO = 4095
 
 
 def pointer_id(addr: int) -> str:
-    """What %p prints: a hash that does not tell the address.
+    """What %p prints: a hash that does not give the address away.
 
     Kernel: ptr_to_id()
     """
@@ -24,7 +24,7 @@ def pointer_id(addr: int) -> str:
 
 
 def ip_sym(symbols: Kallsyms, addr: int, offset: bool, trampoline: int = 0) -> str:
-    """An address in a record.  Kernel: seq_print_ip_sym()"""
+    """The text of an address in a record.  Kernel: seq_print_ip_sym()"""
     if not addr:
         return "0"
     if addr == trampoline:

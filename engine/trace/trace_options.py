@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""trace_options: those that have an effect here."""
+"""The options of the file trace_options that have an effect here."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ OPTION_BUF_SIZE = 64
 
 
 class Option(NamedTuple):
-    """Kernel: TRACE_FLAGS, struct tracer_opt."""
+    """One option.  Kernel: TRACE_FLAGS, struct tracer_opt."""
 
     name: str
     default: bool
-    tracer: str = ""  # that it belongs to; "": all
+    tracer: str = ""  # the tracer that it belongs to; "": to all
     refused: bool = False
-    about: str = ""  # the tracer without which there is none such
+    about: str = ""  # it exists only if there is this tracer
 
 
 # in the order of trace_options
@@ -43,7 +43,7 @@ OPTIONS = (
     Option("test_nop_accept", False, "nop"),
     Option("test_nop_refuse", False, "nop", refused=True),
 )
-# that a new instance does not take over
+# the options that a new instance does not take over
 NOT_INHERITED = ("event-fork", "function-fork")
 
 
@@ -53,7 +53,7 @@ class Options:
     def __init__(
         self, changed: Callable[[str, bool], None], tracers: Collection[str]
     ) -> None:
-        """changed(name, on) is called after a change; tracers: those that there are."""
+        """changed(name, on) is called after a change; tracers: all that there are."""
         self._changed = changed
         self._offered = [o for o in OPTIONS if not o.about or o.about in tracers]
         self.values = {option.name: option.default for option in OPTIONS}
@@ -62,13 +62,13 @@ class Options:
         return self.values[name]
 
     def inherit(self, other: Options) -> None:
-        """What another array has, as a new one does."""
+        """Take over the options of another array, as a new instance does."""
         for option in OPTIONS:
             if not option.tracer and option.name not in NOT_INHERITED:
                 self.set(option.name, other[option.name])
 
     def text(self, tracer: str) -> str:
-        """trace_options while a tracer is the current one.
+        """The text of trace_options while that tracer is the current one.
 
         Kernel: tracing_trace_options_show()
         """
@@ -79,7 +79,7 @@ class Options:
         )
 
     def set(self, name: str, on: bool) -> None:
-        """EINVAL: the tracer does not like it.  Kernel: set_tracer_flag()."""
+        """Set an option; EINVAL: the tracer refuses.  Kernel: set_tracer_flag()."""
         if self.values[name] == on:
             return
         if _option(name).refused:
@@ -88,7 +88,7 @@ class Options:
         self._changed(name, on)
 
     def store(self, data: bytes, tracer: str) -> None:
-        """A write to trace_options; EINVAL.  Kernel: trace_set_options()."""
+        """Do what is written to the file; EINVAL.  Kernel: trace_set_options()."""
         if len(data) >= OPTION_BUF_SIZE:
             raise KernelError(errno.EINVAL, "too long for an option")
         word = data.partition(b"\0")[0].decode("latin-1").strip(BLANKS)
@@ -96,7 +96,7 @@ class Options:
         name = word.removeprefix("no")
         if not any(o.name == name and o.tracer in ("", tracer) for o in self._offered):
             raise KernelError(errno.EINVAL, f"no option {name!r}")
-        if _option(name).refused:  # here even to stay as it is
+        if _option(name).refused:  # here even if it would stay as it is
             raise KernelError(errno.EINVAL, f"{name} is always refused")
         self.set(name, on)
 

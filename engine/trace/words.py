@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Words and names in what users write, as the kernel takes them apart.
+"""Splits what users write into words and checks names, as the kernel does.
 
 Text is str with one character per byte (latin-1), as in kpfs.engine.kstrtox.
 """
@@ -18,22 +18,22 @@ _SYSTEM_NAME = re.compile(f"[A-Za-z_{_HIGH_ALPHA}-][A-Za-z0-9_{_HIGH_ALPHA}-]*")
 
 
 def argv_split(command: str) -> list[str]:
-    """Words between blanks.  Kernel: argv_split()."""
+    """Split a command at its blanks.  Kernel: argv_split()."""
     return _WORD.findall(command)
 
 
 def is_good_name(name: str) -> bool:
-    """Good for an event, an argument or a field.  Kernel: is_good_name()."""
+    """Whether an event, argument or field may have it.  Kernel: is_good_name()."""
     return _NAME.fullmatch(name) is not None
 
 
 def is_good_system_name(name: str) -> bool:
-    """Good for a group: hyphens too.  Kernel: is_good_system_name()."""
+    """Whether a group may have it, hyphens too.  Kernel: is_good_system_name()."""
     return _SYSTEM_NAME.fullmatch(name) is not None
 
 
 def trace_get_user(data: bytes, room: int) -> tuple[str, int]:
-    """(first word, bytes used up to and with the blank after it); EINVAL: too long.
+    """(first word, bytes up to and with the blank behind it); EINVAL: too long.
 
     Kernel: trace_get_user().
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The events of a trace array: which are on there, how filtered, and for which tasks.
+"""The events of a trace array: which are on, their filters, and for which tasks.
 
 All functions are for control context.  Kernel: kernel/trace/trace_events.c
 """
@@ -35,7 +35,7 @@ from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 from kpfs.engine.trace.words import trace_get_user
 
 EVENT_BUF_SIZE = 127
-# filter of a group, which never shows anything else
+# a group's filter file always shows this text
 DEFAULT_SYS_FILTER_MESSAGE = """\
 ### global filter ###
 # Use this to set filters for multiple events.
@@ -45,7 +45,7 @@ DEFAULT_SYS_FILTER_MESSAGE = """\
 
 
 class ArrayEvents:
-    """What the files below events/, set_event and set_event_pid are about."""
+    """Serves events/, set_event and set_event_pid of one trace array."""
 
     def __init__(
         self, array: EventArray, arch: Arch, events: Events, files: EventFiles
@@ -54,16 +54,16 @@ class ArrayEvents:
         self._arch = arch
         self._events = events
         self._files = files
-        self._older = WeakSet(events if array.name else ())  # than this instance
+        self._older = WeakSet(events if array.name else ())  # older than this instance
         self.event_pids = PidSet(array.runtime)
         self.event_no_pids = PidSet(array.runtime)
 
     def file(self, event: TraceEvent) -> EventFile:
-        """What this array has of an event."""
+        """The state of an event in this array."""
         return self._files.get(event, self._array)
 
     def files(self) -> list[EventFile]:
-        """What was ever set of events, the newest event first."""
+        """The state of each event that was ever set here, the newest event first."""
         found = [self._files.find(event, self._array) for event in self._events]
         return [file for file in found if file is not None]
 
@@ -73,13 +73,13 @@ class ArrayEvents:
         return [self.file(event) for event in members]
 
     def sync(self) -> None:
-        """What all events of this array go by has changed."""
+        """Tell guest code of a change that concerns all events of this array."""
         for file in self.files():
             if file.enabled:
                 file.sync()
 
     def enable_store(self, event: TraceEvent, data: bytes) -> None:
-        """Kernel: event_enable_write()."""
+        """A write to an event's enable file.  Kernel: event_enable_write()."""
         enable = parse_enable(data)
         self._array.ring.expand()
         if event.removed:
@@ -87,20 +87,20 @@ class ArrayEvents:
         enable_disable(self.file(event), enable)
 
     def group_enable_text(self, group: str | None) -> str:
-        """Kernel: system_enable_read()."""
+        """The enable file of a group, None: of all.  Kernel: system_enable_read()."""
         return event_file.enable_text(self._members(group))
 
     def group_enable_store(self, group: str | None, data: bytes) -> None:
-        """Kernel: system_enable_write()."""
+        """A write to that file.  Kernel: system_enable_write()."""
         enable = parse_enable(data)
         self._array.ring.expand()
         if group is None and not self._events.groups():
-            return  # Linux always has events of its own
+            return  # not an error: Linux always has events of its own
         with self._arch.text_poke:
             set_clr_event(self._members(group), None, group, None, enable)
 
     def set_clr_event(self, system: str | None, name: str | None, enable: bool) -> None:
-        """Switch an event, or all of a group, or all; EINVAL.
+        """Switch an event, all events of a group, or all there are; EINVAL.
 
         Kernel: trace_array_set_clr_event()
         """
@@ -111,9 +111,9 @@ class ArrayEvents:
     # ---- filters
 
     def filter_store(self, event: TraceEvent, data: bytes) -> None:
-        """Set the filter; of a wrong one the file then shows what is wrong.
+        """Set the filter; if it is wrong, the file then shows the error.
 
-        EINVAL, EPERM, ENOENT, ESRCH, as the error is.
+        EINVAL, EPERM, ENOENT, ESRCH, depending on the error; ENODEV: the event is gone.
         Kernel: apply_event_filter()
         """
         if event.removed:
@@ -130,14 +130,14 @@ class ArrayEvents:
             raise
 
     def _filter_error(self, text: str, error: FilterError) -> str:
-        """Log it; what the file shows."""
+        """Log the error and return the text that the file is to show."""
         code = error.code or FilterErr.ERRNO
         pos = error.pos if error.code else 0
         self._array.err_log.record("event filter parse error", code.value, text, pos)
         return error_text(text, error)
 
     def group_filter_store(self, group: str, data: bytes) -> None:
-        """Set the filter of all events of a group, each as far as it has the fields.
+        """Set the filter of each event of a group that has the fields it names.
 
         Kernel: apply_subsystem_event_filter()
         """
@@ -164,7 +164,7 @@ class ArrayEvents:
         )
 
     def set_event_text(self) -> str:
-        """Newest first, but an instance has those before it the other way round.
+        """The events that are on, newest first; those older than an instance last.
 
         Kernel: show_set_event_seq_ops
         """
@@ -174,7 +174,7 @@ class ArrayEvents:
         return "".join(f"{e.group}:{e.name}\n" for e in newer + older)
 
     def set_event_store(self, data: bytes) -> int:
-        """Switch what the first word says; bytes consumed; EINVAL.
+        """Switch what the first word says and return the bytes consumed; EINVAL.
 
         Kernel: ftrace_event_write().
         """
@@ -188,7 +188,7 @@ class ArrayEvents:
         return consumed
 
     def set_event_clear(self) -> None:
-        """Kernel: ftrace_clear_events()."""
+        """Switch all events off.  Kernel: ftrace_clear_events()."""
         with self._arch.text_poke:
             for file in self.files():
                 enable_disable(file, False)
@@ -196,7 +196,7 @@ class ArrayEvents:
     # ---- pids
 
     def set_event_pids(self, pids: PidSet, data: bytes | None) -> int:
-        """Write one of event_pids and event_no_pids, or clear it; bytes consumed.
+        """Write to event_pids or event_no_pids; None clears it; the bytes consumed.
 
         Kernel: event_pid_write()
         """
@@ -214,14 +214,14 @@ class ArrayEvents:
         return used
 
     def destroy(self) -> None:
-        """The array is going.  Kernel: event_trace_del_tracer()"""
+        """Switch all off, as the array is deleted.  Kernel: event_trace_del_tracer()"""
         for file in self.files():
             enable_disable(file, False)
             self._files.remove(file.event, self._array)
 
 
 def filter_string(data: bytes) -> str:
-    """Kernel: event_filter_write(), strstrip()"""
+    """The text of a filter written.  Kernel: event_filter_write(), strstrip()"""
     if len(data) >= PAGE_SIZE:
         raise KernelError(errno.EINVAL, "filter too long")
     return data.partition(b"\0")[0].decode("latin-1").rstrip(BLANKS)

@@ -31,28 +31,28 @@ class DynEventOps(Protocol):
     """A kind of dynamic event.  Kernel: struct dyn_event_operations."""
 
     def create(self, command: str) -> bool:
-        """Make what command says; False if it is not for this kind (ECANCELED)."""
+        """Make what command says; False: it is for another kind (ECANCELED)."""
 
     def own_command(self, command: str) -> bool:
-        """Do what only this kind's own file takes; False: it takes what others do."""
+        """Run a command in the syntax of this kind's own file; False: it has none."""
         return False
 
     def show(self, event: DynEvent) -> str:
-        """The line that would make it again, newline included."""
+        """The command that would make it again, with a newline."""
 
     def is_busy(self, event: DynEvent) -> bool: ...
 
     def free(self, event: DynEvent) -> None:
-        """Unregister and forget it; EBUSY."""
+        """Unregister and delete it; EBUSY."""
 
     def match(
         self, system: str | None, name: str, argv: list[str], event: DynEvent
     ) -> bool:
-        """Whether a deleting command with these words means it."""
+        """Whether a command with these words is to delete this event."""
 
 
 class DynEvents:
-    """All of them.  Kernel: dyn_event_list"""
+    """All dynamic events.  Kernel: dyn_event_list"""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class DynEvents:
         text_poke: AbstractContextManager[object],
         reset: Callable[[], None],
     ) -> None:
-        """text_poke: within it many probes share what the writing of text costs.
+        """text_poke: within it, many probes share the cost of writing to the text.
 
-        reset() clears each trace that an event has left records in.
+        reset() clears each trace that holds records of an event that was deleted.
         """
         self._machine = machine
         self._trace_events = trace_events
@@ -74,7 +74,7 @@ class DynEvents:
         self._by_name: dict[str, dict[DynEvent, None]] = {}
 
     def register(self, ops: DynEventOps) -> None:
-        """Take commands of this kind.  Kernel: dyn_event_register()"""
+        """Add a kind, to take its commands.  Kernel: dyn_event_register()"""
         self._ops.append(ops)
 
     def add(self, event: DynEvent) -> None:
@@ -89,7 +89,7 @@ class DynEvents:
             del self._by_name[event.name]
 
     def of(self, ops: DynEventOps | None = None) -> list[DynEvent]:
-        """Those of one kind, or all, in the order in which they were added."""
+        """The events of one kind, or all, in the order in which they were added."""
         return [e for e in self._events if ops is None or e.ops is ops]
 
     def named(self, name: str) -> list[DynEvent]:
@@ -98,13 +98,16 @@ class DynEvents:
     # ---- kprobe_events and dynamic_events
 
     def show(self, ops: DynEventOps | None = None) -> str:
-        """Context: control.  Kernel: probes_seq_show(), dyn_event_seq_show()."""
+        """The text of kprobe_events or dynamic_events.  Context: control.
+
+        Kernel: probes_seq_show(), dyn_event_seq_show()
+        """
         return "".join([e.ops.show(e) for e in self.of(ops)])
 
     def run_commands(self, data: bytes, ops: DynEventOps | None = None) -> None:
         """Run the lines of one write, up to the first that fails.
 
-        EINVAL also for a line that 4095 bytes do not hold, or with a NUL in it.
+        A line that does not fit in 4095 bytes, or with a NUL in it, is EINVAL too.
         Context: control.  Kernel: trace_parse_run_command().
         """
         done, count = 0, len(data)
@@ -131,7 +134,7 @@ class DynEvents:
         raise KernelError(errno.EINVAL, text)
 
     def run_command(self, command: str, ops: DynEventOps | None = None) -> None:
-        """Create or delete.  Context: control.
+        """Create an event or delete some.  Context: control.
 
         Kernel: create_or_delete_trace_kprobe(), create_dyn_event().
         """
@@ -164,7 +167,7 @@ class DynEvents:
             raise KernelError(errno.ENOENT, f"no event {command!r}")
 
     def release_all(self, ops: DynEventOps | None = None) -> None:
-        """Delete all of a kind, or nothing and EBUSY if one of them is in use.
+        """Delete all events of a kind, or none if one of them is in use: EBUSY.
 
         Context: control.  Kernel: dyn_events_release_all().
         """
@@ -172,7 +175,7 @@ class DynEvents:
         try:
             if any(event.ops.is_busy(event) for event in events):
                 raise KernelError(errno.EBUSY, "an event is in use")
-            # the guest must not run before its text is as the engine believes it is
+            # the guest must not run until its text is what the engine believes it to be
             with self._trace_events.held(), self._text_poke:
                 for event in events:
                     event.ops.free(event)
@@ -181,7 +184,7 @@ class DynEvents:
 
 
 def _parse_release(command: str) -> tuple[str | None, str, list[str]]:
-    """(group or None, event or "", further words); EINVAL.
+    """Split a deleting command: (group or None, event or "", more words); EINVAL.
 
     Kernel: dyn_event_release().
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What users write into the trace."""
+"""The files trace_marker and trace_marker_raw: what users write into the trace."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MARKER_FUNCTION = "tracing_mark_write"
 TRACE_RAW_DATA = 16
 TRACE_BUF_SIZE = 1024
 RAW_DATA_MAX_SIZE = 3072
-FAULTED_SIZE = 9  # of "<faulted>", which Linux keeps room for
+FAULTED_SIZE = 9  # the size of "<faulted>", which Linux keeps room for
 TAG_SIZE = 4
 _HEAD = struct.Struct("<HBBi")
 _IP = struct.Struct("<Q")
 
 
 class PrintEvent(TraceEvent):
-    """Kernel: TRACE_PRINT, trace_print_event."""
+    """The event of trace_marker.  Kernel: TRACE_PRINT, trace_print_event."""
 
     ignore_enable = True
 
@@ -54,9 +54,9 @@ class PrintEvent(TraceEvent):
 
 
 def write_marker(array: TraceArray, data: bytes) -> int:
-    """A write to trace_marker, as a record; the bytes taken.
+    """Record a write to trace_marker and return the number of bytes taken.
 
-    EINVAL: the option markers is off; EBADF: there was no room.
+    EINVAL: the option markers is off; EBADF: the ring had no room, or is off.
     Context: control.  Kernel: tracing_mark_write()
     """
     if not array.options["markers"]:
@@ -73,7 +73,7 @@ def write_marker(array: TraceArray, data: bytes) -> int:
 
 
 class RawDataEvent(TraceEvent):
-    """Kernel: TRACE_RAW_DATA, trace_raw_data_event."""
+    """The event of trace_marker_raw.  Kernel: TRACE_RAW_DATA, trace_raw_data_event."""
 
     ignore_enable = True
 
@@ -100,9 +100,10 @@ class RawDataEvent(TraceEvent):
 
 
 def write_raw_marker(array: TraceArray, data: bytes) -> int:
-    """A write to trace_marker_raw, as a record; the bytes taken.
+    """Record a write to trace_marker_raw and return the number of bytes taken.
 
-    EINVAL: the option markers is off, or too long, or no tag; EBADF: there was no room.
+    EINVAL: the option markers is off, or the data are too long or shorter than a tag;
+    EBADF: the ring had no room, or is off.
     Context: control.  Kernel: tracing_mark_raw_write()
     """
     if not array.options["markers"]:
@@ -116,7 +117,7 @@ def write_raw_marker(array: TraceArray, data: bytes) -> int:
 
 
 def _write(array: TraceArray, kind: int, data: bytes) -> None:
-    """A record of the current task; EBADF."""
+    """Write a record of the current task; EBADF."""
     machine = array.st.machine
     cpu, task = machine.cpu(), machine.current()
     if not array.ring.write(cpu, _HEAD.pack(kind, 0, 0, task.pid) + data):

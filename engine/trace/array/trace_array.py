@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A trace array: rings, and what is recorded there.  Kernel: struct trace_array.
+"""A trace array: ring buffers and what goes into them.  Kernel: struct trace_array.
 
 The first one is TraceState (trace_state.py), the others are its instances.  All
 functions are for control context.
@@ -23,9 +23,9 @@ from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from kpfs.engine.trace.trace_options import Options
 
 TRACERS = ("function", "nop")
-USER_TICK = 10_000_000  # ns of what times() counts
-# by name, its unit: None is ns since boot, 0 counts records, 1 is ns since 1970.
-# The guest has one clock.
+USER_TICK = 10_000_000  # ns in one of the ticks that times() counts
+# The unit of each clock: None is ns since boot, 0 counts records, 1 is ns since 1970.
+# The guest has only one clock, which serves for all of them.
 CLOCKS = {
     "local": None,
     "global": None,
@@ -58,7 +58,7 @@ class TraceArray:
         self.guest = runtime.make(KpArray)
         self.ring = RingBuffer(runtime, self.guest, first=not name)
         self.err_log = ErrorLog(st.machine.clock.now)
-        # what is configured as one: without ftrace sites nothing calls it
+        # the function tracer needs ftrace sites: without them nothing calls it
         self.tracers = TRACERS if st.kprobes_on_ftrace else ("nop",)
         self.options = Options(self._option_changed, self.tracers)
         self.array_events = ArrayEvents(self, st.arch, events, files)
@@ -67,7 +67,7 @@ class TraceArray:
         self.clock = "local"
         self.buffer_percent = 50
         self.pipes: set[int] = set()  # CPUs whose records are being consumed
-        self.clear_trace = False  # an event that left records is gone
+        self.clear_trace = False  # whether an event that may have left records is gone
         self.ref = 0  # open files of an instance
         self.removed = False
 
@@ -81,7 +81,7 @@ class TraceArray:
         )
 
     def find_event_file(self, group: str, name: str) -> EventFile | None:
-        """What this array has of an event that can be switched.
+        """The state in this array of an event that can be switched.
 
         Kernel: find_event_file()
         """
@@ -103,7 +103,7 @@ class TraceArray:
     # ---- options
 
     def _option_changed(self, name: str, on: bool) -> None:
-        """Kernel: set_tracer_flag()"""
+        """Do what the change of an option entails.  Kernel: set_tracer_flag()"""
         if name == "overwrite":
             self.ring.set_overwrite(on)
         elif name in ("stacktrace", "func_stack_trace"):
@@ -118,7 +118,7 @@ class TraceArray:
     # ---- tracers and clocks
 
     def set_tracer(self, name: str) -> None:
-        """EINVAL: no such tracer.  Kernel: tracing_set_tracer()"""
+        """Choose a tracer; EINVAL: there is none.  Kernel: tracing_set_tracer()"""
         self.ring.expand()
         if name not in self.tracers:
             raise KernelError(errno.EINVAL, f"no tracer {name!r}")
@@ -132,7 +132,7 @@ class TraceArray:
         self.function.switch(traces)
 
     def set_clock(self, name: str) -> None:
-        """EINVAL: no such clock.  Kernel: tracing_set_clock()"""
+        """Choose a clock; EINVAL: there is none.  Kernel: tracing_set_clock()"""
         if name not in CLOCKS:
             raise KernelError(errno.EINVAL, f"no clock {name!r}")
         self.clock = name
@@ -140,7 +140,7 @@ class TraceArray:
         self.ring.set_clock(CLOCKS[name], offset)
 
     def reset_after_events(self) -> None:
-        """Clear the trace if an event that left records is gone.
+        """Clear the trace if an event that may have left records in it is gone.
 
         Kernel: tracing_reset_all_online_cpus()
         """
@@ -149,7 +149,7 @@ class TraceArray:
             self.ring.reset()
 
     def destroy(self) -> None:
-        """Take an instance without triggers out of use; nothing may refer to it then.
+        """Take an instance out of use; it has no triggers, and nobody may use it then.
 
         Kernel: __remove_instance()
         """

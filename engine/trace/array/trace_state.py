@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The first trace array with its instances, and what there is once for all arrays.
+"""The first trace array with its instances, and what all trace arrays share.
 
-This is what the files of tracing/ (kpfs/fs/files) are about.  A file of tracing/ or of
-an instance has a trace array, which is TraceState itself or one of its ``instances``;
-the dynamic events are ``dyn_events``, with which each kind of them registers itself.
+The files of tracing/ (kpfs/fs/files) show and change it.  A file of tracing/ or of an
+instance has a trace array, which is TraceState itself or one of its ``instances``; the
+dynamic events are ``dyn_events``, with which each kind of them registers itself.
 All of it is for control context, under the kernel's lock.  Text is str with one
 character per byte: encode and decode it with "latin-1".
 """
@@ -29,12 +29,12 @@ from kpfs.engine.trace.ring.cpu_ring import TRACE_BUF_SIZE_DEFAULT
 
 
 class TraceState(TraceArray):
-    """The first trace array, and what there is once.  Kernel: global_trace and more."""
+    """The first trace array, and what all share.  Kernel: global_trace and more."""
 
     def __init__(
         self, st: State, runtime: Runtime, watcher: EventWatcher | None = None
     ) -> None:
-        """watcher: of the events that come and go.  Context: control."""
+        """watcher: is told of events that come and go.  Context: control."""
         self.event_files = EventFiles()
         self.function_tracers = tracers = FunctionTracers(st, runtime)
         super().__init__(st, runtime, Events(watcher), self.event_files, tracers)
@@ -80,7 +80,7 @@ class TraceState(TraceArray):
         return array
 
     def rmdir(self, name: str) -> None:
-        """Remove an instance; ENODEV, EBUSY while a file of it is open.
+        """Remove an instance; ENODEV: there is none; EBUSY: a file of it is open.
 
         Context: control.  Kernel: instance_rmdir()
         """
@@ -97,7 +97,7 @@ class TraceState(TraceArray):
     # ---- events that go
 
     def tracing_reset_all(self) -> None:
-        """Clear each trace that an event has left records in.
+        """Clear each trace in which a deleted event may have left records.
 
         Context: control.  Kernel: tracing_reset_all_online_cpus()
         """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An event in one trace array: on or off there, its filter, its triggers.
+"""The state of an event in one trace array: on or off, its filter, its triggers.
 
-What guest code has to know of that is written by EventFiles.sync(): in the usual case,
-of an event that the first array alone records, the struct kp_event says it all, and
-guest code takes the short way; else each array has a struct kp_file.
+EventFiles.sync() tells guest code what it has to know.  Usually only the first array
+records an event: its struct kp_event is enough then, and guest code takes the short
+way.  Otherwise each array that records it has a struct kp_file.
 
-All functions are for control context, but what triggers change says otherwise.
+All functions are for control context, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 
 
 class EventArray(Protocol):
-    """What a trace array is to its events and functions.  Kernel: struct trace_array"""
+    """What events and functions use of a trace array.  Kernel: struct trace_array"""
 
     runtime: Runtime
     name: str  # of an instance
@@ -40,14 +40,14 @@ class EventArray(Protocol):
         """Whether guest code may take the short way into this array's ring."""
 
     def find_event_file(self, group: str, name: str) -> EventFile | None:
-        """What it has of an event that can be switched; None: there is no such event.
+        """The state here of an event that can be switched; None: no such event.
 
         Kernel: find_event_file()
         """
 
 
 class EventFile:
-    """Kernel: struct trace_event_file."""
+    """An event in one trace array.  Kernel: struct trace_event_file."""
 
     def __init__(self, event: TraceEvent, array: EventArray, files: EventFiles) -> None:
         self.event = event
@@ -56,20 +56,20 @@ class EventFile:
         self.enabled = False
         self.was_enabled = False
         self.soft_disabled = False
-        self.sm_ref = 0  # what wants it on softly
-        self.triggers = 0  # the first one's struct kp_trigger
-        self.trigger_cond = False  # a trigger goes by the record
+        self.sm_ref = 0  # how many users want it on softly
+        self.triggers = 0  # address of the first one's struct kp_trigger
+        self.trigger_cond = False  # whether a trigger needs the record
         self.filter: EventFilter | None = None
         self.filter_prog: KAddr | None = None
         self.guest: KpFile | None = None
 
     def enable_text(self) -> str:
-        """Kernel: event_enable_read()."""
+        """The text of its enable file.  Kernel: event_enable_read()."""
         text = "1" if self.enabled and not self.soft_disabled else "0"
         return text + ("*" if self.soft_disabled or self.sm_ref else "") + "\n"
 
     def filter_text(self) -> str:
-        """Kernel: print_event_filter()."""
+        """The text of its filter file.  Kernel: print_event_filter()."""
         return (self.filter.text if self.filter else "none") + "\n"
 
     def set_filter(self, event_filter: EventFilter | None) -> None:
@@ -85,7 +85,7 @@ class EventFile:
         self._files.sync(self.event)
 
     def flip(self, enable: bool) -> bool:
-        """Let records through or not, of an event that is on softly; False: as before.
+        """Let the records of an event that is on softly pass, or not; False: no change.
 
         Context: either.  Kernel: event_enable_trigger().
         """
@@ -97,7 +97,7 @@ class EventFile:
         return True
 
     def hold(self, on: bool) -> None:
-        """Have it on softly for who may flip() it, and keep the event, or no longer.
+        """Have the event on softly and undeletable for a user of flip(), or no longer.
 
         Kernel: event_enable_register_trigger(), event_enable_func()
         """
@@ -105,19 +105,19 @@ class EventFile:
         self.event.refcnt += 1 if on else -1
 
     def guest_flags(self) -> int:
-        """Flags of its struct kp_file."""
+        """The flags of its struct kp_file."""
         flags = FILE_RECORD if self.enabled and not self.soft_disabled else 0
         return flags | FILE_TRIGGER_COND if self.trigger_cond else flags
 
     def guest_file(self) -> KpFile:
-        """Its struct kp_file, made if guest code has none to go by yet."""
+        """Its struct kp_file, which is made if there is none yet."""
         if self.guest is None:
             self.write_guest(KAddr(0))
             assert self.guest is not None
         return self.guest
 
     def write_guest(self, following: KAddr) -> KAddr:
-        """Make the struct kp_file say all; its address."""
+        """Write all of its struct kp_file and return the address."""
         if self.guest is None:
             self.guest = self.array.runtime.make(KpFile)
         guest = self.guest
@@ -129,14 +129,14 @@ class EventFile:
         return guest.addr
 
     def write_description(self) -> None:
-        """Tell guest code that has asked for this file what its records are like."""
+        """Describe the event's records to guest code that has asked for this file."""
         at = None if self.guest is None else self.event.describe()
         if self.guest is not None and at is not None:
             self.write_guest(KAddr(0))
             self.guest.event = at
 
     def free(self) -> None:
-        """The event or the array is gone."""
+        """Free what it has in the guest: the event or the array is gone."""
         runtime, guest = self.array.runtime, self.guest
         free_filter(runtime, self.filter, self.filter_prog)
         self.filter = self.filter_prog = self.guest = None
@@ -145,7 +145,7 @@ class EventFile:
 
 
 def write_filter(runtime: Runtime, event_filter: EventFilter | None) -> KAddr | None:
-    """The place of its program; None: it lets all records pass."""
+    """Write its program to guest memory; None: there is none, all records pass."""
     if event_filter is None or not event_filter.preds:
         return None
     size = event_filter.size()
@@ -157,16 +157,16 @@ def write_filter(runtime: Runtime, event_filter: EventFilter | None) -> KAddr | 
 def free_filter(
     runtime: Runtime, event_filter: EventFilter | None, prog: KAddr | None
 ) -> None:
-    """Give back a program that guest code may still be running."""
+    """Free a program as soon as no guest code can be running it any more."""
     if event_filter is not None and prog:
         size = event_filter.size()
         runtime.after_quiescence(lambda: runtime.heap.free(prog, size))
 
 
 class EventFiles:
-    """What the trace arrays have of events, if anything was ever set there.
+    """The event files of all trace arrays, each of which is made when it is needed.
 
-    One for all arrays.  Kernel: trace_array.events
+    There is one object for all arrays.  Kernel: trace_array.events
     """
 
     def __init__(self) -> None:
@@ -176,14 +176,14 @@ class EventFiles:
         return self._of.get(event, {}).get(array)
 
     def get(self, event: TraceEvent, array: EventArray) -> EventFile:
-        """Made when it is first asked for."""
+        """The file of an event in an array, made when it is first asked for."""
         files = self._of.setdefault(event, {})
         if array not in files:
             files[array] = EventFile(event, array, self)
         return files[array]
 
     def remove(self, event: TraceEvent, array: EventArray | None = None) -> None:
-        """The event is going, or an array."""
+        """Forget the files of an event that is going, or only that of one array."""
         files = self._of.get(event, {})
         for gone in [array] if array else list(files):
             files.pop(gone).free()
@@ -210,7 +210,7 @@ class EventFiles:
 
 
 def _simple(file: EventFile) -> bool:
-    """Whether struct kp_event can say all."""
+    """Whether a struct kp_event is enough to tell guest code about the event."""
     return (
         file.array.simple()
         and not file.triggers
@@ -220,7 +220,7 @@ def _simple(file: EventFile) -> bool:
 
 
 def carry_out(command: str, array: EventArray, target: EventFile | None) -> bool:
-    """Do what a trigger or a command at a function says; whether that did something.
+    """Run the command of a trigger or a function; whether that did something.
 
     Context: hit.
     Kernel: traceon_trigger(), ftrace_traceon(), snapshot_trigger() and their like
@@ -231,7 +231,7 @@ def carry_out(command: str, array: EventArray, target: EventFile | None) -> bool
     if command == "snapshot":
         ring.swap()
         return True
-    if command == "stacktrace":  # guest code writes it
+    if command == "stacktrace":  # guest code writes the trace
         return ring.on
     return ring.switch(command == "traceon")
 
@@ -240,9 +240,9 @@ def carry_out(command: str, array: EventArray, target: EventFile | None) -> bool
 
 
 def enable_disable(file: EventFile, enable: bool, soft: bool = False) -> None:
-    """Switch an event of an array on or off, softly for the sake of a trigger.
+    """Switch an event of an array on or off, or softly for the sake of a trigger.
 
-    Softly it is armed, but records are made only while a trigger lets them.
+    An event that is on softly is armed, but makes records only while a trigger says so.
     Kernel: __ftrace_event_enable_disable().
     """
     if not soft and file.enabled == enable and not file.soft_disabled:
@@ -300,7 +300,7 @@ def set_clr_event(
     name: str | None,
     enable: bool,
 ) -> None:
-    """Switch all that match; the first error of a switch, EINVAL if none matched.
+    """Switch all that match; raises the first error, or EINVAL if none matched.
 
     Kernel: __ftrace_set_clr_event_nolock().
     """
@@ -328,7 +328,7 @@ def set_clr_event(
 
 
 def set_event_word(files: Iterable[EventFile], word: str) -> None:
-    """One word of set_event: NAME, GROUP:NAME with * or nothing for all, or !word.
+    """Do what a word of set_event says: [!]NAME or [!]GROUP:NAME; * or nothing: all.
 
     Kernel: ftrace_set_clr_event().
     """
@@ -342,7 +342,7 @@ def set_event_word(files: Iterable[EventFile], word: str) -> None:
 
 
 def parse_enable(data: bytes) -> bool:
-    """What is written to an enable file; EINVAL, ERANGE."""
+    """Parse what is written to an enable file, 0 or 1; EINVAL, ERANGE."""
     value = kstrtoul_from_user(data, 10)
     if value > 1:
         raise KernelError(errno.EINVAL, f"{value} is neither 0 nor 1")
@@ -350,6 +350,6 @@ def parse_enable(data: bytes) -> bool:
 
 
 def enable_text(files: Sequence[EventFile]) -> str:
-    """enable of a group or of all events.  Kernel: system_enable_read()."""
+    """The text of a group's or all events' enable.  Kernel: system_enable_read()."""
     states = {file.enabled for file in files if not file.event.ignore_enable}
     return ("X" if len(states) > 1 else str(int(True in states))) + "\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fields of records."""
+"""The fields that records are made of, and those that all records have."""
 
 from kpfs.engine.ktypes import EventField as Field
 
@@ -14,5 +14,5 @@ COMMON_FIELDS = (
 
 
 def string_at(pages: memoryview, start: int) -> str:
-    """A string in the last record of pages that end with it; its NUL may lack."""
+    """The string at start, up to its NUL or else to the end of pages."""
     return bytes(pages[start:]).partition(b"\0")[0].decode("latin-1")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Event filters: the expression language, and its programs for guest code.
 
-A program is what fetch.h calls struct kp_pred: predicates in the order of
-the text, each with the number of the next one (or ACCEPT, REJECT) for either answer.
+A program is an array of struct kp_pred (fetch.h): the predicates in the order of the
+text, each with the number of the next one (or ACCEPT, REJECT) for either answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"-?[A-Za-z0-9\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
 
 
 class Err(enum.Enum):
-    """Kernel: ERRORS in trace_events_filter.c."""
+    """What can be wrong with a filter.  Kernel: ERRORS in trace_events_filter.c."""
 
     INVALID_OP = "Invalid operator"
     TOO_MANY_OPEN = "Too many '('"
@@ -51,7 +51,7 @@ class Err(enum.Enum):
 
 
 class FilterError(KernelError):
-    """What is wrong, and where in the text; no code: the kernel says nothing of it."""
+    """What is wrong with a filter, and where; no code: the kernel does not say."""
 
     def __init__(self, number: int, code: Err | None, pos: int) -> None:
         super().__init__(number, code.value if code else "bad filter")
@@ -67,7 +67,7 @@ class PredOp(enum.IntEnum):
     GT = abi.PRED_GT
     GE = abi.PRED_GE
     BAND = abi.PRED_BAND
-    # of strings, by what is compared; kernel: enum regex_type
+    # for strings: which part of them is compared; kernel: enum regex_type
     FULL = abi.PRED_FULL
     FRONT = abi.PRED_FRONT
     MIDDLE = abi.PRED_MIDDLE
@@ -108,13 +108,13 @@ class Pred:
     field: Field
     value: int = 0
     string: str = ""
-    negate: bool = False  # of a string
+    negate: bool = False  # for strings only
     yes: int = 0
     no: int = 0
 
 
 class FieldInfo(NamedTuple):
-    """A field as filters see it."""
+    """A field, and how a filter gets at its value."""
 
     field: Field
     source: Source
@@ -129,7 +129,10 @@ _GENERIC = {
 
 
 def find_field(fields: Iterable[Field], name: str) -> FieldInfo | None:
-    """Kernel: trace_find_event_field(), filter_assign_type()"""
+    """Find a field by name.
+
+    Kernel: trace_find_event_field(), filter_assign_type()
+    """
     for known in fields:
         label, array, _ = known.name.partition("[")
         if label == name:
@@ -153,7 +156,7 @@ def find_field(fields: Iterable[Field], name: str) -> FieldInfo | None:
 
 @dataclass
 class _Node:
-    """A predicate, or parentheses: alternatives of terms that must all hold."""
+    """A predicate, or parentheses: lists of terms, one of which must hold entirely."""
 
     start: int  # number of its first predicate
     negate: bool = False
@@ -166,7 +169,7 @@ def _fail(number: int, code: Err | None, pos: int) -> NoReturn:
 
 
 def check_structure(text: str) -> None:
-    """Parentheses and quotes match, and something is there; EPERM, ENOENT, ESRCH.
+    """Check that parentheses and quotes match; EPERM, ENOENT, ESRCH; EINVAL: empty.
 
     Kernel: calc_stack()
     """
@@ -195,7 +198,7 @@ def check_structure(text: str) -> None:
 
 
 def _bad_open(text: str, depth: int) -> int:
-    """Place of the parenthesis that is not closed."""
+    """The position of the parenthesis that is not closed."""
     level, quote = depth, ""
     for i in range(len(text) - 1, 0, -1):
         char = text[i]
@@ -274,14 +277,14 @@ class _Parser:
 
 
 def parse_pred(text: str, start: int, fields: Sequence[Field]) -> tuple[Pred, int]:
-    """(predicate at start, place after it); EINVAL, EPERM.  Kernel: parse_pred()"""
+    """(predicate at start, position behind it); EINVAL, EPERM.  Kernel: parse_pred()"""
     match = _NAME.match(text, start)
     assert match
     if not match.group():
         _fail(errno.EPERM, None, 0)
     pos = match.end()
     info = find_field(fields, match.group())
-    # as in Linux, places here are one too high
+    # as in Linux, the positions of the errors here are one too high
     if info is None:
         _fail(errno.EINVAL, Err.FIELD_NOT_FOUND, pos + 1)
     if text.startswith(".ustring", pos):
@@ -328,7 +331,7 @@ def _string_pred(text: str, pos: int, info: FieldInfo, op: PredOp) -> tuple[Pred
 
 
 def _parse_glob(pred: Pred) -> None:
-    """How to match, and with what.  Kernel: filter_parse_regex()"""
+    """Set how to match, and with what string.  Kernel: filter_parse_regex()"""
     text = pred.string
     if text.startswith("!"):
         pred.negate = True
@@ -374,7 +377,7 @@ def _number_pred(text: str, pos: int, info: FieldInfo, op: PredOp) -> tuple[Pred
 
 
 def _link(root: _Node) -> None:
-    """Tell each predicate where to go on.  Nodes may be nested without limit."""
+    """Set where each predicate goes on.  Nodes may be nested to any depth."""
     todo = [(root, ACCEPT, REJECT)]
     while todo:
         node, yes, no = todo.pop()
@@ -400,20 +403,20 @@ def _go_on(pred: Pred, yes: int, no: int) -> None:
 
 
 class EventFilter:
-    """A filter as it was written; one with an error in it filters nothing."""
+    """A filter as it was written; one with an error in it lets all records pass."""
 
     def __init__(self, text: str, preds: Sequence[Pred] = ()) -> None:
-        """text: what the file shows."""
+        """text: what the filter file shows."""
         self.text = text
         self.preds = preds
 
     def size(self) -> int:
-        """Bytes that encode() will give."""
+        """The number of bytes that encode() will return."""
         strings = sum(len(p.string) + 1 for p in self.preds if p.op > PredOp.BAND)
         return len(self.preds) * _PRED.size + strings
 
     def encode(self, addr: int) -> bytes:
-        """The program, which will lie at addr."""
+        """Make the program, which will lie at addr in guest memory."""
         out, strings = b"", b""
         addr += len(self.preds) * _PRED.size
         for p in self.preds:
@@ -436,7 +439,7 @@ class EventFilter:
 
 
 def create_filter(text: str, fields: Sequence[Field]) -> EventFilter:
-    """The filter that text means for records of these fields; FilterError.
+    """Compile a filter for records with these fields; raises FilterError.
 
     Kernel: process_preds()
     """
@@ -447,7 +450,7 @@ def create_filter(text: str, fields: Sequence[Field]) -> EventFilter:
 
 
 def error_text(text: str, error: FilterError) -> str:
-    """What the file shows of a filter that is wrong.  Kernel: append_filter_err()"""
+    """What the file shows for a filter that is wrong.  Kernel: append_filter_err()"""
     if error.code is None:
         return f"{text}\nError: (0)\n"
     pos = min(error.pos, len(text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Stack traces in the trace: found by the machine, written by who has a record."""
+"""Stack traces in the trace, which the machine finds and guest code records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRACE_STACK = 4
 
 
 class StackTraces:
-    """Serves guest code that wants to add one to its record."""
+    """Serves guest code that wants to add a stack trace to its record."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Context: control."""
@@ -29,7 +29,7 @@ class StackTraces:
         machine.traps.on_hypercall(HC_STACK, self._hit)
 
     def _hit(self, cpu: int) -> None:
-        """Context: hit."""
+        """Find the callers that guest code on a CPU asks for.  Context: hit."""
         mail = self._cpus[cpu]
         base = mail.base + MAIL0
         ip, sp, bp, skip = mail.words[base : base + 4]
@@ -40,7 +40,7 @@ class StackTraces:
 
 
 class StackEvent(TraceEvent):
-    """Kernel: TRACE_STACK, trace_stack_event."""
+    """The event of stack traces.  Kernel: TRACE_STACK, trace_stack_event."""
 
     ignore_enable = True
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Events of the kernel's own trace points."""
+"""The events of the kernel's own trace points, such as sched_switch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ Values = Mapping[str, "int | str"]
 
 
 class KernelEvent(TraceEvent):
-    """Kernel: a struct trace_event_call of DEFINE_EVENT or SYSCALL_METADATA."""
+    """The event of one trace point or system call.
+
+    Kernel: a struct trace_event_call of DEFINE_EVENT or SYSCALL_METADATA
+    """
 
     def __init__(self, machine: Machine, runtime: Runtime, what: StaticEvent) -> None:
         super().__init__(what.group, what.name)
@@ -86,7 +89,7 @@ class KernelEvent(TraceEvent):
 
 
 def _reader(fields: Sequence[Field]) -> Callable[[memoryview, int], Values]:
-    """A function for the values of a record's fields."""
+    """Make the function that reads the values of a record's fields."""
     formats = {1: "b", 2: "h", 4: "i", 8: "q"}
     plan: list[tuple[str, int, struct.Struct | None, int]] = []
     for field in fields:
@@ -116,7 +119,7 @@ def _reader(fields: Sequence[Field]) -> Callable[[memoryview, int], Values]:
     return read
 
 
-# ---- what Linux's print formats come to
+# ---- texts of records, as Linux's print formats make them
 
 _STATES = "SDTtXZPI"
 _STATE_MAX = 1 << len(_STATES)
@@ -166,7 +169,7 @@ def _sys_exit(v: Values) -> str:
 
 
 def _any_fields(v: Values) -> str:
-    """Of an event whose format is not known here."""
+    """The text of an event whose format is not known here."""
     return " ".join(f"{name}={value}" for name, value in v.items())
 
 
@@ -183,6 +186,6 @@ TEXTS: Mapping[str, Callable[[Values], str]] = {
 
 
 def static_events(runtime: Runtime) -> list[KernelEvent]:
-    """All of them.  Context: control.  Kernel: __start_ftrace_events"""
+    """All events of this kind.  Context: control.  Kernel: __start_ftrace_events"""
     machine = runtime.machine
     return [KernelEvent(machine, runtime, what) for what in machine.trace_events.all()]

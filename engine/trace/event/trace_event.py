@@ -16,30 +16,30 @@ from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
 LAST_TYPE = 20  # kernel: __TRACE_LAST_TYPE, the first id that an event can get
 TRACE_EVENT_TYPE_MAX = 65535
 
-# Text of a record after "TIMESTAMP: ", newline included: (pages up to its end, where it
-# begins) -> text
+# Gives the text of a record behind "TIMESTAMP: ", with a newline, from the pages up to
+# its end and the offset where it begins
 Printer = Callable[[memoryview, int], str]
-# Text of an address: (address, whether with the offset in its function)
+# Gives the text of an address: (address, whether with the offset in its function)
 SymbolText = Callable[[int, bool], str]
 
 
 class TraceEvent:
-    """An event.  Kernel: struct trace_event_call.
+    """An event that can be traced.  Kernel: struct trace_event_call.
 
-    A kind of event derives from it and gives reg(), fields(), print_fmt(), printer();
-    one whose records guest code writes gives guest_events() too.
+    Each kind of event is a subclass with reg(), fields(), print_fmt() and printer();
+    one whose records guest code writes has guest_events() too.
     """
 
-    ignore_enable = False  # neither listed nor switched: kernel: TRACE_EVENT_FL_...
+    ignore_enable = False  # True: not listed, not switched; kernel: TRACE_EVENT_FL_...
 
     def __init__(self, group: str, name: str, number: int = 0) -> None:
-        """number: its id, if that is a fixed one; else it gets the next."""
+        """number: its id, if that is fixed; else it gets the next free one."""
         self.group = group
         self.name = name
         self.id = number
         self.removed = False  # its files answer ENODEV
-        self.refcnt = 0  # users that keep it from being deleted
-        self.arrays_on = 0  # trace arrays that have it on: its EventFiles count them
+        self.refcnt = 0  # how many users keep it from being deleted
+        self.arrays_on = 0  # trace arrays that have it on; event_file.py counts
 
     @property
     def tracing(self) -> bool:
@@ -47,25 +47,25 @@ class TraceEvent:
         return self.arrays_on > 0
 
     def reg(self, enable: bool) -> None:
-        """Make records appear, or stop when no array wants them.
+        """Begin to make records, or stop when no array wants them any more.
 
-        Called for each trace array; ``arrays_on`` says already what is to be.
+        It is called for each trace array, after ``arrays_on`` was changed.
         Kernel: trace_event_class.reg()
         """
         raise NotImplementedError
 
     def guest_events(self) -> Sequence[KpEvent]:
-        """What guest code goes by."""
+        """The structs that tell guest code about the event."""
         return ()
 
     def guest_flags(self) -> int:
-        """Flags of all guest_events() but EVENT_RECORD."""
+        """The flags of all guest_events(), without EVENT_RECORD."""
         return 0
 
     def describe(self) -> KAddr | None:
-        """What guest code makes records by that has asked for a file of the event.
+        """The description for guest code that got a file of the event, to make records.
 
-        None: guest code makes none in that way.
+        None: guest code cannot make records of this event in that way.
         """
         return None
 
@@ -76,15 +76,15 @@ class TraceEvent:
         raise NotImplementedError
 
     def printer(self, symbol: SymbolText) -> Printer:
-        """A function for the records of one reading of the trace."""
+        """Make the function that prints records, for one reading of the trace."""
         raise NotImplementedError
 
     def pieces(self, symbol: SymbolText) -> Printer:
-        """As printer(), with a NUL between what cannot stand in a line but whole."""
+        """As printer(), with a NUL between pieces that a line shows whole or not."""
         return self.printer(symbol)
 
     def format_text(self) -> str:
-        """events/GROUP/EVENT/format.  Kernel: f_show()."""
+        """The text of events/GROUP/EVENT/format.  Kernel: f_show()."""
         common = "".join(map(_field_line, COMMON_FIELDS))
         own = "".join(map(_field_line, self.fields()))
         return (
@@ -104,13 +104,13 @@ def _field_line(field: Field) -> str:
 
 
 class EventWatcher(Protocol):
-    """Is told of events that come and go.  Context: control."""
+    """Somebody who is told of events that come and go.  Context: control."""
 
     def added(self, group: str, event: str, first: bool) -> None:
-        """first: its group has come with it."""
+        """An event has come; first: its group has come with it."""
 
     def removed(self, group: str, event: str, last: bool) -> None:
-        """last: its group has gone with it."""
+        """An event has gone; last: its group has gone with it."""
 
 
 class Events:
@@ -134,15 +134,15 @@ class Events:
         return self._by_id.get(number)
 
     def groups(self) -> list[str]:
-        """Groups that have an event, oldest first."""
+        """The groups that have an event, oldest first."""
         return list(self._groups)
 
     def group(self, name: str) -> dict[str, TraceEvent]:
-        """Events of a group by name, empty if there is no such group."""
+        """The events of a group by name; empty if there is no such group."""
         return self._groups.get(name, {})
 
     def add(self, event: TraceEvent) -> None:
-        """Give it an id, if it has none, and a place; EEXIST, ENODEV (ids used up).
+        """Register an event and give it an id, if need be; EEXIST; ENODEV: no id left.
 
         Context: control.  Kernel: trace_probe_register_event_call().
         """
@@ -152,7 +152,7 @@ class Events:
             self._watcher.added(event.group, event.name, first=first)
 
     def early_add(self, event: TraceEvent) -> None:
-        """As add(), of one that Linux has from boot on: the watcher knows of it.
+        """As add(), for an event that exists from boot on; the watcher is not told.
 
         Context: control.  Kernel: event_trace_enable()
         """
@@ -181,7 +181,7 @@ class Events:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The watcher hears of what goes meanwhile afterwards: it may run the guest."""
+        """Tell the watcher, who may run the guest, only afterwards of what goes."""
         held: list[tuple[str, str, bool]] = []
         self._held = held
         try:
@@ -196,7 +196,7 @@ class Events:
                 self._watcher.removed(group, name, last)
 
     def _new_id(self) -> int:
-        """The next number; once all were given out, the lowest free one.
+        """The next id; once all were given out, the lowest free one; ENODEV.
 
         Kernel: register_trace_event().
         """

@@ -32,17 +32,17 @@ UNLIMITED = -1  # kernel: a count that is not counted down
 
 
 class Command(NamedTuple):
-    """Kernel: struct event_command."""
+    """What a trigger can do.  Kernel: struct event_command."""
 
     name: str
     kind: str  # an event has one trigger of a kind (and target) at most
-    post: bool = False  # when the record is written
+    post: bool = False  # it is run when the record is written
     needs_target: bool = False
 
 
 @dataclass(eq=False)
 class Trigger:
-    """Kernel: struct event_trigger_data."""
+    """A command at an event in one array.  Kernel: struct event_trigger_data."""
 
     command: Command
     file: EventFile
@@ -55,11 +55,14 @@ class Trigger:
 
     @property
     def needs_record(self) -> bool:
-        """Kernel: update_cond_flag()"""
+        """Whether it needs the record to run.  Kernel: update_cond_flag()"""
         return self.filter is not None or self.command.post
 
     def text(self) -> str:
-        """Kernel: event_trigger_print(), event_enable_trigger_print()."""
+        """Its line in the trigger file.
+
+        Kernel: event_trigger_print(), event_enable_trigger_print()
+        """
         name = self.command.name
         if self.target is not None:
             name += f":{self.target.event.group}:{self.target.event.name}"
@@ -68,11 +71,11 @@ class Trigger:
         return f"{name}:{count}{condition}\n"
 
     def same(self, command: Command, target: EventFile | None) -> bool:
-        """Whether an event cannot have this one and one of that kind and target."""
+        """Whether an event that has this one cannot have that command too."""
         return self.command.kind == command.kind and self.target is target
 
     def run(self) -> bool:
-        """The event was hit; whether something was done.  Context: hit."""
+        """Run it, as its event was hit; whether it did something.  Context: hit."""
         name = self.command.name
         if not self.count:
             return False
@@ -84,7 +87,7 @@ class Trigger:
         return True
 
 
-# in the order in which trigger lists them
+# in the order in which the trigger file lists them
 COMMANDS = {
     command.name: command
     for command in (
@@ -100,7 +103,7 @@ AVAILABLE = f"# Available triggers:\n# {' '.join(COMMANDS)}\n"
 
 
 class Triggers:
-    """The triggers of all event files: made of what is written, and called."""
+    """The triggers of all event files: makes, shows and runs them."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Context: control."""
@@ -111,7 +114,7 @@ class Triggers:
         runtime.machine.traps.on_hypercall(HC_TRIGGER, self._hit)
 
     def _hit(self, cpu: int) -> None:
-        """Context: hit."""
+        """Run a trigger; whether to write a stack trace.  Context: hit."""
         mail = self._runtime.cpus[cpu]
         trigger = self._by_id.get(mail.mail0)
         mail.mail_ret = int(
@@ -121,12 +124,12 @@ class Triggers:
         )
 
     def text(self, file: EventFile) -> str:
-        """events/GROUP/EVENT/trigger.  Context: control."""
+        """The text of events/GROUP/EVENT/trigger.  Context: control."""
         triggers = self._of.get(file)
         return "".join(t.text() for t in triggers) if triggers else AVAILABLE
 
     def store(self, file: EventFile, data: bytes) -> None:
-        """A write to trigger; EINVAL, EEXIST, EBUSY.
+        """Do what is written to a trigger file; EINVAL, EEXIST, EBUSY.
 
         Context: control.  Kernel: trigger_process_regex()
         """
@@ -219,7 +222,7 @@ class Triggers:
         runtime.after_quiescence(lambda: runtime.free(guest))
 
     def clear(self, file: EventFile) -> None:
-        """Take all off: the array of the file is going.  Context: control.
+        """Remove all triggers, as the file's array is deleted.  Context: control.
 
         Kernel: clear_event_triggers()
         """
@@ -259,7 +262,7 @@ def _separate_filter(text: str | None, required: bool) -> tuple[str | None, str 
 
 
 def _count(param: str) -> int:
-    """-1 is UNLIMITED, the others below 0 are as good as that; EINVAL."""
+    """Parse a count; -1 is UNLIMITED, and others below 0 never run out; EINVAL."""
     number = param.partition(":")[0]
     if not number:
         raise KernelError(errno.EINVAL, "no count")

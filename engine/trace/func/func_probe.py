@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Commands at functions: what set_ftrace_filter takes behind a colon.
+"""Commands at functions, which set_ftrace_filter takes as FUNCTION:COMMAND.
 
-A function with a command calls the tracer's code, which asks here what to do.
+A function with a command calls the tracer's guest code, which asks here what to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kpfs.engine.trace.pids import GuestSet
 
 
 class Kind(NamedTuple):
-    """What functions are hooked for.  Kernel: struct ftrace_probe_ops"""
+    """A command that functions can have.  Kernel: struct ftrace_probe_ops"""
 
     command: str
     counted: bool
@@ -35,16 +35,16 @@ class Kind(NamedTuple):
 
 
 class FunctionProbes:
-    """Those of one trace array."""
+    """The commands at functions of one trace array."""
 
     def __init__(
         self, array: EventArray, functions: Functions, changed: Callable[[], None]
     ) -> None:
-        """changed() is called when other functions than before have commands."""
+        """changed() is called when the set of functions with commands has changed."""
         self._array = array
         self._functions = functions
         self._changed = changed
-        # newest kind first: function -> how often it is still to be done
+        # newest kind first; of each function, how often it is still to be done
         self._kinds: dict[Kind, dict[KAddr, int]] = {}
         self._hash: GuestSet | None = None
 
@@ -52,7 +52,7 @@ class FunctionProbes:
         return {ip for counts in self._kinds.values() for ip in counts}
 
     def text(self) -> str:
-        """Behind the lines of set_ftrace_filter.  Kernel: t_probe_show()"""
+        """The last lines of set_ftrace_filter.  Kernel: t_probe_show()"""
         lines = []
         for kind, counts in self._kinds.items():
             for function in self._functions.all():
@@ -91,7 +91,7 @@ class FunctionProbes:
         return target, count if more else None
 
     def _register(self, kind: Kind, pattern: str, count: int) -> None:
-        """Kernel: register_ftrace_function_probe()"""
+        """Give functions a command.  Kernel: register_ftrace_function_probe()"""
         old = self._kinds.get(kind, {})
         new = self._functions.match(pattern) - old.keys()
         if not new:
@@ -108,7 +108,7 @@ class FunctionProbes:
         self._changed()
 
     def _unregister(self, kind: Kind, pattern: str) -> None:
-        """Kernel: unregister_ftrace_function_probe_func()"""
+        """Take a command away.  Kernel: unregister_ftrace_function_probe_func()"""
         counts = self._kinds.get(kind)
         if counts is None:
             raise KernelError(errno.ENODEV, f"no {kind.text()}")
@@ -132,7 +132,7 @@ class FunctionProbes:
                 kind.target.hold(False)
 
     def forget(self, gone: Collection[KAddr]) -> None:
-        """Those of functions or of an array that are gone.
+        """Drop the commands of functions that are gone, or whose array is.
 
         Kernel: clear_ftrace_function_probes()
         """
@@ -140,7 +140,7 @@ class FunctionProbes:
             self._drop(kind, [ip for ip in counts if ip in gone])
 
     def tell(self, following: int) -> int:
-        """Tell guest code, arrays behind this one first; the first array to ask for."""
+        """Tell guest code; following: the next array; returns the first to ask for."""
         old, self._hash = self._hash, None
         functions = self.functions()
         guest = self._array.guest
@@ -155,7 +155,7 @@ class FunctionProbes:
     # ---- at a call: all in hit context
 
     def run(self, ip: KAddr) -> bool:
-        """A function with commands is called; whether to write a stack trace."""
+        """Run the commands of a called function; whether to write a stack trace."""
         stack = False
         for kind, counts in self._kinds.items():
             left = counts.get(ip)

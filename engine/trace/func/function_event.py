@@ -15,7 +15,7 @@ _IP_PARENT = struct.Struct("<QQ")
 
 
 class FunctionEvent(TraceEvent):
-    """Kernel: TRACE_FN, trace_fn_event."""
+    """A call of a function, and its caller.  Kernel: TRACE_FN, trace_fn_event."""
 
     ignore_enable = True
 

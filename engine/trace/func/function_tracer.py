@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The function tracer: which functions call it, and for which trace arrays.
 
-All functions are for control context.  What runs at a call is engine/runtime/trace.c.
+All functions are for control context.  Calls are recorded by engine/runtime/trace.c.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kpfs.engine.trace.pids import GuestSet, PidSet
 
 
 class FunctionTracers:
-    """Those of all trace arrays, and what they want of the functions' text.
+    """The function tracers of all trace arrays, and the functions patched for them.
 
     Kernel: ftrace_ops_list
     """
@@ -41,7 +41,7 @@ class FunctionTracers:
         runtime.machine.traps.on_hypercall(HC_FN_PROBE, self._hit)
 
     def _hit(self, cpu: int) -> None:
-        """A function with commands is called.  Context: hit."""
+        """Run the commands of a function that is called.  Context: hit."""
         mail = self._runtime.cpus[cpu]
         ip, array = mail.words[mail.base + MAIL0 : mail.base + MAIL0 + 2]
         mail.words[mail.base + MAIL_RET] = int(
@@ -56,7 +56,7 @@ class FunctionTracers:
         self._all.append(tracer)
 
     def remove(self, tracer: FunctionTracer) -> None:
-        """Its array is going."""
+        """Forget a tracer whose array is deleted."""
         self._all.remove(tracer)
         self.update()
 
@@ -69,7 +69,7 @@ class FunctionTracers:
         self.update()
 
     def modules_changed(self, going: str = "") -> None:
-        """A module has come, has lost its init part, or that one is about to go."""
+        """A module has come or has lost its init part, or the module going will go."""
         here = self.functions.modules_changed(going)
         self._st.arch.ftrace.gone(self._patched - here)
         self._patched &= here
@@ -78,7 +78,7 @@ class FunctionTracers:
         self.update()
 
     def update(self) -> None:
-        """Patch what has to call the tracer now, and tell guest code for whom.
+        """Patch the functions that must call the tracer, and tell guest code for whom.
 
         Kernel: ftrace_startup(), ftrace_shutdown()
         """
@@ -123,11 +123,11 @@ class FunctionTracer:
         tracers.add(self)
 
     def switch(self, on: bool) -> None:
-        """Trace, or stop."""
+        """Start tracing, or stop."""
         self._tracers.switch(self, on)
 
     def update(self) -> None:
-        """What it traces has changed."""
+        """Patch and tell guest code anew, as what it traces has changed."""
         self._tracers.update()
 
     def chosen(self) -> set[KAddr]:
@@ -157,12 +157,12 @@ class FunctionTracer:
                 chosen |= self._functions.match(pattern, module)
 
     def destroy(self) -> None:
-        """The array is going."""
+        """Clean up, as the array is deleted."""
         self.probes.forget(self.probes.functions())
         self._tracers.remove(self)
 
     def tell(self, following: int, shared: bool) -> None:
-        """Tell guest code; shared: others have functions patched that this has not."""
+        """Tell guest code; shared: functions may be patched that others want."""
         guest, old = self.array.guest, self._hash
         self._hash = None
         if shared and (self.filter or self.filter_mods or self.notrace):
@@ -174,7 +174,10 @@ class FunctionTracer:
             old.free()
 
     def set_pids(self, pids: PidSet, data: bytes | None) -> int:
-        """Write pids or no_pids, or clear it; bytes consumed.  Kernel: pid_write()"""
+        """Write to pids or no_pids; None clears it; bytes consumed.
+
+        Kernel: pid_write()
+        """
         used = 0
         if data is None:
             pids.clear()
@@ -186,15 +189,18 @@ class FunctionTracer:
 
 
 class Words(NamedTuple):
-    """What a word of one of the filter files may change."""
+    """What the words written to one of the filter files may change."""
 
     functions: Functions
     chosen: set[KAddr]
-    mods: list[tuple[str, str]] | None  # None: it is no trace array's
-    probes: FunctionProbes | None  # None: there are no commands
+    mods: list[tuple[str, str]] | None  # None: the file belongs to no trace array
+    probes: FunctionProbes | None  # None: the file takes no commands
 
     def take(self, word: str) -> None:
-        """EINVAL, ENODEV and those of commands.  Kernel: ftrace_process_regex()"""
+        """Do what a word says; EINVAL, ENODEV, and the errors of commands.
+
+        Kernel: ftrace_process_regex()
+        """
         pattern, colon, rest = word.partition(":")
         command, more, param = rest.partition(":")
         if not colon:
@@ -215,7 +221,7 @@ class Words(NamedTuple):
             self.probes.store(pattern, command, param if more else None)
 
     def _choose(self, pattern: str, module: str | None) -> bool:
-        """Kernel: match_records()"""
+        """Add functions, or remove them if it says "!".  Kernel: match_records()"""
         found = self.functions.match(pattern.removeprefix("!"), module)
         if pattern.startswith("!"):
             self.chosen.difference_update(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The functions that can be traced, and which of them a pattern means.
+"""The functions that can be traced, and which of them a pattern matches.
 
 All functions are for control context.
 """
@@ -16,7 +16,7 @@ from kpfs.engine.trace.func.glob import glob
 
 
 class Function(NamedTuple):
-    """One that can be traced.  Kernel: struct dyn_ftrace."""
+    """A function that can be traced.  Kernel: struct dyn_ftrace."""
 
     addr: KAddr
     name: str
@@ -28,14 +28,14 @@ class Function(NamedTuple):
 
 
 class Functions:
-    """All of them, those of modules too.  Kernel: ftrace_pages_start"""
+    """All functions that can be traced, with modules'.  Kernel: ftrace_pages_start"""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._all: list[Function] | None = None
 
     def all(self) -> list[Function]:
-        """In the order of available_filter_functions."""
+        """All of them, in the order of available_filter_functions."""
         if self._all is None:
             machine = self._machine
             self._all = []
@@ -46,13 +46,13 @@ class Functions:
         return self._all
 
     def modules_changed(self, going: str) -> set[KAddr]:
-        """Look again; the addresses of all but those of the module that is going."""
+        """Look for them again; returns the addresses, without the going module's."""
         self._all = None
         self._all = [f for f in self.all() if not going or f.module != going]
         return {f.addr for f in self._all}
 
     def match(self, pattern: str, module: str | None = None) -> set[KAddr]:
-        """The functions that a word of set_ftrace_filter means.
+        """The functions that a word of set_ftrace_filter matches.
 
         Kernel: match_records()
         """
@@ -73,7 +73,7 @@ class Functions:
 
 
 def fits_module(wanted: str, module: str) -> bool:
-    """``*`` is any module, ``!name`` all but that one.
+    """Whether a module is wanted: ``*`` is any module, ``!name`` all but that one.
 
     Kernel: ftrace_match_record()
     """

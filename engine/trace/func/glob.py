@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Patterns of names, as the kernel matches them: in little time, whatever they are."""
+"""Matches names as the kernel does, in little time whatever the pattern is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class _Token(NamedTuple):
-    """What fits one character; kernel: a part of a pattern of glob_match()."""
+    """A part of a pattern that fits one character.  Kernel: glob_match()."""
 
     inverted: bool
     ranges: tuple[tuple[str, str], ...]
@@ -22,7 +22,10 @@ _Pattern = list["_Token | None"]  # None: any number of any characters
 
 
 def glob(pattern: str) -> Callable[[str], bool]:
-    """Kernel: filter_parse_regex(), ftrace_match()"""
+    """Make the function that tells whether a name fits a pattern.
+
+    Kernel: filter_parse_regex(), ftrace_match()
+    """
     if not any(char in pattern for char in "*?[\\"):
         return lambda name: name == pattern
     tokens = _parse(pattern)
@@ -58,7 +61,7 @@ def _parse(pattern: str) -> _Pattern:
 
 
 def _class(pattern: str, i: int) -> tuple[_Token | None, int]:
-    """(what is behind a [, where it ends); None: it does not end, the [ is itself."""
+    """(the class behind a "[", its end); None: it has no end, so "[" is itself."""
     inverted = pattern[i : i + 1] == "!"
     i += inverted
     ranges: list[tuple[str, str]] = []
@@ -75,7 +78,7 @@ def _class(pattern: str, i: int) -> tuple[_Token | None, int]:
 
 
 def _match(tokens: _Pattern, name: str) -> bool:
-    """Of all places where a * could end, only those of the last one are tried again."""
+    """Match a name; if it fails, only the last * before is tried with a longer text."""
     t = n = 0
     again: tuple[int, int] | None = None
     while True:

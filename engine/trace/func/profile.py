@@ -23,7 +23,7 @@ _ENTRY = struct.Struct("<2Q")
 
 
 class HitTable(GuestTable):
-    """A count for each of some functions: struct kp_fn_table."""
+    """A table with a count for each function: guest code's struct kp_fn_table."""
 
     def __init__(self, runtime: Runtime, hits: Mapping[KAddr, int]) -> None:
         table = places(hits)
@@ -64,7 +64,7 @@ class FunctionProfile:
         self._changed()
 
     def tell(self, chosen: Collection[KAddr]) -> None:
-        """Have guest code count these from now on."""
+        """Have guest code count the calls of these functions from now on."""
         if chosen == self._counted and bool(self._tables) == self.enabled:
             return
         old = self._tables
@@ -85,14 +85,17 @@ class FunctionProfile:
             table.free()
 
     def _read(self) -> list[Counter[KAddr]]:
-        """All counts, with those of functions that are counted no more."""
+        """All counts, also of functions that are no longer counted."""
         return [
             hits | table.hits()
             for hits, table in zip(self._hits, self._tables, strict=True)
         ]
 
     def text(self, cpu: int) -> str:
-        """trace_stat/functionN: most calls first.  Kernel: function_stat_show()"""
+        """The text of trace_stat/functionN, most calls first.
+
+        Kernel: function_stat_show()
+        """
         hits = (self._read() if self._tables else self._hits)[cpu]
         lines = [HEADER]
         for addr, count in hits.most_common():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Fetch types, fetch instructions and their encoding for the interpreter in the guest.
 
-A program (engine/runtime/fetch.h: struct kp_prog) is what one probe's arguments compile
-to, 8-byte aligned, little endian:
+The arguments of one probe are compiled to a program, which is 8-byte aligned and little
+endian (engine/runtime/fetch.h: struct kp_prog):
 
     u32 nr_args, u32 size       size: bytes of the arguments' fixed part
     u32 start, u32 dynamic      start: offset of the first argument in the record;
@@ -14,10 +14,10 @@ to, 8-byte aligned, little endian:
     then the bytes of immediate strings, each ended by a NUL.
 
     op           value    meaning
-    REG          offset   val = the register there in struct pt_regs
-    STACK        words    val = the word so many above the stack pointer, 0 outside
-                          the stack
-    IMM          number   val = it (the address of a string of this program too)
+    REG          offset   val = the register at that offset in struct pt_regs
+    STACK        words    val = the word that many words above the stack pointer, 0
+                          outside the stack
+    IMM          number   val = the number (or the address of an immediate string)
     COMM         -        val = address of the current task's comm
     DEREF        offset   val = word at val + offset, in kernel or user memory
     UDEREF       offset   the same, user memory only
@@ -26,14 +26,14 @@ to, 8-byte aligned, little endian:
     ST_UMEM      offset   the same, user memory only
     ST_STRING    offset   store the string at val + offset in the dynamic part
     ST_USTRING   offset   the same, user memory only
-    ST_SYMSTR    offset   store the name of the symbol at val + offset there
+    ST_SYMSTR    offset   store the name of the symbol at val + offset there too
     MOD_BF       -        size-byte field <<= lshift, >>= rshift
-    LP_ARRAY     -        back to the store until count elements are done
-    END          -
+    LP_ARRAY     -        go back to the store until count elements are done
+    END          -        the argument is complete
 
-The order of an argument is: one load (REG to COMM), DEREFs, one store, MOD_BF,
-LP_ARRAY, END.  A fault ends the argument and leaves its field as it is; for a string
-the length becomes 0, which prints as (fault).
+The instructions of an argument are: one load (REG to COMM), DEREFs, one store, MOD_BF,
+LP_ARRAY, END.  A fault ends the argument and leaves its field as it is; a string then
+gets the length 0, which is printed as (fault).
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ FETCH_INSN_MAX = 16
 MAX_TRACE_ARGS = 128
 MAX_PROBE_EVENT_SIZE = 3072
 
-# Value in a record to its text: (pages, offset of the value, offset of the record)
+# Gives the text of an address, for %pS
 SymbolFunc = Callable[[int], str]
 
 
 class Op(enum.IntEnum):
-    """Kernel: enum fetch_op."""
+    """The operation of an instruction.  Kernel: enum fetch_op."""
 
     END = abi.OP_END
     REG = abi.OP_REG
@@ -73,16 +73,16 @@ class Op(enum.IntEnum):
     ST_SYMSTR = abi.OP_ST_SYMSTR
     MOD_BF = abi.OP_MOD_BF
     LP_ARRAY = abi.OP_LP_ARRAY
-    # encoded as others are
-    DATA = enum.auto()  # IMM, the address of data
-    STACKP = enum.auto()  # REG, the stack pointer
-    # not at all: data is the symbol whose address the next one (IMM) gets
+    # guest code does not know these: encode() writes another operation instead
+    DATA = enum.auto()  # becomes IMM with the address of data
+    STACKP = enum.auto()  # becomes REG, of the stack pointer
+    # or nothing: data names the symbol whose address the next one, an IMM, gets
     SYMBOL = enum.auto()
 
 
 @dataclass(slots=True)
 class Insn:
-    """Kernel: struct fetch_insn."""
+    """One instruction of a program.  Kernel: struct fetch_insn."""
 
     op: Op
     value: int = 0
@@ -94,7 +94,7 @@ class Insn:
 
 
 class FetchType(NamedTuple):
-    """Kernel: struct fetch_type."""
+    """A type that an argument can have.  Kernel: struct fetch_type."""
 
     name: str
     size: int
@@ -132,12 +132,12 @@ DEFAULT_FETCH_TYPE = "x64"
 
 
 def type_names() -> list[str]:
-    """The names as tracing/README has them: s8/16/32/64 for those of one letter.
+    """The names as tracing/README lists them: s8/16/32/64 for the types of one letter.
 
-    Bit fields and arrays, which are made of other types, have the places they have in
-    Linux's text: behind symbol, and at the end.
+    Bit fields and arrays, which are made of other types, come where Linux's text has
+    them: behind symbol, and at the end.
     """
-    names: dict[str, str] = {}  # by the letter, or the name itself
+    names: dict[str, str] = {}  # the key is the letter, or the name itself
     for name in FETCH_TYPES:
         letter, size = name[0], name[1:]
         if size.isdigit():
@@ -174,7 +174,7 @@ class ProbeArg:
 
 
 def print_fmt(head: str, head_args: str, args: Sequence[ProbeArg]) -> str:
-    """The print fmt line.  Kernel: __set_print_fmt()."""
+    """The text behind "print fmt: ".  Kernel: __set_print_fmt()."""
     fmt, values = head, head_args
     for arg in args:
         one = arg.type.fmt
@@ -193,14 +193,14 @@ INSN_SIZE = abi.KpInsn.SIZE
 
 
 def prog_size(args: Sequence[ProbeArg]) -> int:
-    """Bytes that encode() will give for these arguments."""
+    """The number of bytes that encode() will return for these arguments."""
     insns = [i for arg in args for i in arg.code if i.op is not Op.SYMBOL]
     data = sum(len(i.data) + 1 for i in insns if i.op is Op.DATA)
     return _PROG.size + len(args) * _ARG.size + len(insns) * INSN_SIZE + data
 
 
 def encode(args: Sequence[ProbeArg], start: int, addr: int) -> bytes:
-    """The program for arguments that begin at offset start of the record.
+    """Make the program for arguments that begin at offset start of the record.
 
     addr is where the program will lie in guest memory.
     """
@@ -242,7 +242,7 @@ _LOC = struct.Struct("<I")
 
 
 def print_string(pages: memoryview, offset: int, record: int) -> str:
-    """Kernel: PRINT_TYPE_FUNC_NAME(string)."""
+    """The text of a string argument.  Kernel: PRINT_TYPE_FUNC_NAME(string)."""
     (loc,) = _LOC.unpack_from(pages, offset)
     length, start = loc >> 16, record + (loc & 0xFFFF)
     if not length:
@@ -255,15 +255,15 @@ def print_string(pages: memoryview, offset: int, record: int) -> str:
 def print_args(
     args: Sequence[ProbeArg], start: int, symbol: SymbolFunc, mark: str = ""
 ) -> Callable[[memoryview, int], str]:
-    """A function for the text of all arguments; symbol(addr) gives text for %pS.
+    """Make the function that prints all arguments; symbol(addr) is the text for %pS.
 
-    mark stands before each name and each value.
+    mark is put around each name and each value.
     Kernel: print_probe_args()
     """
     codes, text = "<", ""
-    strings: list[int] = []  # which values are places of strings
-    symbols: list[int] = []
-    places: list[int] = []  # of the values in the record
+    strings: list[int] = []  # indices of the values that locate strings
+    symbols: list[int] = []  # indices of the values that are printed as symbols
+    places: list[int] = []  # offsets of the values in the record
     for arg in args:
         kind = arg.type
         form = "%s"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kprobe event: what files and records know, its probes, and its guest side."""
+"""A kprobe event: its fields and texts, its probes, and its structs in the guest."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TraceKprobe(DynEvent):
     group: str
     name: str
     place: Place
-    rp: Kretprobe  # of which a plain probe uses kp alone
+    rp: Kretprobe  # a probe that is no return probe uses only its kp
     args: list[ProbeArg]
     event: KprobeEvent
     guest: KpEvent
@@ -60,7 +60,7 @@ class TraceKprobe(DynEvent):
 
 
 class GuestEvents:
-    """What guest code knows of the probes: struct kp_event and programs.
+    """Keeps what guest code needs for the probes: struct kp_event and programs.
 
     Context: control.
     """
@@ -83,7 +83,7 @@ class GuestEvents:
         runtime.after_quiescence(done)
 
     def write(self, tk: TraceKprobe) -> None:
-        """Tell all of a probe that is about to be registered; nhit goes on counting."""
+        """Describe a probe that is about to be registered; its nhit is kept."""
         heap = self._runtime.heap
         if tk.args:
             size = prog_size(tk.args)
@@ -133,12 +133,12 @@ class KprobeEvent(TraceEvent):
         return print_fmt(fmt, values, tk.args)
 
     def reg(self, enable: bool) -> None:
-        """Context: control.
+        """Arm or disarm the probes.  Context: control.
 
         Kernel: enable_trace_kprobe(), disable_trace_kprobe()
         """
         if self.tracing == self._armed:
-            return  # another trace array has it on
+            return  # another trace array still has it on, or had it on before
         self._armed = enable
         if not enable:
             self._disable_probes()
@@ -159,7 +159,7 @@ class KprobeEvent(TraceEvent):
                     disable_kprobe(self._st, tk.rp.kp)
 
     def printer(self, symbol: SymbolText, mark: str = "") -> Printer:
-        """Context: control.
+        """Make the function that prints the records.  Context: control.
 
         Kernel: print_kprobe_event(), print_kretprobe_event()
         """

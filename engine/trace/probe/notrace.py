@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Functions that kprobe events keep out of because ftrace does."""
+"""Functions that kprobe events must not probe because ftrace cannot trace them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kpfs.engine.judge import Tables
 def within_notrace_func(tables: Tables, addr: int) -> bool:
     """Whether the function around addr has no ftrace site.
 
-    A part of a function (a name with a dot) without a site of its own goes by the
-    function that it is part of.  A rule of tracefs; kprobes itself has none such.
+    For a part of a function (a name with a dot) without a site of its own, the whole
+    function decides.  Only tracefs has this rule; kprobes themselves do not.
 
     Context: control.
     Kernel: within_notrace_func()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The grammar of probe definitions: place, names and fetch arguments.
 
-Every check stands in the order in which the kernel makes it, for that decides which
-error the user gets to see.
+The checks are made in the same order as in the kernel, because the first one that fails
+decides which error the user gets to see.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ RESERVED_FIELD_NAMES = (
     "__probe_ret_ip",
     "__probe_func",
 )
-_ADDRESS_OPS = (Op.REG, Op.STACK, Op.DEREF)  # what a symstr may be made of
+_ADDRESS_OPS = (Op.REG, Op.STACK, Op.DEREF)  # what a symstr may come from
 _STRING_OPS = (Op.DEREF, Op.UDEREF, Op.IMM, Op.COMM, Op.DATA)
 _NO_DEREF = (Op.IMM, Op.COMM, Op.DATA)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a probe is to be, before anything is looked up."""
+    """Where a probe is to be placed, as typed: no symbol has been looked up yet."""
 
     symbol: str | None
     offset: int
@@ -60,10 +60,10 @@ class Place:
 
 @dataclass(frozen=True)
 class ArgContext:
-    """What arguments may refer to.  Kernel: TPARG_FL_*."""
+    """What the arguments of one kind of probe may refer to.  Kernel: TPARG_FL_*."""
 
-    is_return: bool  # by symbol: $retval
-    on_func_entry: bool  # $argN, unless is_return
+    is_return: bool  # a return probe, given by symbol: $retval is allowed
+    on_func_entry: bool  # $argN is allowed, unless is_return
     registers: Mapping[str, int]  # name to offset in struct pt_regs
     arguments: Sequence[int]  # offsets of the registers that carry arguments
     return_value: int
@@ -74,7 +74,7 @@ class ArgContext:
 
 
 def parse_maxactive(log: TraceProbeLog, head: str, is_return: bool) -> int:
-    """The number after the r, 0 if none; EINVAL.  Kernel: __trace_kprobe_create()."""
+    """The number after "r", or 0; EINVAL.  Kernel: __trace_kprobe_create()."""
     if not head[1:2].isascii() or not head[1:2].isdigit():
         return 0
     if not is_return:
@@ -89,14 +89,17 @@ def parse_maxactive(log: TraceProbeLog, head: str, is_return: bool) -> int:
     if not maxactive:
         log.fail(Err.BAD_MAXACT, 1)
     if maxactive > UINT_MAX >> 1:
-        return 0  # negative as the kernel's int: the default
+        return 0  # it is negative as the kernel's int, which means the default
     if maxactive > KRETPROBE_MAXACTIVE_MAX:
         log.fail(Err.MAXACT_TOO_BIG, 1)
     return maxactive
 
 
 def split_symbol_offset(symbol: str) -> tuple[str, int]:
-    """(name, offset); EINVAL, ERANGE.  Kernel: traceprobe_split_symbol_offset()."""
+    """Split symbol[+-offset]; EINVAL, ERANGE.
+
+    Kernel: traceprobe_split_symbol_offset()
+    """
     for i, char in enumerate(symbol):
         if char in "+-":
             return symbol[:i], kstrtol(symbol[i:])
@@ -104,7 +107,7 @@ def split_symbol_offset(symbol: str) -> tuple[str, int]:
 
 
 def parse_place(log: TraceProbeLog, word: str, is_return: bool) -> Place | None:
-    """Address or symbol[+offset][%return]; None if it is a uprobe's; EINVAL.
+    """Parse ADDRESS or SYMBOL[+OFFSET][%return]; None: it is a uprobe's; EINVAL.
 
     Kernel: __trace_kprobe_create()
     """
@@ -129,7 +132,7 @@ def parse_place(log: TraceProbeLog, word: str, is_return: bool) -> Place | None:
 
 
 def parse_event_name(log: TraceProbeLog, text: str, offset: int) -> tuple[str, str]:
-    """(group, name) of what follows the colon, "" where not given; EINVAL.
+    """Take (group, name) from what follows the colon; "": not given; EINVAL.
 
     Kernel: traceprobe_parse_event_name()
     """
@@ -158,7 +161,7 @@ def parse_event_name(log: TraceProbeLog, text: str, offset: int) -> tuple[str, s
 
 
 def default_event_name(place: Place, hashed: str) -> str:
-    """p_SYMBOL_OFFSET or p_0xADDRESS, with the address hashed."""
+    """The name of an event that was given none: p_SYMBOL_OFFSET or p_0xHASH."""
     letter = "r" if place.is_return else "p"
     if place.symbol is None:
         name = f"{letter}_0x{hashed}"
@@ -172,7 +175,10 @@ def default_event_name(place: Place, hashed: str) -> str:
 
 
 def find_fetch_type(name: str | None) -> FetchType | None:
-    """The type, a bitfield's container type for bW@O/C.  Kernel: find_fetch_type()."""
+    """The type of that name; for a bit field bW@O/C, the type of its container.
+
+    Kernel: find_fetch_type()
+    """
     if name is None:
         name = DEFAULT_FETCH_TYPE
     if name.startswith("b"):
@@ -186,7 +192,7 @@ def find_fetch_type(name: str | None) -> FetchType | None:
 
 
 class _ArgParser:
-    """Fetch instructions of one expression.  Kernel: parse_probe_arg()."""
+    """Compiles one expression to fetch instructions.  Kernel: parse_probe_arg()."""
 
     def __init__(self, log: TraceProbeLog, ctx: ArgContext) -> None:
         self.log = log
@@ -194,7 +200,7 @@ class _ArgParser:
         self.code: list[Insn] = []
 
     def push(self, insn: Insn) -> bool:
-        """False if there is no room for one more."""
+        """Append an instruction; False if there is no room for one more."""
         if len(self.code) == FETCH_INSN_MAX - 1:
             return False
         self.code.append(insn)
@@ -211,7 +217,7 @@ class _ArgParser:
             self.log.fail(code, offs, error.errno)
 
     def parse(self, arg: str, offs: int) -> None:
-        """Append what arg means; offs is its place in the command's word."""
+        """Append the instructions for arg; offs is where it begins in its word."""
         kind = arg[:1]
         if kind == "$":
             self._variable(arg[1:], offs)
@@ -230,7 +236,7 @@ class _ArgParser:
             self.log.fail(Err.BAD_FETCH_ARG, offs)
 
     def _variable(self, name: str, offs: int) -> None:
-        """Kernel: parse_probe_vars()"""
+        """Append the load of a $variable.  Kernel: parse_probe_vars()"""
         ctx, log = self.ctx, self.log
         if name == "retval":
             if not ctx.is_return:
@@ -255,7 +261,7 @@ class _ArgParser:
         self._push(insn, offs)
 
     def _argument(self, number: int) -> Insn:
-        """Kernel: regs_get_kernel_argument()"""
+        """The load of a function's argument.  Kernel: regs_get_kernel_argument()"""
         registers = self.ctx.arguments
         if number < len(registers):
             return Insn(Op.REG, registers[number])
@@ -283,7 +289,7 @@ class _ArgParser:
         if arg[1:2] == "u":
             op = Op.UDEREF
             arg = arg[0] + arg[2:]
-            # the caret counts from here on as if the u were not there
+            # as in Linux, error positions behind it do not count the u
         if arg[0] == "+":
             arg = arg[1:]
         number, brace, rest = arg.partition("(")
@@ -315,7 +321,7 @@ class _ArgParser:
 
 
 def _parse_array(log: TraceProbeLog, text: str, offs: int) -> int:
-    """The number of elements of what follows "[" at offs; EINVAL."""
+    """The number of elements, from the text behind the "[" at offs; EINVAL."""
     number, bracket, rest = text.partition("]")
     if not bracket:
         log.fail(Err.ARRAY_NO_CLOSE, offs + len(text))
@@ -333,7 +339,7 @@ def _parse_array(log: TraceProbeLog, text: str, offs: int) -> int:
 
 
 def _bitfield(text: str, size: int) -> Insn | None:
-    """The instruction for bW@O/C, None if it is wrong.
+    """The instruction for the bit field bW@O/C, or None if its text is wrong.
 
     Kernel: __parse_bitfield_probe_arg()
     """
@@ -351,14 +357,14 @@ def _bitfield(text: str, size: int) -> Insn | None:
 
 
 def _store_string(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> None:
-    """Make the last instruction, or one more, the store of a string."""
+    """Turn the last instruction, or a further one, into the store of a string."""
     last = p.code[-1].op
     symstr = arg.type.name == "symstr"
     if symstr and last not in _ADDRESS_OPS:
         p.log.fail(Err.BAD_SYMSTRING, type_offs)
     if not symstr and last not in _STRING_OPS:
         p.log.fail(Err.BAD_STRING, type_offs)
-    # an array is one of pointers to strings; a symstr is the value's own symbol
+    # an array holds pointers to strings; a symstr names the symbol at the value
     if (symstr or last in _NO_DEREF or arg.count) and not p.push(Insn(Op.END)):
         p.log.fail(Err.TOO_MANY_OPS, offs)
     store = p.code[-1]
@@ -371,7 +377,7 @@ def _store_string(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> No
 
 
 def _store(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> Op:
-    """Append the store operation, and say which it is."""
+    """Append the store operation and return which one it is."""
     last = p.code[-1]
     size = arg.type.size
     if arg.type.is_string:
@@ -385,7 +391,7 @@ def _store(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> Op:
 
 
 def _arg_type(body: str, kind: str | None, count: int) -> FetchType | None:
-    """The type of an argument; silent EINVAL where the kernel logs nothing."""
+    """The type of an argument; EINVAL without an entry where the kernel logs none."""
     if body not in ("$comm", "$COMM") and not body.startswith('\\"'):
         return find_fetch_type(kind)
     if count or kind not in (None, "string"):
@@ -396,9 +402,9 @@ def _arg_type(body: str, kind: str | None, count: int) -> FetchType | None:
 def parse_arg_body(
     log: TraceProbeLog, ctx: ArgContext, text: str, arg: ProbeArg, offs: int
 ) -> None:
-    """Fill arg from the expression at offs of the word; EINVAL, ERANGE, E2BIG.
+    """Parse the expression text into arg; EINVAL, ERANGE, E2BIG.
 
-    arg.offset is the size of the arguments before it.
+    text begins at offs in its word; arg.offset is the size of the arguments before.
     Kernel: traceprobe_parse_probe_arg_body()
     """
     if len(text) > MAX_ARGSTR_LEN:
@@ -437,7 +443,7 @@ def parse_arg_body(
 def parse_args(
     log: TraceProbeLog, ctx: ArgContext, words: Sequence[str]
 ) -> list[ProbeArg]:
-    """All arguments, words[i] being word i + 2 of the command.
+    """Parse all arguments; words[i] is word i + 2 of the command.
 
     Kernel: traceprobe_parse_probe_arg()
     """

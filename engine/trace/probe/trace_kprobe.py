@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kprobe events made, shown and deleted by commands: the five operations."""
+"""The commands of kprobe_events, which create, show and delete kprobe events."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TraceKprobeOps(DynEventOps):
         self._ret_handler = symbols["kp_event_return"]
         arch = ts.st.arch
         offsets = arch.calls.offsets
-        # what arguments may refer to, by (is_return, on_func_entry)
+        # what arguments may refer to; the key is (is_return, on_func_entry)
         self._contexts = {
             (is_return, on_func_entry): ArgContext(
                 is_return=is_return,
@@ -78,7 +78,7 @@ class TraceKprobeOps(DynEventOps):
         ts.dyn_events.register(self)
 
     def _sprint_symbol(self, cpu: int) -> None:
-        """Write the name of a symbol into a record; no buffer: tell its length.
+        """Write the name of a symbol into a record, or only tell how long it is.
 
         Context: hit.  Kernel: fetch_store_symstring()
         """
@@ -97,8 +97,8 @@ class TraceKprobeOps(DynEventOps):
     def create(self, command: str) -> bool:
         """Make a probe, and its event if it is the first of that name.
 
-        EINVAL, ENOENT, EADDRNOTAVAIL, EEXIST, EILSEQ, E2BIG, ERANGE, with an entry in
-        error_log that says why.
+        It may fail with EINVAL, ENOENT, EADDRNOTAVAIL, EEXIST, EILSEQ, E2BIG or ERANGE;
+        an entry in error_log then says why.
         Context: control.  Kernel: __trace_kprobe_create()
         """
         argv = argv_split(command)
@@ -146,7 +146,7 @@ class TraceKprobeOps(DynEventOps):
             kprobe_on_func_entry(self._st, NO_ADDR, symbol, place.offset)
             on_func_entry = True
         except KernelError as error:
-            # what is not found may come with a module
+            # a symbol that is not found may come with a module
             if error.errno == errno.EINVAL and place.is_return:
                 log.fail(Err.BAD_RETPROBE, 0)
         if ":" not in symbol:
@@ -165,7 +165,7 @@ class TraceKprobeOps(DynEventOps):
         maxactive: int,
         args: list[ProbeArg],
     ) -> TraceKprobe:
-        """Kernel: alloc_trace_kprobe()"""
+        """Make a probe, not registered yet.  Kernel: alloc_trace_kprobe()"""
         if place.symbol is None:
             kp = Kprobe(addr=KAddr(place.addr))
         else:
@@ -182,7 +182,7 @@ class TraceKprobeOps(DynEventOps):
         return tk
 
     def _register_trace_kprobe(self, log: TraceProbeLog, tk: TraceKprobe) -> None:
-        """Kernel: register_trace_kprobe()"""
+        """Register a probe and its event.  Kernel: register_trace_kprobe()"""
         ts = self._ts
         old = self._find(tk.group, tk.name)
         if old is not None:
@@ -208,7 +208,7 @@ class TraceKprobeOps(DynEventOps):
         ts.dyn_events.add(tk)
 
     def _find(self, group: str, name: str) -> TraceKprobe | None:
-        """Kernel: find_trace_kprobe()"""
+        """The first probe of that event, if any.  Kernel: find_trace_kprobe()"""
         for event in self._ts.dyn_events.named(name):
             if isinstance(event, TraceKprobe) and event.group == group:
                 return event
@@ -234,7 +234,7 @@ class TraceKprobeOps(DynEventOps):
         self._ts.dyn_events.add(tk)
 
     def _register_or_defer(self, tk: TraceKprobe) -> None:
-        """Register the probe; one whose module is not there yet waits for it."""
+        """Register the probe, or let it wait if its module is not loaded yet."""
         try:
             self._register(tk)
         except KernelError as error:
@@ -246,7 +246,7 @@ class TraceKprobeOps(DynEventOps):
             )
 
     def _module_exists(self, tk: TraceKprobe) -> bool:
-        """Kernel: trace_kprobe_module_exist()"""
+        """Whether its module is loaded.  Kernel: trace_kprobe_module_exist()"""
         symbol = tk.place.symbol
         if symbol is None:
             return False
@@ -259,14 +259,14 @@ class TraceKprobeOps(DynEventOps):
         return any(s.module == name for s in self._st.machine.kallsyms if s.module)
 
     def _address(self, tk: TraceKprobe) -> int:
-        """0 if the symbol is not there.  Kernel: trace_kprobe_address()"""
+        """Its address, 0: no such symbol.  Kernel: trace_kprobe_address()"""
         if tk.place.symbol is None:
             return tk.place.addr
         found = self._st.machine.kallsyms.lookup_name(tk.place.symbol)
         return found[0].addr + tk.place.offset if found else 0
 
     def _register(self, tk: TraceKprobe) -> None:
-        """Kernel: __register_trace_kprobe()"""
+        """Register the kprobe or kretprobe.  Kernel: __register_trace_kprobe()"""
         if self._st.kprobes_on_ftrace and within_notrace_func(
             self._st.machine, self._address(tk)
         ):
@@ -302,7 +302,7 @@ class TraceKprobeOps(DynEventOps):
             following.value = found[0].addr + offset
 
     def _unregister(self, tk: TraceKprobe) -> None:
-        """Kernel: __unregister_trace_kprobe()"""
+        """Undo _register(), if it was done.  Kernel: __unregister_trace_kprobe()"""
         if not tk.registered:
             return
         if tk.is_return:
@@ -316,7 +316,7 @@ class TraceKprobeOps(DynEventOps):
     def module_coming(self, module: str) -> None:
         """Register the probes that were waiting for a module that has been loaded.
 
-        To be called after kprobes' own notifier, before the module's init.
+        Call it after kprobes' own notifier and before the module's init.
         Context: control.  Kernel: trace_kprobe_module_callback()
         """
         for tk in self._probes():
@@ -350,7 +350,7 @@ class TraceKprobeOps(DynEventOps):
         return event.event.tracing
 
     def free(self, event: DynEvent) -> None:
-        """Take a probe away, and its event with the last one; EBUSY.
+        """Delete a probe, and its event with the last probe of it; EBUSY.
 
         Context: control.  Kernel: unregister_trace_kprobe()
         """
@@ -383,7 +383,10 @@ class TraceKprobeOps(DynEventOps):
         return words == shown[: len(words)]
 
     def profile(self) -> str:
-        """kprobe_profile.  Context: control.  Kernel: probes_profile_seq_show()"""
+        """The text of kprobe_profile.
+
+        Context: control.  Kernel: probes_profile_seq_show()
+        """
         lines = []
         for tk in self._probes():
             nmissed = kprobe_nmissed(self._st, tk.rp.kp)
@@ -400,7 +403,7 @@ def _place_text(place: Place) -> str:
 
 
 def _different_arg(new: Sequence[ProbeArg], old: Sequence[ProbeArg]) -> int:
-    """Number of the first argument that differs, from 1; 0: none.
+    """The number of the first argument that differs, counted from 1; 0: none.
 
     Kernel: trace_probe_compare_arg_type()
     """
@@ -413,7 +416,10 @@ def _different_arg(new: Sequence[ProbeArg], old: Sequence[ProbeArg]) -> int:
 
 
 def _same_probe(a: TraceKprobe, b: TraceKprobe) -> bool:
-    """Same place and same expressions.  Kernel: trace_kprobe_has_same_kprobe()"""
+    """Whether both have the same place and the same expressions.
+
+    Kernel: trace_kprobe_has_same_kprobe()
+    """
     places = [(tk.place.symbol, tk.place.offset) for tk in (a, b)]
     return places[0] == places[1] and all(
         x.comm == y.comm for x, y in zip(a.args, b.args, strict=True)

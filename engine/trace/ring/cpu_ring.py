@@ -2,7 +2,7 @@
 """The per-CPU ring buffers in guest memory: made, resized, walked and consumed here.
 
 Guest code writes them; the layout is in engine/runtime/runtime.h (struct kp_ring).  All
-functions are for control context, so nothing is written while they run.
+functions are for control context, so that nothing is written while they run.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ Record = tuple[int, int, int, int]
 
 
 class Span(NamedTuple):
-    """The entries of a page, as places in the words of all pages."""
+    """The entries of a page, given as indices into the words of all pages."""
 
-    first: int  # of an entry
+    first: int  # where the first entry begins
     end: int
     ts: int  # the time that the first one's delta is added to
     unread: int  # entries whose data begin at or before this word have been read
@@ -54,9 +54,9 @@ class Span(NamedTuple):
 def entries(
     words: Sequence[int], i: int, end: int, ts: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Entries from word i up to end: (time, first word of the data, the word behind).
+    """The entries from word i up to end, as (time, first word of data, word behind).
 
-    ts: what the first one's time is added to.
+    ts: the time that the first one's delta is added to.
     """
     while i < end:
         word = words[i]
@@ -77,7 +77,7 @@ def entries(
 
 
 class RingStats(NamedTuple):
-    """What per_cpu/cpuN/stats shows."""
+    """The numbers that per_cpu/cpuN/stats shows."""
 
     entries: int  # unread
     overrun: int
@@ -88,7 +88,7 @@ class RingStats(NamedTuple):
 
 
 def pages_for(size: int) -> int:
-    """Pages of a buffer of size bytes, modulo 2^64.  Kernel: ring_buffer_resize()."""
+    """The pages that size bytes need, modulo 2^64.  Kernel: ring_buffer_resize()."""
     return max(MIN_PAGES, (size + BUF_PAGE_SIZE - 1 & MASK64) // BUF_PAGE_SIZE)
 
 
@@ -97,7 +97,7 @@ class CpuRing:
 
     def __init__(self, machine: Machine, cpu: int, nr_pages: int) -> None:
         self.cpu = cpu
-        self.overrun_seen = 0  # entries whose loss trace_pipe has told of
+        self.overrun_seen = 0  # lost entries that trace_pipe has reported
         self._machine = machine
         self._room = 0
         self._cursor: tuple[int, int, int] = (-1, -1, 0)  # head, read, time there
@@ -141,14 +141,14 @@ class CpuRing:
         _U32.pack_into(self._ring, KpRing.page_entries + 4 * page, value)
 
     def _page_bytes(self, page: int) -> int:
-        """Of a page that gets no more entries: page_bytes() of record.c."""
+        """The bytes that a finished page counts for: page_bytes() of record.c."""
         commit = self._words[page * PAGE_WORDS + _COMMIT_WORD]
         return commit if commit + 8 > BUF_PAGE_SIZE else BUF_PAGE_SIZE
 
     def _settle(self) -> None:
-        """Count what guest code has written the short way; the next hit goes the long.
+        """Count what guest code has written the short way; the next hit takes the long.
 
-        Before anything else is read or changed.  Context: either.
+        Call it before anything else is read or changed.  Context: either.
         """
         place = self._get(KpRing.place)
         if not place:
@@ -171,14 +171,14 @@ class CpuRing:
 
     @property
     def entries(self) -> int:
-        """Unread entries.  Kernel: ring_buffer_entries_cpu()."""
+        """The number of unread entries.  Kernel: ring_buffer_entries_cpu()."""
         self._settle()
         gone = self._get(KpRing.overrun) + self._get(KpRing.consumed)
         return self._get(KpRing.entries) - gone
 
     @property
     def overrun(self) -> int:
-        """Entries lost to newer ones.  Kernel: ring_buffer_overrun_cpu()."""
+        """How many were lost to newer ones.  Kernel: ring_buffer_overrun_cpu()."""
         return self._get(KpRing.overrun)
 
     def set_on(self, on: bool, slow_clock: bool = False) -> None:
@@ -186,7 +186,7 @@ class CpuRing:
         self._set(KpRing.on, on and (RING_ON | (RING_SLOW_CLOCK if slow_clock else 0)))
 
     def set_quantum(self, quantum: int, offset: int = 0) -> None:
-        """Of a slow clock: unit in ns (0: records are counted), and its start."""
+        """Set a slow clock: its unit in ns (0: it counts records), and its start."""
         self._set(KpRing.quantum, quantum)
         self._set(KpRing.offset, offset)
         _U64.pack_into(self._machine.view(KAddr(self._get(KpRing.counter)), 8), 0, 0)
@@ -199,7 +199,7 @@ class CpuRing:
         self._set(KpRing.overwrite, int(overwrite))
 
     def now(self) -> int:
-        """Time by the ring's clock.  Kernel: ring_buffer_time_stamp()."""
+        """The time by the ring's clock.  Kernel: ring_buffer_time_stamp()."""
         if not self._get(KpRing.on) & RING_SLOW_CLOCK:
             return self._machine.clock.now()
         quantum = self._get(KpRing.quantum)
@@ -208,7 +208,7 @@ class CpuRing:
         return self._count()
 
     def _count(self) -> int:
-        """The next number of the counter that is a clock."""
+        """The next number of the counter that serves as a clock."""
         counter = self._machine.view(KAddr(self._get(KpRing.counter)), 8)
         value: int = _U64.unpack(counter)[0] + 1
         _U64.pack_into(counter, 0, value)
@@ -241,7 +241,7 @@ class CpuRing:
         self._cursor = (-1, -1, 0)
 
     def resize(self, nr_pages: int) -> None:
-        """Change the number of pages; of what does not fit, the oldest is lost.
+        """Change the number of pages; if not all entries fit, the oldest are lost.
 
         Kernel: ring_buffer_resize().
         """
@@ -290,7 +290,7 @@ class CpuRing:
     # ---- writing
 
     def write(self, data: bytes) -> bool:
-        """Add a record, as guest code does; False: there is no place for it.
+        """Add a record, as guest code does; False: the ring is off or has no room.
 
         Kernel: ring_buffer_write()
         """
@@ -389,13 +389,13 @@ class CpuRing:
 
     @property
     def dirty_pages(self) -> int:
-        """Full ones that are unread.  Kernel: ring_buffer_nr_dirty_pages()"""
+        """The number of full, unread pages.  Kernel: ring_buffer_nr_dirty_pages()"""
         return (self._get(KpRing.tail) - self._get(KpRing.head)) % self.nr_pages
 
     def read_page(self, room: int = BUF_PAGE_SIZE) -> bytes:
-        """The oldest page's unread entries, as far as there is room, taken out.
+        """Take out the oldest page's unread entries, as many as there is room for.
 
-        They are a page of their own; b"": there are none.
+        They are returned as a page of their own; b"": there are none.
         Kernel: ring_buffer_read_page()
         """
         head = next(self.records(), (0, 0, 0, 0))[2] // PAGE_SIZE
@@ -424,7 +424,7 @@ class CpuRing:
         return (KpPage.STRUCT.pack(ts, commit) + data).ljust(PAGE_SIZE, b"\0")
 
     def consume(self, count: int, last: Record) -> None:
-        """Take the oldest entries out, of which last is the newest.
+        """Take out the oldest entries, count in number; last is the newest of them.
 
         Kernel: ring_buffer_consume()
         """

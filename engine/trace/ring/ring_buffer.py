@@ -25,7 +25,7 @@ _time = itemgetter(0)
 
 
 class Rings:
-    """The rings of all CPUs, for readers."""
+    """The rings of all CPUs, as readers use them."""
 
     cpus: list[CpuRing]
 
@@ -35,7 +35,7 @@ class Rings:
 
     @property
     def overruns(self) -> int:
-        """Kernel: ring_buffer_overruns()."""
+        """How many entries were lost to newer ones.  Kernel: ring_buffer_overruns()."""
         return sum(ring.overrun for ring in self.cpus)
 
     def chunks(
@@ -45,8 +45,8 @@ class Rings:
     ) -> Iterator[list[_Entry]]:
         """The unread entries of all CPUs or of one, oldest first, some at a time.
 
-        batches(ring) gives a CPU's, as tuples that begin with the time; of one instant
-        the lower CPU's come first.
+        batches(ring) gives a CPU's, as tuples that begin with the time; of entries with
+        the same time, those of the lower CPU come first.
         """
         rings = [ring for ring in self.cpus if only is None or ring.cpu == only]
         sources = [batches(ring) for ring in rings if ring.entries]
@@ -72,7 +72,7 @@ class Rings:
 
 
 class Snapshot(Rings):
-    """What was swapped out of a RingBuffer."""
+    """The rings of a snapshot, which were swapped out of a RingBuffer."""
 
     def __init__(self, cpus: list[CpuRing]) -> None:
         self.cpus = cpus
@@ -84,7 +84,7 @@ class RingBuffer(Rings):
     def __init__(
         self, runtime: Runtime, guest: KpArray | None = None, *, first: bool = True
     ) -> None:
-        """Give each CPU a ring; first: of the first trace array.
+        """Give each CPU a ring; first: they are those of the first trace array.
 
         Context: control.
         """
@@ -99,7 +99,7 @@ class RingBuffer(Rings):
         self.mask = (1 << len(runtime.cpus)) - 1  # CPUs that record
         self.cpus = self._make(MIN_PAGES)
         self.spare: list[CpuRing] | None = None  # kernel: array_buffer max_buffer
-        # of the last reset: what a swap brings back from before, trace does not show
+        # time of the last reset: trace hides older records, which a swap may bring back
         self.time_start = 0
         self._attach()
 
@@ -108,7 +108,7 @@ class RingBuffer(Rings):
         return [CpuRing(machine, cpu, nr_pages) for cpu in range(machine.nr_cpus)]
 
     def _attach(self) -> None:
-        """Context: either."""
+        """Tell guest code which rings there are.  Context: either."""
         for ring, area in zip(self.cpus, self._areas, strict=False):
             area.ring = ring.addr
         for ring in self.cpus:
@@ -118,7 +118,7 @@ class RingBuffer(Rings):
 
     @property
     def on(self) -> bool:
-        """Records are written.  Kernel: tracing_is_on()."""
+        """Whether records are written.  Kernel: tracing_is_on()."""
         return self._on
 
     @on.setter
@@ -128,7 +128,7 @@ class RingBuffer(Rings):
         self._attach()
 
     def switch(self, on: bool) -> bool:
-        """Write records or none from now on; whether that is a change.
+        """Write records, or none, from now on; returns whether that is a change.
 
         Context: either.
         """
@@ -143,24 +143,24 @@ class RingBuffer(Rings):
         return self._quantum in (None, 1)
 
     def pause(self, on: bool) -> None:
-        """Write no records while somebody wants it so.  Kernel: tracing_stop()."""
+        """Write no records until every pause has ended.  Kernel: tracing_stop()."""
         self._paused += 1 if on else -1
         self._attach()
 
     def set_mask(self, mask: int) -> None:
-        """CPUs that record.  Kernel: tracing_set_cpumask()."""
+        """Set which CPUs record.  Kernel: tracing_set_cpumask()."""
         self.mask = mask
         self._attach()
 
     def set_overwrite(self, overwrite: bool) -> None:
-        """Whether a full ring loses its oldest records, not new ones."""
+        """Set whether a full ring loses its oldest records instead of new ones."""
         for ring in self.cpus + (self.spare or []):
             ring.set_overwrite(overwrite)
 
     def set_clock(self, quantum: int | None, offset: int = 0) -> None:
-        """Its unit in ns, 0: records are counted, None: the usual clock.
+        """Set the clock: its unit in ns; 0: it counts records; None: the usual clock.
 
-        offset: what it is ahead of the usual clock, in its unit.
+        offset: how far it is ahead of the usual clock, in its unit.
         What was recorded by another clock is lost.  Kernel: tracing_set_clock()
         """
         self._quantum, self._offset = quantum, offset
@@ -179,7 +179,7 @@ class RingBuffer(Rings):
             self.resize(TRACE_BUF_SIZE_DEFAULT)
 
     def resize(self, size: int, cpu: int | None = None) -> None:
-        """Room for size bytes on each CPU, or on one."""
+        """Make room for size bytes on each CPU, or on one."""
         self.expanded = True
         for ring in self.cpus:
             if cpu is None or ring.cpu == cpu:
@@ -187,7 +187,7 @@ class RingBuffer(Rings):
         self._attach()
 
     def reset(self) -> None:
-        """Kernel: tracing_reset_online_cpus()."""
+        """Forget all entries.  Kernel: tracing_reset_online_cpus()."""
         for ring in self.cpus:
             ring.reset()
         self.time_start = self.cpus[0].now() if self.spare else 0
@@ -203,7 +203,7 @@ class RingBuffer(Rings):
     # ---- snapshot
 
     def alloc_spare(self) -> None:
-        """Have rings to swap with.  Kernel: tracing_alloc_snapshot_instance()."""
+        """Make rings to swap with.  Kernel: tracing_alloc_snapshot_instance()."""
         if self.spare is None:
             self.spare = self._make(MIN_PAGES)
             for ring, main in zip(self.spare, self.cpus, strict=True):
@@ -213,17 +213,17 @@ class RingBuffer(Rings):
             ring.resize(main.nr_pages)
 
     def snapshot(self) -> Snapshot | None:
-        """What was swapped last; None: there are no rings for it."""
+        """What was swapped out last; None: there are no rings for snapshots."""
         return None if self.spare is None else Snapshot(self.spare)
 
     def free_spare(self) -> None:
-        """Kernel: free_snapshot()."""
+        """Give the rings to swap with back.  Kernel: free_snapshot()."""
         for ring in self.spare or ():
             ring.free()
         self.spare = None
 
     def swap(self) -> None:
-        """What was recorded becomes the snapshot, in whose place recording goes on.
+        """Swap the rings with those of the snapshot, into which recording goes on.
 
         Context: either.  Kernel: update_max_tr()
         """

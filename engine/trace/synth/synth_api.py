@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The interface of trace events for guest modules: files of events, synthetic events.
 
-trace_get_event_file() and its kin are C in the guest (src/kernel/trace_dynevent.c).
-What they hand over is read where it lies.
+trace_get_event_file() and the like are C in the guest (src/kernel/trace_dynevent.c).
+They pass addresses, and their arguments are read from guest memory.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _NAME_MAX = 4096
 
 
 class SynthApi:
-    """Context: control."""
+    """Serves the calls of guest modules.  Context: control."""
 
     def __init__(self, ops: Callable[[], tuple[TraceState, TraceSynthOps]]) -> None:
-        """ops: what the calls are about, which is made when it is first needed."""
+        """ops: gives the objects to work on, which are made when first needed."""
         self._get_ops = ops
-        # those that guest code holds, by their address
+        # the files that guest code holds, by their address
         self._files: dict[int, EventFile] = {}
         self._calls: dict[int, Callable[[int, int], int]] = {
             abi.CTL_TRACE_GET_FILE: self._get_event_file,
@@ -41,7 +41,7 @@ class SynthApi:
         }
 
     def serve(self, number: int, first: int, second: int) -> int:
-        """One call of the guest; raises what it is refused with."""
+        """Serve one call of the guest; raises the error that the guest gets."""
         return self._calls[number](first, second)
 
     @property
@@ -58,7 +58,7 @@ class SynthApi:
     # ---- files
 
     def _get_event_file(self, at: int, _: int) -> int:
-        """Its struct kp_file; ENOENT: no such instance, EINVAL: no such event.
+        """The event's struct kp_file; ENOENT: no such instance, EINVAL: no such event.
 
         Kernel: trace_get_event_file()
         """
@@ -81,7 +81,7 @@ class SynthApi:
         return guest.addr
 
     def _put_event_file(self, at: int, _: int) -> int:
-        """Kernel: trace_put_event_file()"""
+        """Release a file; EINVAL: it is not held.  Kernel: trace_put_event_file()"""
         file = self._files.get(at)
         if file is None or not file.event.refcnt:
             raise KernelError(errno.EINVAL, f"{at:#x} is not held")
@@ -90,7 +90,7 @@ class SynthApi:
         return 0
 
     def _set_clr_event(self, at: int, _: int) -> int:
-        """EINVAL: no such event.  Kernel: trace_array_set_clr_event()"""
+        """Switch events; EINVAL: none such.  Kernel: trace_array_set_clr_event()"""
         ts = self._ts
         raw = ts.st.machine.read(at, abi.KpfsSetClr.SIZE)
         address, system, name, enable = abi.KpfsSetClr.STRUCT.unpack(raw)
@@ -109,7 +109,7 @@ class SynthApi:
     # ---- synthetic events
 
     def _command(self, at: int, _: int) -> int:
-        """Kernel: synth_event_run_command()"""
+        """Make a synthetic event.  Kernel: synth_event_run_command()"""
         _ts, ops = self._get_ops()
         command, name, module = self._words(at)
         ops.own_command(self._text(command))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A synthetic event: what files and records know of it, and its guest side.
+"""A synthetic event: its fields and texts, and its description for guest code.
 
-Nothing in the kernel hits it: guest code that has one of its files
+No place in the kernel triggers it: guest code that has got one of its files
 (trace_get_event_file()) makes the records, for the trace array of that file.
 """
 
@@ -22,13 +22,13 @@ from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 from kpfs.engine.trace.synth.synth_field import SynthField, gfp_text, number_text
 
 SYNTH_SYSTEM = "synthetic"
-FIELDS_AT = 8  # of a record
+FIELDS_AT = 8  # where the fields begin in a record
 _SLOTS = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I")}
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
 
 class SynthTraceEvent(TraceEvent):
-    """Kernel: synth_event.call"""
+    """The trace event of a synthetic event.  Kernel: synth_event.call"""
 
     def __init__(self, name: str, fields: list[SynthField], runtime: Runtime) -> None:
         super().__init__(SYNTH_SYSTEM, name)
@@ -37,7 +37,7 @@ class SynthTraceEvent(TraceEvent):
         for field in fields:
             field.at = self.n_u64
             self.n_u64 += field.words
-        self.module = 0  # struct module of who has made it
+        self.module = 0  # address of the struct module that has made it
         self._runtime = runtime
         self._description: KAddr | None = None
         self._size = 0
@@ -45,7 +45,7 @@ class SynthTraceEvent(TraceEvent):
     # ---- switching
 
     def reg(self, enable: bool) -> None:
-        """Keep the module that has made it from going away; EBUSY if it is.
+        """Keep the module that has made it from being unloaded; EBUSY: it is already.
 
         Context: control.  Kernel: synth_event_reg()
         """
@@ -82,7 +82,7 @@ class SynthTraceEvent(TraceEvent):
         return show
 
     def _part(self, field: SynthField) -> Printer:
-        """A function for the text of one field, and of the blank behind it."""
+        """Make the function that prints one field, with the blank behind it."""
         at = FIELDS_AT + 8 * field.at
         name = field.name
         blank = "" if field is self.synth_fields[-1] else " "
@@ -146,7 +146,7 @@ class SynthTraceEvent(TraceEvent):
         return self._description
 
     def free(self) -> None:
-        """It is deleted.  Context: control."""
+        """Free the description, as the event is deleted.  Context: control."""
         runtime, at, size = self._runtime, self._description, self._size
         self._description = None
         if at is not None:
@@ -154,7 +154,7 @@ class SynthTraceEvent(TraceEvent):
 
 
 class SynthEvent(DynEvent):
-    """Kernel: struct synth_event."""
+    """A synthetic event in the list of dynamic events.  Kernel: struct synth_event."""
 
     def __init__(self, ops: DynEventOps, event: SynthTraceEvent) -> None:
         self.ops = ops
@@ -163,7 +163,7 @@ class SynthEvent(DynEvent):
         self.event = event
 
     def definition(self) -> str:
-        """Kernel: __synth_event_show()"""
+        """Its line in synthetic_events.  Kernel: __synth_event_show()"""
         fields = "; ".join(field.declaration for field in self.event.synth_fields)
         return f"{self.name}\t{fields}\n"
 

@@ -15,12 +15,12 @@ from kpfs.engine.trace.errlog import SynthErr as Err
 from kpfs.engine.trace.words import is_good_name
 
 STR_VAR_LEN_MAX = 256  # bytes that each string of a fixed size has in a record
-_DIGITS_MAX = 3  # of the size of a string
+_DIGITS_MAX = 3  # the most digits in the size of a string
 DATA_LOC = "__data_loc "
 
 
 class _Type(NamedTuple):
-    """A type of numbers."""
+    """A numeric type: its size in bytes and its format."""
 
     size: int
     fmt: str
@@ -50,7 +50,7 @@ _NUMBERS = {
 
 @dataclass
 class SynthField:
-    """Kernel: struct synth_field."""
+    """A field of a synthetic event.  Kernel: struct synth_field."""
 
     type: str
     name: str
@@ -77,7 +77,7 @@ class SynthField:
 
     @property
     def words(self) -> int:
-        """64-bit words that it takes in the fixed part of a record."""
+        """The number of 64-bit words it takes in the fixed part of a record."""
         return STR_VAR_LEN_MAX // 8 if self.is_string and not self.is_dynamic else 1
 
     @property
@@ -87,7 +87,7 @@ class SynthField:
 
 
 def _string_size(kind: str) -> int:
-    """Of a type with char[; 0: of any length; EINVAL, ERANGE.
+    """The size in a type with "char["; 0: any length; EINVAL, ERANGE.
 
     Kernel: synth_field_string_size()
     """
@@ -102,14 +102,17 @@ def _string_size(kind: str) -> int:
 
 
 def field_size(kind: str) -> int:
-    """0: not known, or of any length; EINVAL, ERANGE.  Kernel: synth_field_size()"""
+    """The size of a type; 0: not known, or of any length; EINVAL, ERANGE.
+
+    Kernel: synth_field_size()
+    """
     if kind in _NUMBERS:
         return _NUMBERS[kind].size
     return _string_size(kind) if "char[" in kind else 0
 
 
 class SynthLog:
-    """Errors of one command, with the caret under a word of it.
+    """Logs the errors of one command, with a caret under one of its words.
 
     Kernel: last_cmd, synth_err(), errpos()
     """
@@ -126,7 +129,7 @@ class SynthLog:
 
 
 def parse_field(log: SynthLog, words: Sequence[str]) -> tuple[SynthField, int]:
-    """(the field that words begin with, how many of them it takes); EINVAL.
+    """Parse the field that words begin with: (field, number of words used); EINVAL.
 
     Kernel: parse_synth_field()
     """
@@ -159,8 +162,8 @@ def parse_field(log: SynthLog, words: Sequence[str]) -> tuple[SynthField, int]:
 
 # ---- values as text
 
-# What gfp_t is made of, in the order in which it is looked for: the format of Linux's
-# kmem events has it.  Kernel: __def_gfpflag_names
+# The flags of gfp_t, in the order in which they are looked for, as in the format of
+# Linux's kmem events.  Kernel: __def_gfpflag_names
 _RECLAIM, _IO, _FS, _HARDWALL = 0xC00, 0x40, 0x80, 0x10_0000
 _USER = _RECLAIM | _IO | _FS | _HARDWALL
 _TRANSHUGE_LIGHT = (_USER | 0x0A | 0xC_2000) & ~_RECLAIM
@@ -205,7 +208,7 @@ _GFP_FLAGS = (
 
 
 def gfp_text(value: int) -> str:
-    """Names of flags, what has none as a number, and the NUL that Linux puts there.
+    """The names of flags, the rest as a number, and the NUL that Linux puts there.
 
     Kernel: trace_print_flags_seq()
     """
@@ -220,7 +223,7 @@ def gfp_text(value: int) -> str:
 
 
 def number_text(field: SynthField) -> Callable[[int], str]:
-    """A function for the value of a number, which was read as unsigned.
+    """Make the function that prints a number, which was read as unsigned.
 
     As in Linux only numbers of 4 and 8 bytes can be negative.
     Kernel: print_synth_event_num_val()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Synthetic events made, shown and deleted by commands: the five operations."""
+"""The commands that create, show and delete synthetic events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TraceSynthOps(DynEventOps):
         ts.dyn_events.register(self)
 
     def find(self, name: str) -> SynthEvent | None:
-        """Kernel: find_synth_event()"""
+        """The synthetic event of that name, if any.  Kernel: find_synth_event()"""
         for event in self._ts.dyn_events.named(name):
             if isinstance(event, SynthEvent):
                 return event
@@ -42,7 +42,7 @@ class TraceSynthOps(DynEventOps):
     # ---- commands
 
     def create(self, command: str) -> bool:
-        """A line of dynamic_events: "s:[synthetic/]NAME TYPE FIELD[;TYPE FIELD]...".
+        """Run a line of dynamic_events, s:[synthetic/]NAME TYPE FIELD[;TYPE FIELD]...
 
         EINVAL, EEXIST, with an entry in error_log that says why.
         Context: control.  Kernel: create_synth_event()
@@ -65,7 +65,7 @@ class TraceSynthOps(DynEventOps):
         return True
 
     def own_command(self, command: str) -> bool:
-        """A line of synthetic_events: NAME TYPE FIELD[;TYPE FIELD]..., or !NAME.
+        """Run a line of synthetic_events: NAME TYPE FIELD[;TYPE FIELD]..., or !NAME.
 
         EINVAL, EEXIST, with an entry in error_log; ENOENT, EBUSY.
         Context: control.  Kernel: create_or_delete_synth_event()
@@ -86,7 +86,7 @@ class TraceSynthOps(DynEventOps):
         return True
 
     def _create(self, log: SynthLog, name: str, text: str) -> None:
-        """Kernel: __create_synth_event()"""
+        """Make an event of its fields' text.  Kernel: __create_synth_event()"""
         if not name:
             log.fail(Err.INVALID_CMD)
         if not is_good_name(name):
@@ -109,7 +109,10 @@ class TraceSynthOps(DynEventOps):
         self._ts.dyn_events.add(SynthEvent(self, event))
 
     def delete(self, name: str) -> None:
-        """ENOENT, EBUSY.  Context: control.  Kernel: synth_event_delete()"""
+        """Delete by name; ENOENT, EBUSY.
+
+        Context: control.  Kernel: synth_event_delete()
+        """
         event = self.find(name)
         if event is None:
             raise KernelError(errno.ENOENT, f"no synthetic event {name}")
@@ -125,16 +128,19 @@ class TraceSynthOps(DynEventOps):
         return f"s:{event.group}/{event.definition()}"
 
     def own_show(self) -> str:
-        """synthetic_events.  Context: control.  Kernel: synth_events_seq_show()"""
+        """The text of synthetic_events.
+
+        Context: control.  Kernel: synth_events_seq_show()
+        """
         events = self._ts.dyn_events.of(self)
         return "".join(e.definition() for e in events if isinstance(e, SynthEvent))
 
     def is_busy(self, event: DynEvent) -> bool:
-        """Whether a histogram makes its records, of which there are none."""
+        """Whether a histogram makes its records: never, as there are no histograms."""
         return False
 
     def free(self, event: DynEvent) -> None:
-        """EBUSY.  Context: control.  Kernel: synth_event_release()"""
+        """Delete it; EBUSY.  Context: control.  Kernel: synth_event_release()"""
         assert isinstance(event, SynthEvent)
         if event.event.refcnt:
             raise KernelError(errno.EBUSY, f"{event.name} is in use")
@@ -150,12 +156,12 @@ class TraceSynthOps(DynEventOps):
 
 
 def _first_blank(command: str) -> int:
-    """Where the first word ends that a blank or a tab ends."""
+    """The position of the first blank or tab, or the length if there is none."""
     return next((i for i, c in enumerate(command) if c in " \t"), len(command))
 
 
 def _check_command(log: SynthLog, text: str) -> None:
-    """Kernel: check_command()"""
+    """Fail if words are missing in the first part.  Kernel: check_command()"""
     first = text.partition(";")[0]
     if not first.startswith("!") and len(argv_split(first)) < 3:
         log.fail(Err.INVALID_CMD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records as lines, many at a time."""
+"""Turns records into the lines of trace and trace_pipe, many at a time."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kpfs.engine.trace.event.trace_event import Printer, SymbolText
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, CpuRing, entries
 from kpfs.engine.trace.symbols import ip_sym
 
-# A record's time, CPU, line, and where its data begin and end in the CPU's pages
+# A record: its time, CPU, line, and where its data begin and end in the CPU's pages
 Entry = tuple[int, int, str, int, int]
-_Parts = tuple[str, str]  # of a line: before and behind the time
+_Parts = tuple[str, str]  # of a line: the text before and behind the time
 
-BATCH = 128  # records: few, for readers with little room may not want them all
+BATCH = 128  # records per batch: few, as a reader may have room for little
 KNOWN_MAX = 1 << 16
-PADDING = 29  # of the types of entries, the first that is not the size of data
+PADDING = 29  # the first type of an entry that does not tell the size of its data
 NSEC = 1_000_000_000
 LINE_MAX = 4096  # kernel: struct trace_seq
 TOO_BIG = "[LINE TOO BIG]\n"
-_WHOLE = ("{", "}", ",", "\n", "(fault)")  # may fill a line to its last byte
+_WHOLE = ("{", "}", ",", "\n", "(fault)")  # these may fill a line to its last byte
 
 # struct trace_entry.flags.  Kernel: enum trace_flag_type
 _IRQS_OFF, _NEED_RESCHED = abi.TRACE_FLAG_IRQS_OFF, abi.TRACE_FLAG_NEED_RESCHED
@@ -38,7 +38,7 @@ _U16 = struct.Struct("<H")
 class Lines:
     """Makes lines of records, for one reading of the trace.
 
-    It remembers of which bytes it made which text: most records differ in time alone.
+    It remembers the text that it made of which bytes: most records differ only in time.
     Kernel: print_trace_line(), trace_print_context()
     """
 
@@ -54,19 +54,19 @@ class Lines:
     def batches(self, ring: CpuRing) -> Iterator[list[Entry]]:
         """The unread records of a CPU, oldest first, some at a time.
 
-        Nothing must change before the last is given.
+        The ring must not change before the last of them has been given.
         """
         return _CpuLines(self, ring).batches()
 
     def second(self, ts: int) -> tuple[str, int]:
-        """How times of that second begin, and the first that is rounded to it."""
+        """The text of a time's second, and the first time that is rounded to it."""
         if not self.in_ns:
             return "", 1 << 64
         second = (ts + 500) // NSEC
         return f"{second:5d}.", second * NSEC - 500
 
     def parts(self, ring: CpuRing, record: int, end: int, secs: str) -> _Parts:
-        """What stands around the changing part of the time."""
+        """The text of a line before and behind the fraction of its time."""
         (common,) = _U64.unpack_from(ring.pages, record)
         number = common & 0xFFFF
         show = self._printers.get(number)
@@ -87,7 +87,7 @@ class Lines:
         return head, f": {self._fitted(text, size, pages, record)}"
 
     def _fitted(self, text: str, before: int, pages: memoryview, record: int) -> str:
-        """The text of a record, cut if a line has not the room.
+        """The text of a record, cut off if it is too long for a line.
 
         Kernel: trace_seq_printf(), s_show()
         """
@@ -106,12 +106,12 @@ class Lines:
         return fitted
 
     def line(self, ts: int, parts: _Parts) -> str:
-        """A line without a time in ns."""
+        """A line whose time is not in ns, or that has none."""
         head, tail = parts
         return f"{head}{ts:12d}{tail}" if self._context_info else tail
 
     def _prefix(self, cpu: int, common: int) -> str:
-        """common: flags, preempt count and pid of the record."""
+        """The text before the time; common: the record's flags, preempt count, pid."""
         pid = common >> 16
         pid -= (pid & 0x8000_0000) << 1
         comm = self._tr.find_cmdline(pid)
@@ -122,13 +122,13 @@ class Lines:
 
 
 class _CpuLines:
-    """Lines of the records of one CPU."""
+    """Makes the lines of one CPU's records."""
 
     def __init__(self, lines: Lines, ring: CpuRing) -> None:
         self._lines = lines
         self._ring = ring
-        self._known: dict[bytes, _Parts] = {}  # of records of one second
-        self._second = self._next_second = 0  # in ns, less what rounds up to it
+        self._known: dict[bytes, _Parts] = {}  # the text of data, within one second
+        self._second = self._next_second = 0  # in ns: the first time rounded to it
         self._secs = ""
         # the page at hand: its place in the ring, and its data
         self._base = 0
@@ -152,9 +152,9 @@ class _CpuLines:
             yield from self._any(i, end, ts, unread - base)
 
     def _alike(self, i: int, end: int, ts: int) -> tuple[list[Entry], int, int]:
-        """Records from word i on, where they are of one size: (they, i, time).
+        """Records from word i on, if of one size: (records, next i, time there).
 
-        Nothing where they are not, or not of one second.
+        There are none if sizes differ or if another second begins among them.
         """
         words, raw = self._words, self._raw
         kind = words[i] & 31
@@ -247,7 +247,10 @@ def lat_fmt(flags: int, preempt_count: int) -> str:
 
 
 def symbol_text(tr: TraceArray) -> SymbolText:
-    """How the options say that addresses are printed.  Kernel: seq_print_ip_sym()."""
+    """Make the function that prints addresses as the options say.
+
+    Kernel: seq_print_ip_sym()
+    """
     symbols, options = tr.st.machine.kallsyms, tr.options
     always, sym_addr = options["sym-offset"], options["sym-addr"]
     trampoline = tr.runtime.symbols["kp_ret_trampoline"]

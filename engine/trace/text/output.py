@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The text of trace and trace_pipe."""
+"""The text that is read from the files trace and trace_pipe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.ring.ring_buffer import Rings
 from kpfs.engine.trace.text.lines import Entry, Lines
 
-# What Linux gives at most per read(); who asks for more gets more, in whole lines
+# The most that Linux gives per read(); here, who asks for more gets more whole lines
 PIPE_PAGE = 4096
 _HEADER = """\
 # tracer: {tracer}
@@ -43,7 +43,7 @@ def trace_header(
 ) -> str:
     """The comment lines of trace.  Kernel: trace_default_header()
 
-    skipped: entries that are not shown; what their CPUs have lost does not count then.
+    skipped: entries that are not shown; losses of the CPUs they are on do not count.
     """
     ring = rings or tr.ring
     text = _HEADER.format(tracer=tr.current_tracer)
@@ -62,9 +62,9 @@ def trace_header(
 def trace_text(
     tr: TraceArray, cpu: int | None = None, rings: Rings | None = None
 ) -> str:
-    """trace of all CPUs or of one; the records stay in the buffer.
+    """The text of trace, of all CPUs or of one; the records stay in the buffer.
 
-    rings: what to read instead of those that are recorded to.
+    rings: read these (a snapshot) instead of the rings that are recorded to.
     Context: control.  Kernel: s_show()
     """
     from_rings = rings or tr.ring
@@ -93,15 +93,15 @@ def trace_text(
 
 
 class TracePipe:
-    """An open trace_pipe.  Kernel: struct trace_iterator"""
+    """An open file trace_pipe.  Kernel: struct trace_iterator"""
 
     def __init__(self, ts: TraceArray, cpu: int | None = None) -> None:
-        """Of all CPUs or of one."""
+        """cpu: the only CPU whose records are read; None: all are."""
         self._ts = ts
         self._cpu = cpu
         self._pending = ""
         self._was_read = False
-        self._told: set[int] = set()  # CPUs whose loss this read() has told of
+        self._told: set[int] = set()  # CPUs whose losses this read() has reported
 
     def ready(self) -> bool:
         """Whether read() would give something."""
@@ -115,9 +115,9 @@ class TracePipe:
         return self._was_read and not self._ts.ring.on
 
     def read(self, count: int) -> str:
-        """Up to count characters of whole lines or of what is left of one.
+        """Up to count characters of whole lines, or of the rest of a line begun before.
 
-        The records are taken out of the buffer.  "": there are none.
+        The records are taken out of the buffer.  "" means that there are none.
         Context: control.  Kernel: tracing_read_pipe()
         """
         if not self._pending:
@@ -128,7 +128,7 @@ class TracePipe:
         return text
 
     def _fill(self, count: int) -> str:
-        """Lines of records until there are count characters."""
+        """Take records out of the buffer, for lines of about count characters."""
         tr = self._ts
         entries: list[Entry] = []
         texts: list[str] = []
@@ -158,7 +158,7 @@ class TracePipe:
         return "".join(texts)
 
     def _tell_of_losses(self, chunk: list[Entry], lines: list[str]) -> None:
-        """Say before a CPU's first line what was lost before it."""
+        """Say in front of a CPU's first line how many records were lost before it."""
         for ring in self._ts.ring.cpus:
             lost = ring.overrun - ring.overrun_seen
             if not lost or ring.cpu in self._told:
