@@ -295,7 +295,7 @@ def umount(arguments: Namespace) -> int:
     stuck = not _answers(target)
     if not stuck:
         _unmount(target, lazy=mounts.is_dead(target))
-        # it goes on while a namespace made since has the mount as well
+        # it goes on if a mount namespace made since then has the mount too
         stuck = not _has_ended(daemon, OTHERS_PATIENCE) and not _end(daemon)
     if stuck:
         mounts.abort(target)
@@ -312,7 +312,7 @@ def umount(arguments: Namespace) -> int:
 
 
 def _place(name: str) -> str:
-    """Where a directory is, without asking a daemon that serves it, as stat() would."""
+    """The real path of a directory; unlike stat() it asks no daemon that serves it."""
     try:
         place = os.open(name, os.O_PATH | os.O_DIRECTORY)
     except OSError as error:
@@ -331,16 +331,16 @@ def _has_ended(daemon: int, patience: int) -> bool:
 
 
 def _end(daemon: int) -> bool:
-    """Tell the process of a pidfd to end: whether it does."""
+    """Tell the process of a pidfd to end; returns whether it does in time."""
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(daemon, signal.SIGTERM)
     return _has_ended(daemon, END_PATIENCE)
 
 
 def _answers(target: str) -> bool:
-    """Whether the daemon that serves target answers in time, even that it cannot.
+    """Whether the daemon that serves target answers in time, if only by an error.
 
-    The question is a thread's, which waits for as long as the daemon lets it.
+    A thread asks, as it waits for as long as the daemon does not answer.
     """
     import threading
 

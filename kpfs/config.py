@@ -32,7 +32,7 @@ OPTIONS = (
         "probes become jumps where they can",
         absent=("sys/debug/kprobes-optimization", "sys/debug/kprobes_optimization"),
     ),
-    # x86 has it with DYNAMIC_FTRACE, and the other way round
+    # on x86 this and DYNAMIC_FTRACE are on or off together
     Option(
         "KPROBES_ON_FTRACE",
         "functions begin with an ftrace site, which probes there use",
@@ -56,7 +56,7 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 
 
 class Config(NamedTuple):
-    """What the options are; all have their defaults but those that are given."""
+    """The values of the options: the given ones, and for all others the defaults."""
 
     changed: tuple[tuple[str, bool], ...] = ()
 
@@ -82,7 +82,7 @@ def parse_one(text: str) -> tuple[str, bool]:
 
 
 def make(words: Iterable[tuple[str, bool]]) -> Config:
-    """Of several values of one option the last counts."""
+    """Make a Config; of several values of one option the last counts."""
     return Config(tuple(dict(words).items()))
 
 

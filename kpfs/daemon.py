@@ -67,7 +67,7 @@ class Daemon:
             raise SetupError(answer or f"the daemon died; see {self.log}")
 
     def has_died(self) -> bool:
-        """Whether it ended of itself; said once."""
+        """Whether it ended of itself, which is reported once."""
         if self.reaped:
             return False
         self.reaped = os.waitpid(self.pid, os.WNOHANG)[0] != 0

@@ -179,7 +179,7 @@ def _cleared() -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that raises what it would say."""
+    """An argument parser that raises its messages instead of printing them."""
 
     def error(self, message: str) -> NoReturn:
         raise ToolError(f"{self.prog}: {message}")

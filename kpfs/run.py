@@ -106,7 +106,7 @@ def bind_tree() -> None:
 
 
 def _filter(daemon: Daemon) -> Filter | None:
-    """What reports the command's system calls to the daemon, if it wants to know."""
+    """The filter that reports the command's calls to the daemon; None: not wanted."""
     if daemon.channel is None:
         return None
     from kpfs.mirror.keeper import Filter

@@ -7,14 +7,14 @@ argtypes stay unset.  All calls keep the GIL (PyDLL), the run too: giving it up 
 taking it back in each hook doubled the cost of a breakpoint, and everybody else waits
 for the lock under which the guest runs anyway.
 
-What the emulator does otherwise than a CPU:
-- It delivers nothing through the IDT: the INTR hook is the trap table, interrupts are
-  pushed by hand.
+Where the emulator differs from a CPU:
+- It delivers nothing through the IDT: the INTR hook is the trap table, and for an
+  interrupt we push the frame ourselves.
 - It keeps the previous exception for ever, so that a second fault would be a double
   one: clear_exception() after each #PF, #GP, #DE.
-- In an out hook RIP is that of the out, may not be written, and a stop takes effect at
-  the end of the block.
-- RFLAGS, never EFLAGS: that fills only half of the word.
+- In an out hook RIP is that of the out and may not be written, and a stop takes effect
+  at the end of the block only.
+- We read RFLAGS, never EFLAGS, which fills only half of the word.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ _EXCEPTION_OFFSET = 5536
 _ERROR_CODE_BEFORE = 112
 _FAULTS_KEPT = frozenset((0, 8, 10, 11, 12, 13, 14))
 
-# What is dropped piece by piece stays in libunicorn's buffer until all is.
+# Translated code that is dropped in pieces fills libunicorn's buffer until all of it
+# is dropped.
 MAX_DROPS = 8192
 
 _U64 = ctypes.c_uint64
@@ -191,7 +192,7 @@ class Cpu:
         return ctypes.c_void_p(context.value)
 
     def _hook(self, kind: int, hook: _Hook) -> None:
-        """Have it called wherever that happens."""
+        """Have hook called for that kind of event, at any address."""
         handle = ctypes.byref(ctypes.c_void_p())
         address = ctypes.cast(hook, ctypes.c_void_p)  # type: ignore[arg-type]
         add, everywhere = self._py.uc_hook_add, (_U64(1), _U64(0))
@@ -200,7 +201,7 @@ class Cpu:
 
     def _add_hooks(self) -> None:
         word, half, make = ctypes.c_size_t, ctypes.c_uint32, ctypes.CFUNCTYPE
-        # the last argument, ours, is left out: each takes time to convert
+        # the last argument, a pointer for us, is left out: converting it takes time
         intr = make(None, word, half)(self._make_intr())
         out = make(None, word, half, ctypes.c_int, half)(self._make_out())
         invalid = make(ctypes.c_bool, word, word)(self._on_invalid)
@@ -208,14 +209,14 @@ class Cpu:
         self._hook(_HOOK_INSN, out)
         self._hook(_HOOK_INSN_INVALID, invalid)
 
-    # ---- hooks: no exception may leave them
+    # ---- hooks, which no exception may leave
     def _fail(self, exc: BaseException) -> None:
         if self.error is None:
             self.error = exc
         self.stop()
 
     def _make_intr(self) -> Callable[[int, int], None]:
-        """The trap dispatcher; the breakpoint path is the hottest code of all.
+        """Make the trap dispatcher, whose breakpoint path is the hottest code of all.
 
         After an INTR hook the emulator looks for the code at RIP anyway, so that it
         may be written in its place, without the library's way out of the run.
@@ -241,7 +242,7 @@ class Cpu:
         return intr
 
     def _make_slow_intr(self) -> Callable[[int, int], None]:
-        """The same through the library."""
+        """Make the same dispatcher, which reads and writes RIP by the library."""
         reg_read, reg_write = self._py.uc_reg_read, self._py.uc_reg_write
         uc, rip, ip, ip_ref = self._uc, self._rip_id, self._ip, self._ip_ref
 
@@ -314,7 +315,7 @@ class Cpu:
 
     # ---- registers of the loaded CPU (either context)
     def _make_read_regs(self) -> Callable[[], tuple[int, ...]]:
-        """A closure, for its speed; a window is no faster, for the flags' sake."""
+        """Make read_regs(): a closure is fast, and a window would lack the flags."""
         read_batch, uc = self._py.uc_reg_read_batch, self._uc
         regs, unpack = self._regs, abi.PtRegs.STRUCT.unpack
         ids, refs, count = self._all
@@ -327,7 +328,7 @@ class Cpu:
         return read_regs
 
     def _write_window(self, values: Sequence[int]) -> None:
-        """The words of a register window, by the library.  Context: control."""
+        """Set the words of a register window by the library.  Context: control."""
         for index, at in enumerate(WINDOW_OF_PT_REGS):
             if at >= 0:
                 self._write(_PT_REGS[index], values[at])
@@ -337,7 +338,7 @@ class Cpu:
         self._py.uc_reg_write(self._uc, reg, self._word_ref)
 
     def write_regs(self, values: Sequence[int]) -> None:
-        """All of them but orig_ax, cs and ss."""
+        """Set all words of struct pt_regs but orig_ax, cs and ss."""
         abi.PtRegs.STRUCT.pack_into(self._regs, 0, *values)
         self._py.uc_reg_write_batch(self._uc, *self._all)
         self._regs[REG_ORIG_AX] = MASK64

@@ -36,7 +36,7 @@ USER_END = abi.USER_BASE + USER_MAP_SIZE
 PTE_PRESENT = 1
 PTE_WRITE = 2
 PTE_USER = 4
-PTE_USED = 0x60  # accessed, dirty: spares the emulator setting them
+PTE_USED = 0x60  # accessed, dirty: so the emulator need not set them
 PTE_LARGE = 0x80
 PTE_NX = 1 << 63
 _PTE_ADDR = 0x000F_FFFF_FFFF_F000
@@ -74,7 +74,7 @@ class Memory(machine.Memory):
 
     # ---- set-up (control)
     def alloc_low(self, size: int) -> int:
-        """Pages below LOW_SIZE, zeroed; their physical address."""
+        """Allocate zeroed pages below LOW_SIZE; returns their physical address."""
         addr = self._low
         self._low += (size + PAGE_MASK) & ~PAGE_MASK
         if self._low > LOW_SIZE:

@@ -92,19 +92,19 @@ class Traps:
         self._cpu.hypercalls[reason] = handler
 
     def handle(self, vector: int) -> None:
-        """A trap that is not one of the engine's breakpoints."""
+        """Handle a trap that is not one of the engine's breakpoints."""
         cpu = self._cpu
         error_code = cpu.clear_exception(vector)
         address = cpu.fault_address() if vector == X86_TRAP_PF else 0
         self._fault(vector, cpu.read_reg(REG_IP), address, error_code)
 
     def null_call(self) -> None:
-        """A jump to address 0, where the emulator ends the run instead of faulting."""
+        """Handle a jump to address 0, at which the emulator just ends the run."""
         self._cpu.set_fault_address(0)
         self._fault(X86_TRAP_PF, 0, 0, _X86_PF_INSTR)
 
     def lockup(self, seconds: int) -> None:
-        """The guest has not come to rest for so long: it is told by an NMI.
+        """Tell the guest by an NMI that it has not come to rest for so long.
 
         Context: control.
         """

@@ -6,7 +6,7 @@ library calls uc_emu_stop() itself, on a thread of its own.  Such a stop may rep
 read-modify-write of the guest, so it must never come to a run that is sound: the timer
 counts the CPU time of this process, and is wound again before a run whenever the last
 winding is REWIND old.  For a while after it has ended a run it is wound for GRACE of
-its time only: what does not end then is not to be helped.
+its time only, as a guest that loops again so soon is not worth the full wait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import ctypes
 import time
 
 LIMIT = 5.0  # s of CPU time in one run
-GRACE = 0.25  # of it, for who was told already
+GRACE = 0.25  # part of LIMIT that is left after a run was ended
 REWIND = 0.5  # s of the host's time
 _AGAIN = 1.0  # s after which an expiry that had no effect is repeated
 _CLOCK_PROCESS_CPUTIME_ID = 2
@@ -57,11 +57,11 @@ class Watchdog:
         if create is None or create(
             _CLOCK_PROCESS_CPUTIME_ID, ctypes.byref(event), ctypes.byref(self._timer)
         ):
-            self._library = None  # then there is none
+            self._library = None  # then there is no watchdog
             self.rewind_at = float("inf")
 
     def wind(self) -> None:
-        """Let it expire ``limit`` from now, or sooner.  Context: control."""
+        """Let the timer expire ``limit`` from now, or sooner.  Context: control."""
         if self._library is None:
             return
         self.rewind_at = time.monotonic() + REWIND
@@ -71,7 +71,7 @@ class Watchdog:
         self._library.timer_settime(self._timer, 0, ctypes.byref(spec), None)
 
     def expired(self) -> bool:
-        """Whether it was this that ended a run; it is wound again at the next one."""
+        """Whether the timer ended this run; the next run will wind it again."""
         now = time.process_time()
         if self._library is None or now - self._wound_at < self._wound_for * 0.9:
             return False
@@ -80,7 +80,7 @@ class Watchdog:
         return True
 
     def close(self) -> None:
-        """Nothing is called afterwards."""
+        """Delete the timer: nothing is called afterwards."""
         if self._library is not None:
             self._library.timer_delete(self._timer)
             self._library = None
@@ -91,7 +91,7 @@ def _seconds(value: float) -> tuple[int, int]:
 
 
 def _library() -> ctypes.CDLL | None:
-    """What has timer_create(): libc, or librt beside an old one."""
+    """The library that has timer_create(): libc, or librt beside an old libc."""
     library = ctypes.CDLL(None)
     if hasattr(library, "timer_create"):
         return library

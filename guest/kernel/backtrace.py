@@ -44,7 +44,7 @@ class Backtrace:
         area: EngineArea,
         runtime: RuntimeImage,
     ) -> None:
-        """area, runtime: what there is of the engine."""
+        """area, runtime: the memory and the code that the engine has in the guest."""
         self._memory = memory
         self._cpu = cpu
         self._modules = modules
@@ -65,7 +65,7 @@ class Backtrace:
         )
 
     def serve(self, _number: int, first: int, _second: int) -> int:
-        """first: struct kpfs_stack_trace; the number of addresses stored."""
+        """Fill the struct kpfs_stack_trace at first; returns how many addresses."""
         store, size, skip, regs = _ARGS.unpack(self._memory.read(first, _ARGS.size))
         if regs:
             start = self._unwinder.from_pt_regs(regs)
@@ -78,7 +78,7 @@ class Backtrace:
         return len(found)
 
     def trace(self, ip: int, sp: int, bp: int, limit: int) -> list[int]:
-        """ip and its callers, of a task of this CPU with these registers."""
+        """List ip and its callers, for a task of this CPU with these registers."""
         start = {RSP: sp, RBP: bp, RA: ip}
         return self._unwinder.trace(start, min(limit, MAX_DEPTH))
 

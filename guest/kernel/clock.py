@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The guest's time: the clock word, and functions to be run later.
 
-Live, the word is the host's monotonic time since boot.  Quiet, it is virtual: it grows
-by a fixed step with each operation, and jumps to the next deadline when the host has
-waited for it, so that the same operations in the same order see the same times.
+On a live machine the word is the host's monotonic time since boot.  On a quiet one it
+is virtual: it grows by a fixed step with each operation, and jumps to the next deadline
+when the host has waited for it.  So the same operations in the same order see the same
+times.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Clock:
         self._awaited = 0, 0  # deadline, and the host's time when it has come
 
     def now(self) -> KTime:
-        """ns since boot, never less than before; the word says so too."""
+        """ns since boot, never less than before; brings the word up to date."""
         value: int = _U64.unpack_from(self._ram, self._at)[0]
         if not self.quiet:
             host = time.monotonic_ns() - self._origin
@@ -50,7 +51,7 @@ class Clock:
         return KTime(self.boot_time * 1_000_000_000)
 
     def asked(self, _value: int) -> None:
-        """The guest wants to know the time: that takes a moment on a virtual clock.
+        """Serve a guest that asks for the time; a virtual clock moves on a little.
 
         Context: hit.
         """
@@ -60,7 +61,7 @@ class Clock:
             self.now()
 
     def advance(self, to: int) -> None:
-        """Bring a virtual clock forward, to its end at most; nothing on a live one."""
+        """Bring a virtual clock forward, at most to its end; leave a live one alone."""
         if self.quiet and to > self.now():
             _U64.pack_into(self._ram, self._at, min(to, KTIME_MAX))
 
@@ -79,7 +80,7 @@ class Clock:
             self.advance(deadline)
 
     def step(self) -> None:
-        """One more operation begins.  Context: control."""
+        """Move a virtual clock on, as one more operation begins.  Context: control."""
         if self.quiet:
             self.advance(self.now() + QUIET_STEP)
 
@@ -92,7 +93,7 @@ class Clock:
         return self._timers[0][0] if self._timers else None
 
     def run_timers(self) -> None:
-        """Run what is due, in order of time."""
+        """Run the functions that are due, in order of time."""
         now = self.now()
         while self._timers and self._timers[0][0] <= now:
             heapq.heappop(self._timers)[2]()

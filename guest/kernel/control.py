@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guest code asks for something that is done while the guest stands still (HC_API).
+"""Calls by which guest code asks Python for something; the guest waits (HC_API).
 
 The call's number and arguments are in the CPU's struct kpfs_pcpu, the result goes
 there; guest/include/kpfs/control.h has the numbers.  A handler runs in control context,
@@ -28,7 +28,7 @@ _U64 = struct.Struct("<Q")
 
 
 class Control:
-    """Serves the calls: each number by its handler."""
+    """Serves these calls, each number by its handler."""
 
     def __init__(self, memory: Memory, info: GuestInfo, nr_cpus: int) -> None:
         self._ram = memory.ram
@@ -49,7 +49,7 @@ class Control:
         self._rest = handler
 
     def serve(self, cpu: int) -> None:
-        """The CPU stands at HC_API.  Context: control."""
+        """Serve the call of a CPU that stands at HC_API.  Context: control."""
         at = self._words[cpu]
         number, first, second = _WORDS.unpack_from(self._ram, at)
         handler = self._handlers.get(number, self._rest)

@@ -33,7 +33,7 @@ class HostTask:
         self.used = 0  # bytes of user memory taken by arguments
         self.host_op = addr + info.task_host_op
         self.gone = False
-        self.blocked = False  # it sleeps in a call that was BLOCKED
+        self.blocked = False  # it sleeps in a call that was answered BLOCKED
 
     @property
     def buffer(self) -> int:

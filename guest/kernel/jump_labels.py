@@ -47,14 +47,14 @@ class JumpLabels:
         )
 
     def serve(self, _number: int, entry: int, on: int) -> int:
-        """CTL_JUMP_LABEL: the guest switches a site."""
+        """Serve CTL_JUMP_LABEL, by which the guest switches a site."""
         raw = self._memory.read(entry, _ENTRY.size)
         code, target, _ = self._absolute(entry, _ENTRY.unpack(raw))
         self._write(code, target, bool(on))
         return 0
 
     def use(self, key: int, on: bool) -> None:
-        """One more, or one less, needs a key to be on."""
+        """Count one user more, or one less, who needs a key to be on."""
         users = self._users.get(key, 0) + (1 if on else -1)
         self._users[key] = users
         self._memory.write(key, _COUNT.pack(users))

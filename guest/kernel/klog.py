@@ -2,8 +2,8 @@
 """The guest's printk ring, struct kpfs_log: read for /dev/kmsg, written for the engine.
 
 Records lie one behind the other; one that does not fit before the end goes to the
-start, and a header of length 0, for which there is always room, marks where.  A guest
-that is out of its mind may have overwritten it all: what cannot be is an empty log.
+start, and a header of length 0, for which there is always room, marks where.  A faulty
+guest may have overwritten it: a ring that makes no sense is read as an empty log.
 Context: either.
 """
 
@@ -104,7 +104,7 @@ class KernelLog:
             self.store(0, level, line.encode(errors="replace"))
 
     def store(self, facility: int, level: int, text: bytes) -> None:
-        """Add one record, whatever is in it; facility 0 is the kernel's own."""
+        """Add one record with any text; facility 0 is the kernel's own."""
         text = text[:_TEXT_MAX]
         length = (_RECORD.size + len(text) + 7) & ~7
         first_seq, first, next_seq, index = self._state()
@@ -127,6 +127,6 @@ class KernelLog:
         _STATE.pack_into(self._ram, self._at + _STATE_AT, *state)
 
     def _drop(self, seq: int, index: int) -> tuple[int, int]:
-        """The oldest record's successor."""
+        """Where the log begins without its oldest record: (seq, index)."""
         index += self._header(index)[2]
         return seq + 1, 0 if not self._header(index)[2] else index

@@ -37,7 +37,7 @@ from kpfs.guest.kernel.tasks import TaskTable
 __all__ = ["BLOCKED", "HostTask", "Syscalls"]
 
 BLOCKED = -512  # answer of call(): the task sleeps, longer than we wait for it
-# How long a call may sleep: live the lock is held meanwhile.
+# How long a call may sleep: on a live machine the lock is held meanwhile.
 PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
 EXPIRIES_MAX = 20_000  # timers in one wait: some come again for ever, every 4 ms
@@ -152,7 +152,7 @@ class Syscalls:
         self._clock.step()
         words = self._place(task, args)
         _REQUEST.pack_into(self._ram, task.req_at, kind, nr, *words, 0)
-        # it does not sleep in a call: these can only be a former task's of that number
+        # the task is in no call: any mark is that of a former task with this pid
         for leftover in (self._sched.finished, self._exited):
             leftover.discard(task.pid)
         self._wake(task)
@@ -226,7 +226,7 @@ class Syscalls:
         return self._clock.now() + (QUIET_PATIENCE_NS if virtual else PATIENCE_NS)
 
     def _pass_time(self, until: int) -> bool:
-        """All CPUs are idle: let time come to the next timer; False: not in time."""
+        """All CPUs idle: wait for the next timer; False if none is due by ``until``."""
         deadline = self._sched.next_deadline()
         if deadline is None or deadline > until:
             return False
@@ -244,8 +244,8 @@ class Syscalls:
     def _request_nested(self, kind: int, nr: int, args: tuple[Arg, ...]) -> int:
         """Have the task that stands at a host operation do something in its middle.
 
-        It is done when it stands there again, with the stack as it is now; in between
-        it may come to host operations of that something.
+        It is done when it stands there again with the same stack pointer; what it does
+        may come to host operations of its own in between.
         """
         task, sp = self._inside[-1]
         words = self._place(task, args)
@@ -272,7 +272,7 @@ class Syscalls:
         return ret
 
     def _serve(self, pid: int, sp: int) -> None:
-        """A task stands at HC_HOST_OP: run its handler and leave the answer."""
+        """Run the handler of a task that stands at HC_HOST_OP and leave the answer."""
         task = self.find(pid)
         op = HostOp(self._memory, task.host_op, pid)
         handler = self._handlers.get(pid, self._files)
@@ -291,7 +291,7 @@ class Syscalls:
             task.used = used
         if task.gone:
             return
-        # the guest looks here for something more to do, also if it is doing it now
+        # the guest looks here for a nested request, even while it serves one
         _U64.pack_into(self._ram, task.nested_at, abi.REQ_NONE)
         op.answer(result)
 
@@ -328,7 +328,7 @@ class Syscalls:
         if comm is None and task.comm_fd >= 0:
             try:
                 comm = comm_of(os.pread(task.comm_fd, 64, 0))
-            except OSError:  # that process is gone, its pid is another's now
+            except OSError:  # that process is gone: the pid is another one's now
                 self.exit(task)
                 return self._fork(pid, uid, None, parent)
         if comm is not None and comm != task.comm:
@@ -377,7 +377,7 @@ class Syscalls:
         return task
 
     def _clone(self, parent: HostTask, pid: int, uid: int, comm: str) -> int:
-        """clone3 by the parent's task: the pid, or -errno."""
+        """Make clone3() by the parent's task; returns the new pid, or -errno."""
         task = self._inside[-1][0] if self._inside else parent
         if not self._inside:
             task.used = 0
@@ -390,9 +390,9 @@ class Syscalls:
         return self._request(task, abi.REQ_SYSCALL, NR_CLONE3, (addr, len(args)))
 
     def exit(self, task: HostTask, status: int = 0) -> None:
-        """The host process is gone: exit_group() in the guest."""
+        """Make the task exit_group(), as its host process is gone."""
         if self._inside:
-            return  # later: the task that stands there is another
+            return  # not now: another task is in a host operation
         self._request(task, abi.REQ_SYSCALL, NR_EXIT_GROUP, (status,))
 
     def _has_ended(self, task: HostTask) -> bool:
@@ -405,7 +405,7 @@ class Syscalls:
         return True
 
     def _abandon(self, task: HostTask) -> None:
-        """A process left a call that was BLOCKED: its task is killed."""
+        """Kill the task of a process that left a call which was BLOCKED."""
         self._handlers.pop(task.pid, None)
         if not self._inside:
             self.call(self.init(), "kill", task.pid, _SIGKILL)
@@ -425,7 +425,7 @@ class Syscalls:
                 del self._aliases[host_pid]
 
     def reap(self) -> int:
-        """Let the tasks of vanished host processes exit; how many."""
+        """Let the tasks of vanished host processes exit; returns how many."""
         self._next_reap = time.monotonic_ns() + _REAP_INTERVAL_NS
         if self._inside:
             return 0

@@ -81,7 +81,7 @@ class TaskTable:
         )
 
     def find(self, pid: int) -> KAddr | None:
-        """Address of the task of that pid; the newest are looked at first."""
+        """Address of the task with that pid, searched from the newest on."""
         info, memory = self.info, self._memory
         previous = info.task_next + 8
         addr = memory.read_u64(info.init_task + previous) - info.task_next

@@ -23,15 +23,15 @@ _TEXT_MAX = 4096
 
 
 class _Switch(NamedTuple):
-    """What switches an event: the key of its trace point, the word it is known by."""
+    """What switches an event: its trace point's key, and the word with its number."""
 
     key: int
     slot: int
-    nr_args: int | None = None  # of a system call: written behind the word
+    nr_args: int | None = None  # of a system call: is written behind the word
 
 
 class TraceEvents:
-    """Context: control."""
+    """Lists the events and switches them on and off.  Context: control."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TraceEvents:
         addresses: Mapping[str, int],
         numbers: Mapping[str, int],
     ) -> None:
-        """numbers: of the system calls, by the names in their declarations."""
+        """numbers: the system calls' numbers by the names in their declarations."""
         self._memory = memory
         self._image = image
         self._keys = keys
@@ -53,7 +53,7 @@ class TraceEvents:
         return [*self._declared(), *self._syscalls()]
 
     def enable(self, group: str, name: str, event: int, commit: int) -> None:
-        """Let an event be recorded by commit(event, record, size); event 0: no more."""
+        """Have commit(event, record, size) record an event; event 0 ends that."""
         memory, switch = self._memory, self._switches[group, name]
         memory.write_u64(self._addresses["trace_event_commit"], commit)
         memory.write_u64(switch.slot, event)

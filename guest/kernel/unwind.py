@@ -128,7 +128,7 @@ class _Rules:
         self._run(fde.program, fde.data_align, fde.start, pc)
 
     def _run(self, program: bytes, align: int, loc: int, pc: int) -> None:
-        """Obey the instructions up to pc."""
+        """Carry out the call frame instructions up to pc."""
         r = _Reader(program)
         while r.at < len(program):
             op = r.u8()
@@ -158,7 +158,7 @@ class _Rules:
             self.saved.pop(reg, None)
 
     def _other(self, op: int, r: _Reader, align: int) -> bool:
-        """The rare instructions; False: one we do not know."""
+        """Carry out one of the rare instructions; False if it is unknown to us."""
         if op == 0:  # DW_CFA_nop
             return True
         if op == 0x0A:  # DW_CFA_remember_state

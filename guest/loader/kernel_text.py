@@ -63,7 +63,7 @@ class KernelText:
         return addr in self._text or any(m.layout.is_text(addr) for m in self._modules)
 
     def in_init_text(self, addr: int) -> bool:
-        """A module's; the kernel's own init text is no text any more."""
+        """Whether it is a module's init text; the kernel's own is gone by now."""
         return any(m.layout.in_init(addr) for m in self._modules)
 
     def module_of(self, addr: int) -> str:
@@ -71,7 +71,7 @@ class KernelText:
         return module.name if module else ""
 
     def blacklist(self) -> Sequence[BlacklistEntry]:
-        """Of modules NOKPROBE functions and __kprobes text.
+        """The blacklist, with the modules' NOKPROBE functions and __kprobes text.
 
         Kernel: populate_kprobe_blacklist(), add_module_kprobe_blacklist()
         """

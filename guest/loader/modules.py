@@ -106,7 +106,7 @@ class Modules:
         later: Callable[[Callable[[], None]], None],
         vermagic: str,
     ) -> None:
-        """``later`` runs a function when no task can be inside unlinked text."""
+        """``later`` runs a function once no task can be in text that was unlinked."""
         self._memory = memory
         self._cpu = cpu
         self._kallsyms = kallsyms
@@ -125,9 +125,9 @@ class Modules:
         self.taints = 0
 
     def attach(self, notify: Notifier, keep_init_names: Callable[[], bool]) -> None:
-        """Tell somebody of the modules, and ask whether anything is traced.
+        """Set who is told of modules, and who says whether init names are kept.
 
-        Freed init functions keep their names while it is.
+        Freed init functions keep their names while functions are traced.
         """
         self._notify, self._keep_init_names = notify, keep_init_names
 
@@ -275,7 +275,7 @@ class Modules:
             self._taint(mod, _TAINT_PROPRIETARY, text, lockdep)
 
     def _taint(self, mod: Module, flag: int, *lines: str) -> None:
-        """Say the lines for the first of its kind.  Kernel: add_taint_module()"""
+        """Set a taint; the first of its kind is logged.  Kernel: add_taint_module()"""
         if not self.taints & flag:
             for line in lines:
                 self._say(KERN_WARNING, line)
@@ -284,7 +284,7 @@ class Modules:
 
     @cached_property
     def _kernel_exports(self) -> dict[str, Export]:
-        """What src/kernel/ksymtab.S says."""
+        """The symbols that the kernel exports, as src/kernel/ksymtab.S lists them."""
         table = self._kernel.section("__ksymtab")
         result: dict[str, Export] = {}
         if table is not None:
@@ -295,7 +295,7 @@ class Modules:
         return result
 
     def _find_export(self, name: str) -> Export | None:
-        """The kernel's, or that of the module which was loaded first."""
+        """The kernel's export, else that of the module which was loaded first."""
         tables = (self._kernel_exports, *(m.exports for m in self._list.values()))
         return next((table[name] for table in tables if name in table), None)
 
@@ -425,7 +425,7 @@ class Modules:
 
     # ---- going
     def _free_init(self, mod: Module) -> None:
-        """Init is done: its text and data go."""
+        """Free the init part of a module, as its init function has returned."""
         init = mod.layout.init
         mod.layout.forget_init()
         self._write_layouts(mod)

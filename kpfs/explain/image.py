@@ -58,7 +58,7 @@ class DumpedImage:
         self._jump_labels = _read_addresses(folder / "jump_labels.tsv")
         self._static_calls = _read_addresses(folder / "static_calls.tsv")
         self.add(self.functions)
-        # all in one: there is so little of each
+        # one object serves as all three, as there is so little of each
         self.kallsyms = self.text = self.log = self
         self.judge = JUDGES[ARCH](self)
 
@@ -111,7 +111,7 @@ class DumpedImage:
         return self._text <= addr < self._etext
 
     def in_init_text(self, addr: int) -> bool:
-        """No text of a module's, for there are none."""
+        """False: a dump has no modules, whose init text this is about."""
         return False
 
     def module_of(self, addr: int) -> str:

@@ -66,7 +66,7 @@ def judge(st: State, arch: Judge, addr: int) -> Verdict:
             if within_notrace_func(st.machine, addr):
                 raise KernelError(errno.EINVAL, "its function has no ftrace site")
         except MemoryFault:
-            # what the tables forbid is EINVAL with and without a site
+            # what the tables forbid is EINVAL, with an ftrace site and without
             check_kprobe_address_safe(st, KAddr(addr))
             raise
         check_ftrace_location(st, p)

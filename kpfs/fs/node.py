@@ -125,7 +125,7 @@ class DynDir(Dir):
     def keep(
         self, name: str, thing: T | None, make: Callable[[T], Node]
     ) -> Node | None:
-        """The entry of a thing, made anew when it is another; None: there is none."""
+        """The entry for a thing, made anew for another thing; None if there is none."""
         if thing is None:
             self._kept.pop(name, None)
             return None
@@ -239,15 +239,15 @@ class Handle:
         return taken, pos + (taken if moves is None else moves)
 
     def take(self, data: bytes, pos: int) -> int:
-        """The bytes taken of a write at a position."""
+        """Take a write at a position; returns the number of bytes taken."""
         taken = self.file.store(data)
         return len(data) if taken is None else taken
 
     def written(self, task: HostTask) -> None:
-        """After a task's system call write() has taken something; may still fail it."""
+        """Called after a task's write() has taken something; may still fail it."""
 
     def seek_end(self) -> None:
-        """lseek(SEEK_END) is made; it then answers the size that stat shows."""
+        """Called by lseek(SEEK_END), which then answers the size that stat shows."""
 
     def ready(self) -> bool:
         """Whether a read would not block.  Called under the kernel's lock."""
@@ -258,7 +258,7 @@ class Handle:
         return self.ready()
 
     def release(self) -> None:
-        """The last reference is gone."""
+        """Give up the file: the last reference is gone."""
         self.file.closed()
         self.file.released(self)
 
@@ -275,15 +275,15 @@ class Handle:
         return offset - self.ahead
 
     def moved(self, offset: int, length: int) -> None:
-        """An operation at FUSE's offset took length bytes."""
+        """Note that an operation at FUSE's offset took length bytes."""
         self.next = offset + length
 
     def placed(self, pos: int) -> None:
-        """FUSE's position is the kernel's from now on."""
+        """Note that FUSE's position and the kernel's are the same from now on."""
         self.next, self.ahead = pos, 0
 
     def stays(self, pos: int) -> None:
-        """The kernel's position is pos; FUSE's is where it was."""
+        """Note that the kernel's position is pos now, and FUSE's where it was."""
         self.ahead = self.next - pos
 
 

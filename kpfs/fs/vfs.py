@@ -137,7 +137,7 @@ class Vfs:
                     try:
                         return self._read(caller, opened, size, offset)
                     except KernelError as e:
-                        # somebody else has read what was there
+                        # another reader has taken what was there
                         if e.errno != errno.EAGAIN or handle.nonblock:
                             raise
                 if not opened.node.posthumous:
@@ -179,10 +179,10 @@ class Vfs:
     def write_call(
         self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
     ) -> tuple[int, int]:
-        """A call of who has its position at pos: bytes taken, where it is afterwards.
+        """Make a write call at position pos; returns bytes taken and the new position.
 
         pos does not matter to pwrite64(), which leaves it alone, nor to a file that
-        cannot be seeked: nobody can tell or change its position that FUSE has.
+        cannot be seeked: nobody can see or change the position that FUSE has of it.
         """
         handle, data, done = opened.handle, call.data, 0
         fixed = opened.node.nonseekable
@@ -218,7 +218,7 @@ class Vfs:
     def _arguments(
         self, task: HostTask, call: WriteCall, node: File
     ) -> list[int | bytes]:
-        """Those behind the descriptor; the segments of a writev() lie in the buffer."""
+        """The arguments after fd; the segments of a writev() lie in the buffer."""
         data = call.data
         if call.name == "write":
             return [data, len(data)]
@@ -246,7 +246,7 @@ class Vfs:
 
     # ---- by the guest itself
     def serve(self, request: HostOp) -> int | bytes:
-        """What a system call asks that was not made through the mount."""
+        """Serve the guest's own system calls, made without the mount."""
         if request.kind == abi.HOST_OPEN:
             path = os.fsencode(request.path).decode("latin-1")
             node = self.file(mount_path(path))
@@ -273,9 +273,9 @@ class Vfs:
 
 
 def _brought(request: HostOp, data: bytes) -> bytes:
-    """What a file is to take of data: as guest code has left it, as far as it goes.
+    """The data for a file, as guest code may have changed it on the way.
 
-    The guest brings the first HOST_DATA_SIZE bytes; it has no room for all.
+    The guest brings only the first HOST_DATA_SIZE bytes, as it has no room for more.
     """
     brought = request.data()
     return brought + data[len(brought) : request.count]

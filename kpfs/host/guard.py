@@ -2,8 +2,8 @@
 """A process of its own that ends a daemon which does not end when it is told to.
 
 The thread that runs the guest keeps Python's one lock meanwhile, so no thread of the
-daemon can act on a signal while the guest loops.  What Python does of a signal at once,
-whatever its threads do, is to write its number to a pipe: this process reads there.
+daemon can act on a signal while the guest loops.  But Python at once writes the
+signal's number to a pipe, whatever its threads do, and this process reads there.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def start(log: int) -> None:
     """Have this process, which is to be the daemon, guarded.
 
-    Of a signal in ENDING the guard learns once Python has a handler for it.  What it
-    has to do by force it says in one line to the file log.
+    The guard learns of a signal in ENDING once Python has a handler for it.  If it has
+    to kill the daemon, it says so in one line to the file log.
     """
     told, tell = os.pipe()
     daemon = os.getpid()
@@ -35,7 +35,7 @@ def start(log: int) -> None:
         signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
         return
     try:
-        for number in ENDING:  # of a terminal, whose foreground we may be in
+        for number in ENDING:  # a terminal sends them if we are in its foreground
             signal.signal(number, signal.SIG_IGN)
         os.chdir("/")
         _close_all_but({told, log})
@@ -55,7 +55,7 @@ def _close_all_but(kept: set[int]) -> None:
 
 
 def _has_to_act(told: int) -> bool:
-    """Wait until the daemon is told to end: whether it then fails to."""
+    """Wait until the daemon is told to end; True if it then does not do so."""
     return bool(os.read(told, 1)) and not _ends(told, PATIENCE)
 
 
@@ -71,7 +71,7 @@ def _ends(told: int, seconds: float) -> bool:
 
 
 def _end(daemon: int, told: int, log: int) -> None:
-    """Kill it; what it has mounted answers nobody any more, and is taken away."""
+    """Kill the daemon and unmount what it served, which would answer nobody."""
     source = mounts.source_name(daemon)
     targets = [entry.target for entry in mounts.table() if entry.source == source]
     line = f"kpfs[{daemon}] the daemon did not end within {PATIENCE:g} s: killed\n"

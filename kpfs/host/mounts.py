@@ -187,7 +187,7 @@ def as_linux_shows(table: str, source: str) -> str:
     """A mount table (/proc/PID/mounts) with the types that Linux has for our parts.
 
     source is that of our tree; what Linux has no mount for is left out.  Ours follow
-    /sys, as a booting system mounts them: who looks for the first tracefs finds it.
+    /sys, as when a system boots, so that whoever takes the first tracefs finds ours.
     """
     others: list[str] = []
     parts: dict[str, str] = {}

@@ -115,7 +115,7 @@ class _MapWriter:
         return "".join(f"{first} {first} {count}\n" for first, _, count in ranges)
 
     def write(self) -> bool:
-        """Let it write the maps; whether it could."""
+        """Let that process write the maps; returns whether it could."""
         os.write(self.start, b"g")
         return os.waitpid(self.pid, 0)[1] == 0
 
@@ -126,7 +126,7 @@ class _MapWriter:
 
 
 def lock_mounts() -> None:
-    """Let the command take away no mount of ours: beneath may lie the host's tracefs.
+    """Keep the command from unmounting ours, as the host's tracefs may lie beneath.
 
     In a user namespace of its own it may add mounts, but not undo what it inherits:
     mount_namespaces(7).

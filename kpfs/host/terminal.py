@@ -2,7 +2,7 @@
 """The terminal of a command that is run for somebody, as su(1) and sudo(8) treat it.
 
 A shell makes a process group of its own and takes the terminal.
-When it stops, the shell that has started us must get to know: it waits for us only.
+When it stops, the shell that has started us must learn that, but it waits only for us.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Job:
 
     def __init__(self) -> None:
         self._terminal = -1
-        with contextlib.suppress(OSError):  # there is none
+        with contextlib.suppress(OSError):  # there is no terminal
             self._terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
         self._ours = os.getpgrp()
         self._had_terminal = self._foreground() == self._ours
@@ -42,11 +42,11 @@ class Job:
         return False
 
     def stopped(self, pid: int, number: int) -> None:
-        """It was stopped by a signal: so are we, until somebody continues us."""
+        """Stop ourselves like the command, until somebody continues us."""
         foreground = self._foreground()
         group = os.getpgid(pid)
         if number not in STOPPING and foreground not in (group, self._ours):
-            return  # by somebody who knows it, and will continue it without us
+            return  # whoever stopped it knows that, and will continue it
         self._taken_by = foreground if foreground == group else 0
         if self._nobody_waits():
             self.resume(pid)
@@ -61,7 +61,7 @@ class Job:
             return True
 
     def resume(self, pid: int) -> None:
-        """We were continued: so is the command, with the terminal if we have it."""
+        """Continue the command now that we are, with the terminal if we have it."""
         group = os.getpgid(pid)
         if self._taken_by == group != self._ours:
             if self._foreground() == self._ours:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Time passes for the guest: what it has to do of itself, and who waits for that."""
+"""The guest's background work, done as time passes, and those who wait for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Background:
     def guest_ran(self) -> None:
         """Tell those who wait for something to run in the guest.
 
-        To be called with the lock held by who has let it run.
+        Whoever has let the guest run calls this, with the lock held.
         """
         if self._waiters:
             self._changed.notify_all()
@@ -46,7 +46,7 @@ class Background:
                 self._wake_ticker.set()
 
     def wait(self, seconds: float) -> None:
-        """Give up the lock until something ran in the guest, or for so long."""
+        """Give up the lock until something ran in the guest, or the time is over."""
         self._waiters += 1
         try:
             self._changed.wait(seconds)
@@ -73,7 +73,7 @@ class Background:
                 wake.wait(seconds)
 
     def _run_due(self) -> float | None:
-        """Run what is due; the seconds until something is again, None: never."""
+        """Run what is due; returns the seconds until more is, None for never."""
         guest = self._guest
         try:
             deadline = guest.next_deadline()
@@ -81,7 +81,7 @@ class Background:
                 guest.tick()
                 self.guest_ran()
                 deadline = guest.next_deadline()
-        except GuestPanicError:  # it has been said
+        except GuestPanicError:  # it has been logged
             self._stopped = True
             self._changed.notify_all()
             return None
@@ -93,7 +93,7 @@ class Background:
         return None if deadline is None else (deadline - guest.clock.now()) / NSEC
 
     def stop(self) -> None:
-        """Stop the time; the lock is not held."""
+        """End the background work; the caller must not hold the lock."""
         with self._lock:
             self._stopped = True
             self._wake_ticker.set()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guest's side of the directories of events: it is called as they come and go.
+"""Calls of guest code for each directory of events that comes or goes.
 
-Their files are the mount's; a probe on tracefs_create_dir() sees each new one.
+The files in them are the mount's; a probe on tracefs_create_dir() sees each new one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Key = tuple[str, str]  # group, event ("": the group's own)
 
 
 class EventDirs:
-    """Makes and removes them.  Context: control.
+    """Has guest code make and remove them.  Context: control.
 
     Kernel: event_create_dir(), remove_event_file_dir()
     """
@@ -37,11 +37,11 @@ class EventDirs:
         self._remove = guest.address_of("tracefs_remove")
         self._name: KAddr | None = None
         self._dentries: dict[_Key, int] = {}
-        self._left: deque[tuple[_Key, bool]] = deque()  # whether it is to be made
+        self._left: deque[tuple[_Key, bool]] = deque()  # True: make it
         self._making: _Key | None = None  # what guest code has been told to make
 
     def added(self, group: str, event: str, first: bool) -> None:
-        """An event has come; first: it is the first of its group."""
+        """Make the directory of a new event; first: that of its group too."""
         if self._create is None or self._remove is None:
             return
         if first:
@@ -50,7 +50,7 @@ class EventDirs:
         self._do_what_is_left()
 
     def removed(self, group: str, event: str, last: bool) -> None:
-        """An event has gone; last: and its group with it."""
+        """Remove the directory of an event; last: that of its group too."""
         self._left.append(((group, event), False))
         if last:
             self._left.append(((group, ""), False))
@@ -86,9 +86,9 @@ class EventDirs:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """While guest code has asked for what is done, so that no other can run now.
+        """Put the work off: guest code waits for us, so no other can run now.
 
-        It asks afterwards what is left to do (update()).
+        That code asks afterwards what is left to do (update()).
         """
         self._deferred = True
         try:

@@ -32,7 +32,7 @@ def _no_files(_request: HostOp) -> int:
 
 
 class HostCalls:
-    """Makes them.  Context: control, lock held."""
+    """Makes these system calls.  Context: control, lock held."""
 
     def __init__(self, guest: Guest, guest_ran: Callable[[], None]) -> None:
         """guest_ran: called after each."""
@@ -131,7 +131,7 @@ class HostCalls:
         return self._guest.syscalls.host_pid(self._standing[-1])
 
     def stats(self) -> dict[str, int]:
-        """How many were made, and the time that they took."""
+        """How many calls were made, and the time that they took."""
         return {
             "syscalls": self._nr_calls,
             "host_us_in_syscalls": self._busy // 1000,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What guest modules have to do with the engine: their probes, and those in their text.
+"""What the engine does for guest modules: their own probes, and those in their text.
 
 Nothing of the engine is built before a module asks for it.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class PartsBuilt(NamedTuple):
-    """What there is of the engine; None where nobody has asked for it yet."""
+    """The parts of the engine that are built; None: nobody has asked for it yet."""
 
     state: State | None
     trace: TraceState | None
@@ -51,7 +51,7 @@ class Parts(Protocol):
 
 
 class ModuleSupport:
-    """Serves modules the APIs of probes and events, tells the engine of the modules.
+    """Serves modules the APIs of probes and events, and tells the engine of modules.
 
     Context: control, lock held.
     """
@@ -87,7 +87,7 @@ class ModuleSupport:
             return self.trace_api.serve(number, first, second)
 
     def _notify(self, state: str, module: str) -> None:
-        """Tell the tracers and the engine.
+        """Tell the tracers and the engine of a module's new state.
 
         Kernel: ftrace_module_init(), kprobe_module_nb, trace_kprobe_module_nb,
         trace_module_nb

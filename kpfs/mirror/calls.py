@@ -38,7 +38,7 @@ class Call(NamedTuple):
     new_fds: int = 0  # descriptors that it makes
     # (argument, flags in it that keep a last link from being followed)
     nofollow: tuple[int, int] = (0, 0)
-    # also for files of the mount, where FUSE asks the guest for no such call
+    # mirrored for files of the mount too, as FUSE has no request for it
     tree: bool = False
 
 
@@ -165,12 +165,12 @@ class _Carrier:
         """A string that is no path to be walked."""
         text = self.host.string(self.pid, value)
         if text is None:
-            self.number(value)  # a bad address here as there
+            self.number(value)  # a bad address is as bad in the guest
         else:
             self.plan.add_pointer(self.plan.place(text + b"\0"))
 
     def out(self, value: int) -> None:
-        """Where the call puts something."""
+        """An address where the call stores its result."""
         if value:
             self.plan.add_pointer(abi.USER_BUFFER)
         else:
@@ -195,11 +195,11 @@ class _Carrier:
         self._path(value, False)
 
     def old_path(self, value: int) -> None:
-        """Likewise, if the flags of linkat do not say otherwise."""
+        """The same, unless the flags of linkat have the link followed."""
         self._path(value, bool(self.values[4] & AT_SYMLINK_FOLLOW))
 
     def read_link(self, value: int) -> None:
-        """Likewise; the call tells what it has."""
+        """The same for a call that reads the link: the plan gets its contents."""
         dirfd = self.dirfd
         self._path(value, False)
         text = self.host.string(self.pid, value)
@@ -207,7 +207,7 @@ class _Carrier:
             self.plan.link = self.host.link(self.pid, dirfd, text)
 
     def entry(self, value: int) -> None:
-        """Likewise, and looked up in its directory: it is made, moved or removed."""
+        """The same for an entry of a directory: one to be made, moved or removed."""
         self._path(value, False)
         if self.plan.names:
             self.plan.names[-1] = 0, self.plan.names[-1][1]
@@ -243,7 +243,7 @@ class _Carrier:
             return plan.cwd + b"/" + text
         base = self.host.fd_path(self.pid, dirfd)
         if base is None:
-            return b"/" + text  # not open: here as there
+            return b"/" + text  # not open, and so not in the guest
         if dirfd < MAX_FD:
             plan.fds.append((dirfd, S_IFDIR if text else S_IFREG))
         return base + b"/" + text if text else base
@@ -259,17 +259,17 @@ class _Carrier:
     def _structure(self, value: int, size: int) -> None:
         raw = self.host.read(self.pid, value, size) if value else b""
         if len(raw) < size:
-            self.number(value)  # a bad address here as there
+            self.number(value)  # a bad address is as bad in the guest
             return
         self.plan.add_pointer(self.plan.place(raw))
 
     # ---- descriptors
     def fd(self, value: int) -> None:
-        """One that the call uses, without reading or writing."""
+        """A descriptor that the call uses without reading or writing."""
         self._fd(value, S_IFREG)
 
     def _fd(self, value: int, mode: int) -> bool:
-        """Whether it is open; the call is left out if it is one of the mount's."""
+        """Plan a descriptor; False if it is not open.  NotMirrored for the mount's."""
         number = _signed(value)
         self.plan.args.append(value)
         place = self.host.fd_path(self.pid, number) if number >= 0 else None
@@ -281,11 +281,11 @@ class _Carrier:
         return True
 
     def dir_fd(self, value: int) -> None:
-        """One that a directory is wanted of."""
+        """A descriptor that should be of a directory."""
         self._fd(value, self.host.fd_type(self.pid, _signed(value)))
 
     def cwd_fd(self, value: int) -> None:
-        """Likewise; the guest's directory stays what it is."""
+        """The same for fchdir(), which leaves the guest's directory as it is."""
         self.plan.paths = True
         self.dir_fd(value)
 
@@ -330,7 +330,7 @@ class _Carrier:
 
     # ---- data
     def data(self, value: int) -> None:
-        """What is written; its size is the next argument."""
+        """The data of a write; its size is the next argument."""
         size = min(self.values[2], DATA_MAX)
         data = self.host.read(self.pid, value, size)
         self.plan.add_pointer(self.plan.place(data))

@@ -85,7 +85,7 @@ class Host:
         return b""
 
     def read(self, pid: int, addr: int, size: int) -> bytes:
-        """As much of that as can be read."""
+        """Read memory of the process: as many of the bytes as can be read."""
         data = b""
         while len(data) < size:
             start = addr + len(data)
@@ -144,7 +144,7 @@ class Host:
         return HostFile(st.st_mode, st.st_dev in self._devices)
 
     def link(self, pid: int, dirfd: int, path: bytes) -> bytes:
-        """What the symbolic link at a path has; b"" if there is none."""
+        """The contents of the symbolic link at a path; b"" if there is none."""
         try:
             return os.readlink(_place(pid, dirfd, path))
         except (OSError, ValueError):
@@ -152,11 +152,11 @@ class Host:
 
     # ---- descriptors
     def fd_path(self, pid: int, fd: int) -> bytes | None:
-        """What the descriptor is of; None: it is not open."""
+        """The path that a descriptor leads to; None if it is not open."""
         return _readlink(f"/proc/{pid}/fd/{fd}")
 
     def fd_type(self, pid: int, fd: int) -> int:
-        """The type bits of its mode; 0: it is not open."""
+        """The type bits of a descriptor's mode; 0 if it is not open."""
         try:
             return stat.S_IFMT(os.stat(f"/proc/{pid}/fd/{fd}").st_mode)
         except OSError:
@@ -249,7 +249,7 @@ class Host:
         return _status(pid).get(b"State", b"Z")[:1] != b"R"
 
     def close(self) -> None:
-        """Close what is held open."""
+        """Close the memory files that are held open."""
         for pid in list(self._memory):
             self.forget(pid)
 

@@ -30,10 +30,10 @@ from kpfs.mirror import seccomp
 # (ns of the monotonic clock, 0: none is in work, COMMITTED: it takes as long as it must
 # and while the supervisor lives nobody else may answer), how many it has received.
 SLOT = struct.Struct("=QQQ")
-SLOTS = 4  # each report wakes all that wait for one
+SLOTS = 4  # few, as each report wakes all threads that wait for one
 STATE_SIZE = SLOTS * SLOT.size
-GAVE_UP = (1 << 64) - 1  # in place of their number
-COMMITTED = (1 << 64) - 1  # in place of the time
+GAVE_UP = (1 << 64) - 1  # in place of the number of reports
+COMMITTED = (1 << 64) - 1  # in place of the time of receipt
 PATIENCE = 5.0  # s in which a report must be answered
 DYING = re.compile(r"^State:\s*[ZX]|^CoreDumping:\s*1", re.M)
 TICK = 0.5  # s between looks
@@ -50,7 +50,7 @@ class Watch:
         self.waiting_since: float | None = None  # for it to receive another report
 
     def is_stuck(self) -> bool:
-        """To be asked again and again."""
+        """Whether it is stuck; to be asked at short intervals."""
         slots = list(SLOT.iter_unpack(self.state[:STATE_SIZE]))
         now = time.monotonic()
         received = [count for _, _, count in slots]
@@ -74,8 +74,8 @@ def keep(
 ) -> None:
     """Watch the supervisor's process until nobody is left who has the filter.
 
-    abort: has the mount fail what it is asked.  A thread that waits for an answer of
-    its own mount (kpfs.mirror.write) while the others have died cannot end without.
+    abort: makes the mount fail all requests.  Without that a thread which waits for an
+    answer of its own mount (kpfs.mirror.write) cannot end when the others have died.
     """
 
     def look() -> None:
@@ -84,7 +84,7 @@ def keep(
 
     watch = Watch(listener, state)
     waiting = select.poll()
-    waiting.register(listener, 0)  # POLLHUP comes unasked
+    waiting.register(listener, 0)  # POLLHUP is reported without being asked for
     try:
         alive = os.pidfd_open(supervisor)
     except OSError:
@@ -145,9 +145,9 @@ def take_over(
 
 
 def _release(listener: int, state: mmap.mmap, dead: bool) -> None:
-    """Let go on what the supervisor had in work.
+    """Let the calls go on that the supervisor had in work.
 
-    dead: also what it has committed itself to.
+    dead: it is dead, so those too that it has committed itself to.
     """
     slots = list(SLOT.iter_unpack(state[:STATE_SIZE]))
     spared = {last for last, begin, _ in slots if begin == COMMITTED and not dead}

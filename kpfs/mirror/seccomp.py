@@ -139,7 +139,7 @@ def is_abandoned(listener: int) -> bool:
 
 
 def _poll(listener: int) -> list[int]:
-    """What there is to be said of the listener now."""
+    """The poll events of the listener now."""
     waiting = select.poll()
     waiting.register(listener, select.POLLIN)
     return [events for _fd, events in waiting.poll(0)]
@@ -152,7 +152,7 @@ def parse(buffer: bytes | bytearray) -> Notification:
 
 
 def let_go_on(listener: int, ident: int) -> bool:
-    """The call runs on the host as if nothing had looked at it; False: there is none.
+    """Let the call run on the host as if nobody had looked; False if there is none.
 
     There is none when its caller died, when another has answered, or before it was
     received.
@@ -161,7 +161,7 @@ def let_go_on(listener: int, ident: int) -> bool:
 
 
 def answer(listener: int, ident: int, value: int) -> bool:
-    """The call does not run, its caller gets value, -errno; False: there is none."""
+    """Give the caller value or -errno in place of the call; False if nobody waits."""
     return _send(listener, ident, max(value, 0), min(value, 0), 0)
 
 

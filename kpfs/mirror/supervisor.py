@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
-# makes a call in the guest; what it gives if that is all, None: the host's is to go on
+# makes a call in the guest: returns the answer, None if the host's call is to go on
 Replay = Callable[[Notification, Commit], int | None]
 # whether a process that is to end may do so: its parent can take the signal
 Settled = Callable[[Notification, Callable[[int], bool]], bool]
@@ -44,10 +44,10 @@ Settled = Callable[[Notification, Callable[[int], bool]], bool]
 class Supervisor:
     """Receives reports, has them replayed, and answers, whatever becomes of it.
 
-    A caller whose report is not received yet can be interrupted by a signal that it has
-    a handler for without SA_RESTART: EINTR where no host gives it.  So there are some
+    While its report is not received yet, a caller can be interrupted by a signal whose
+    handler lacks SA_RESTART: it gets EINTR where Linux gives none.  So there are some
     threads, of which one always waits for the next report (they replay one at a time),
-    and a process ends when its parent sleeps, if it does so soon.
+    and the end of a process is held up until its parent sleeps, but not for long.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class Supervisor:
         # threads that may wait in settle(); the others go on receiving
         self.settling = threading.Semaphore(SLOTS - 2)
         self.received = [0] * SLOTS
-        self.broken = False  # the guest is dead: only let go on
+        self.broken = False  # the guest is dead: calls are only let go on
 
     def run(self) -> None:
-        """Until nobody is left who has the filter."""
+        """Receive and answer reports until nobody is left who has the filter."""
         threads = [
             threading.Thread(target=self.loop, args=(slot,), daemon=True)
             for slot in range(1, SLOTS)
@@ -94,7 +94,7 @@ class Supervisor:
             raise
 
     def handle(self, slot: int, note: Notification) -> None:
-        """One report."""
+        """Replay and answer one report."""
         self.received[slot] += 1
         count, at = self.received[slot], slot * SLOT.size
         SLOT.pack_into(self.state, at, note.id, time.monotonic_ns(), count)
@@ -121,7 +121,7 @@ class Supervisor:
         except KernelError as error:
             log.debug("call %d of %d: %s", note.nr, note.pid, error)
         except Exception:
-            # a dead guest would have one complain at every call
+            # with a dead guest every call would be logged
             self.broken = True
             log.exception("system calls are not mirrored any more")
         finally:
@@ -214,7 +214,7 @@ class Replayer:
     def settled(self, note: Notification, busy: Callable[[int], bool]) -> bool:
         """Whether the parent of a process that is to end sleeps outside our calls.
 
-        busy: whether a process may be in one.  SIGCHLD could interrupt that.
+        busy: tells whether a process may be in one, which SIGCHLD could interrupt.
         """
         parent = self.host.creator(note.pid)
         if not self.host.catches(parent, signal.SIGCHLD):

@@ -55,7 +55,7 @@ class TreeWriter:
         self.task = task
 
     def __call__(self, note: Notification, commit: Commit) -> int | None:
-        """The value of the call, -errno; None: it was not made and is to go on."""
+        """Make a call; returns its value or -errno, None if it is to go on instead."""
         call = self.read_call(note)
         fd = self.host.take_writable(note.pid, note.args[0]) if call else -1
         if call is None or fd < 0:
@@ -66,7 +66,7 @@ class TreeWriter:
             os.close(fd)
 
     def read_call(self, note: Notification) -> WriteCall | None:
-        """What is to be written; None where the caller's memory does not say."""
+        """The call with its data; None if that is too large or not readable."""
         name, (_, address, size, pos, *_) = NAMES[note.nr], note.args
         parts = [(address, size)]
         if name == "writev":
@@ -88,7 +88,7 @@ class TreeWriter:
     def write(
         self, note: Notification, fd: int, call: WriteCall, commit: Commit
     ) -> int | None:
-        """The call, made in the middle of a write to fd."""
+        """Make the call in the middle of a write of ours to fd."""
         reached = False
 
         def in_place(vfs: Vfs, opened: OpenFile) -> int:
@@ -121,10 +121,10 @@ class TreeWriter:
         call: WriteCall,
         commit: Commit,
     ) -> int:
-        """The call as the guest's, and the position that it leaves.
+        """Make the call in the guest, and set the position that it leaves.
 
-        Context: a thread of the mount, in the request; the lock is not held: who reads
-        from the same open file has its position locked, and waits for that.
+        Context: a thread of the mount, in the request.  The lock is not held: a reader
+        of the same open file has its position locked while he waits for that lock.
         """
         moves = call.name != "pwrite64" and not opened.node.nonseekable
         before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0

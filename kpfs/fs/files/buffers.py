@@ -91,7 +91,7 @@ class TracingCpumask(ArrayFile, ValueFile):
 
 
 class CpumaskHandle(ValueHandle):
-    """Who asks for less than the mask gets none of it.
+    """A reader, who gets nothing if he asks for less than the whole mask.
 
     Kernel: tracing_cpumask_read()
     """
@@ -228,7 +228,7 @@ class RawHandle(Handle):
 
 
 def full_hit(ring: CpuRing, percent: int) -> bool:
-    """Whether a ring is full enough for who polls one CPU.  Kernel: full_hit()"""
+    """Whether a ring is full enough to wake a poller of one CPU.  Kernel: full_hit()"""
     if not percent:
         return ring.entries > 0
     return (ring.dirty_pages + 1) * 100 >= percent * ring.nr_pages
@@ -254,7 +254,7 @@ class TracePipeRaw(ArrayFile):
 
 
 class SnapshotRaw(TracePipeRaw):
-    """per_cpu/cpuN/snapshot_raw: of the snapshot.  Kernel: snapshot_raw_fops."""
+    """per_cpu/cpuN/snapshot_raw: its pages.  Kernel: snapshot_raw_fops."""
 
     def ring(self) -> CpuRing | None:
         rings = self.tr.ring.snapshot()

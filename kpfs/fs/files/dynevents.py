@@ -24,7 +24,7 @@ class DynamicEvents(SeqFile):
     grows = True
 
     def ops(self) -> DynEventOps | None:
-        """The kind that this file is about, None: all."""
+        """The kind of event that this file is about; None for all kinds."""
         return None
 
     def opened(self, flags: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""machine/: what no Linux file offers."""
+"""machine/: files about the emulated machine, which Linux does not have."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Syscall(File):
 
 
 class SyscallHandle(Handle):
-    """Makes the calls when the write itself is over: they may need what it holds."""
+    """Makes the calls after the write, as they may need what a write holds."""
 
     lines: Sequence[bytes] = ()
 

@@ -11,7 +11,7 @@ from kpfs.fs.seqfile import SeqFile, SeqHandle
 
 
 class Mounts(SeqFile):
-    """The mount table of who opens it, tracefs and debugfs under these names."""
+    """The mount table of the opening process, with tracefs and debugfs as on Linux."""
 
     blksize = 1024
 
@@ -20,7 +20,7 @@ class Mounts(SeqFile):
 
 
 class MountsHandle(SeqHandle):
-    """One reader; pid is of the host."""
+    """One reader, whose pid is that of a process of the host."""
 
     def make(self) -> bytes:
         try:

@@ -65,7 +65,7 @@ class TraceMarker(ArrayFile):
 
 
 class TraceMarkerRaw(ArrayFile):
-    """The same of a number and bytes.  Kernel: tracing_mark_raw_fops."""
+    """The same for a number followed by bytes.  Kernel: tracing_mark_raw_fops."""
 
     nonseekable = True
 

@@ -24,7 +24,7 @@ class KprobesOptimization(Sysctl):
 
 
 class DocumentedOptimization(KprobesOptimization):
-    """The same by the name, and with the values, that the documentation has."""
+    """The same switch, with the name and the values that the documentation has."""
 
     VALUES: ClassVar = {b"y": 1, b"n": 0}
 

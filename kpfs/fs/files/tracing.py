@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""tracing/: the trace itself and the switches about it."""
+"""tracing/: the trace itself, and the files that switch it and set its size."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class TracePipeFile(CpuFile):
     exclusive = True
 
     def cpus(self) -> set[int]:
-        """Those whose records it takes."""
+        """The CPUs whose records it takes."""
         everyone = range(self.kernel.guest.nr_cpus)
         return set(everyone) if self.cpu is None else {self.cpu}
 

@@ -55,9 +55,9 @@ class Loop:
     """
 
     def __init__(self, libfuse: Any, *, in_order: bool = False) -> None:
-        """in_order: a process' close() takes effect before what it does next.
+        """in_order: a close() takes effect before the next thing its process does.
 
-        Linux does not wait for that answer.  It costs a hand-over for each request.
+        Linux does not wait for the answer to it.  This costs a hand-over per request.
         """
         self.libfuse = libfuse
         self._turn = threading.Lock() if in_order else contextlib.nullcontext()
@@ -70,7 +70,7 @@ class Loop:
         self._guard = threading.Lock()
         self._answered = threading.Condition(self._guard)
         self._main = 0  # the thread that waits for the end
-        self._ended = False  # main() has been told, or knows
+        self._ended = False  # main() knows that the mount ends, or has been told
         self._session = self._channel = ctypes.c_void_p()
 
     def main(
@@ -82,7 +82,7 @@ class Loop:
         size: int,
         data: Any,
     ) -> int:
-        """Stands in for fuse_main_real(): mount, serve, unmount.
+        """Mount, serve and unmount, in place of libfuse's fuse_main_real().
 
         on_end is called before it is unmounted.
         """
@@ -106,9 +106,9 @@ class Loop:
         self._channel = ctypes.c_void_p(lib.fuse_session_next_chan(self._session, None))
         self._main = threading.get_ident()
         place = os.fsdecode(mountpoint.value or b"")
-        # not by mount_at(): nobody answers yet who looks at the place itself
+        # not by mount_at(), which looks at the place itself: nobody answers there yet
         ours = [entry.ident for entry in mounts.table() if entry.target == place]
-        # of all threads to come, too: they end the mount in order, here
+        # blocked in all threads to come, too: this thread alone ends the mount
         old = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             self._spawn()
@@ -123,7 +123,7 @@ class Loop:
                 thread.join(max(0, deadline - time.monotonic()))
         finally:
             lib.fuse_remove_signal_handlers(self._session)
-            for number in ENDING:  # nothing is left that they could end
+            for number in ENDING:  # there is nothing left for them to end
                 signal.signal(number, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, old)
         return 0
@@ -132,28 +132,28 @@ class Loop:
         """Take the mount away from where it is now: not always where it was made."""
         for entry in mounts.table():
             if entry.ident == ident:
-                # without the channel, which would be freed under those that receive
+                # no channel is passed: it would be freed while other threads receive
                 self.libfuse.fuse_unmount(os.fsencode(entry.target), None)
                 return
 
     def _is_unmounted(self) -> bool:
-        """By somebody else: what is at the mount point now is not ours."""
+        """Whether somebody else has unmounted it: what is there now is not ours."""
         device = select.poll()
         device.register(self.libfuse.fuse_chan_fd(self._channel), 0)
         return bool(device.poll(0))
 
     def _finish_answers(self) -> None:
-        """Nobody may answer any more once the channel is gone."""
+        """Wait until all have answered: nobody may once the channel is gone."""
         with self._guard:
             self._closing = self._ended = True
             self._answered.wait_for(lambda: not self._busy, ANSWER_TIMEOUT)
 
     def _spawn(self) -> None:
-        """One more thread that waits for a request."""
+        """Start one more thread that waits for a request."""
         thread = threading.Thread(target=self._serve, name="fuse", daemon=True)
         try:
             thread.start()
-        except RuntimeError as e:  # a limit: then those that are there must do
+        except RuntimeError as e:  # some limit: then the threads that run must do
             log.warning("no further thread: %s", e)
             return
         self._idle += 1
@@ -205,7 +205,7 @@ class Loop:
         return True
 
     def _begin(self) -> bool:
-        """This thread has a request; False: too late for an answer."""
+        """Note that this thread has a request; False: it is too late to answer."""
         with self._guard:
             if self._closing:
                 return False
@@ -216,7 +216,7 @@ class Loop:
             return True
 
     def _end(self) -> bool:
-        """It has answered; False: it is one too many."""
+        """Note that this thread has answered; False: it is one too many."""
         with self._guard:
             self._busy -= 1
             if self._closing:
@@ -230,7 +230,7 @@ class Loop:
     def keep_size(self) -> None:
         """Let Linux pass on the attributes of the answer, but not take over their size.
 
-        It drops what overlaps with an invalidation.
+        Linux drops the size of an answer if an invalidation comes in between.
         """
         self.libfuse.fuse_lowlevel_notify_inval_inode(
             self._channel,
@@ -243,8 +243,8 @@ class Loop:
 def _await_end(mask: set[int | signal.Signals]) -> None:
     """Wait for one of the signals that end the mount, which are blocked.
 
-    mask: that of a thread which they may interrupt.  They get a handler of Python, as
-    the guard (kpfs.host.guard) learns of no others.
+    mask: the signal mask to wait with.  They get a handler of Python, as the guard
+    (kpfs.host.guard) learns of no others.
     """
     told, tell = os.pipe()
     try:

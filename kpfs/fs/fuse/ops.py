@@ -44,9 +44,9 @@ class FuseUnavailable(Exception):  # noqa: N818 (it is no error of ours)
 
 
 def _import_fuse() -> Any:
-    """fusepy, checked to sit on a libfuse of version 2.
+    """Import fusepy, and check that it uses a libfuse of version 2.
 
-    On version 3 it would mount, and answer with garbage.
+    With version 3 it would mount, and then answer with garbage.
     """
     # else fusepy asks ldconfig and gcc for it, which takes 40 ms
     os.environ.setdefault("FUSE_LIBRARY_PATH", "libfuse.so.2")
@@ -112,7 +112,7 @@ class Operations:
         return 0
 
     def end(self) -> None:
-        """It is going to be unmounted, by umount or a signal."""
+        """Called when the mount is about to be unmounted, by umount or a signal."""
         with self.kernel.lock:
             self.pollers.clear()
 
