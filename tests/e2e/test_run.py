@@ -247,13 +247,10 @@ CHROOT = """
 mount --make-rprivate /
 mount -t tmpfs none "$1"
 cd "$1"; shift
-for d in usr etc dev proc sys tmp root home var; do
-    [ -d /$d ] || continue
-    mkdir $d; mount --rbind /$d $d
-done
-for d in bin sbin lib lib64; do
-    [ -e /$d ] || continue
-    if [ -L /$d ]; then cp -a /$d $d; else mkdir $d; mount --rbind /$d $d; fi
+for d in /*; do
+    if [ -L "$d" ]; then cp -a "$d" .; continue; fi
+    [ -d "$d" ] || continue
+    mkdir ".$d"; mount --rbind "$d" ".$d"
 done
 exec chroot . "$@"
 """
