@@ -26,7 +26,6 @@ from kpfs.kernel.host_calls import Caller
 from kpfs.kernel.root import Kernel
 
 AT_FDCWD = -100
-POLL_INTERVAL = 0.05  # s between looks whether a blocked reader was interrupted
 LLONG_MAX = (1 << 63) - 1
 # ioctl(2) of the mount, for its own threads alone: see kpfs.mirror.write
 EMPTY_WRITE = ord("k") << 8
@@ -89,7 +88,10 @@ class Vfs:
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
         """open(2) of a path of the mount."""
-        node = self.file(path)
+        return self.open_node(caller, self.file(path), path, flags)
+
+    def open_node(self, caller: Caller, node: File, path: str, flags: int) -> OpenFile:
+        """open(2) of the file that is at a path."""
         made: list[Handle] = []
 
         def op(request: HostOp) -> int:
@@ -121,18 +123,11 @@ class Vfs:
             opened.fds[task] = fd
         return fd
 
-    def read(
-        self,
-        caller: Caller,
-        opened: OpenFile,
-        size: int,
-        offset: int,
-        interrupted: Callable[[], bool] = lambda: False,
-    ) -> bytes:
+    def read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
         """read(2) or pread(2).  A file that makes one wait does so without the lock."""
-        handle = opened.handle
-        with self.kernel.lock:
-            while True:
+        handle, background = opened.handle, self.kernel.background
+        while True:
+            with self.kernel.lock:
                 if handle.nonblock or handle.ready():
                     try:
                         return self._read(caller, opened, size, offset)
@@ -142,9 +137,8 @@ class Vfs:
                             raise
                 if not opened.node.posthumous:
                     self.calls.check()  # else nothing will ever come
-                self.kernel.background.wait(POLL_INTERVAL)
-                if interrupted():
-                    raise KernelError(errno.EINTR, "a signal")
+                waiter = background.prepare_to_wait(handle.ready)
+            background.wait(waiter)
 
     def _read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
         if self.calls.dead and opened.node.posthumous:

@@ -7,7 +7,6 @@ What is not needed to answer the first request is built when it is first asked f
 from __future__ import annotations
 
 import errno
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -16,6 +15,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.guest.machine import Guest
 from kpfs.kernel.background import Background
 from kpfs.kernel.host_calls import HostCalls
+from kpfs.kernel.lock import FairLock
 from kpfs.kernel.module_support import ModuleSupport, PartsBuilt
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Kernel:
         mount_table: what /proc/PID/mounts of a process of the host is to show.
         """
         self.mount_table = mount_table
-        self.lock = threading.RLock()
+        self.lock = FairLock()
         self.config = config
         ftrace = config.on("KPROBES_ON_FTRACE")
         self.guest = Guest(nr_cpus, quiet=quiet, dynamic_ftrace=ftrace)
