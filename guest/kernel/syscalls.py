@@ -91,7 +91,7 @@ class Syscalls:
         self._patience = sched.patience()  # of the request that runs
         self._next_reap = 0
         self._files: HostOpHandler = self._no_file
-        self.refusal: KernelError | None = None  # the last one of a host operation
+        self.refusal: KernelError | None = None  # of a host operation of the last call
         sched.attach(self._serve, self._on_exit)
 
     def attach_files(self, serve: HostOpHandler) -> None:
@@ -117,6 +117,7 @@ class Syscalls:
             nr = self.number(nr)
         if host_op is not None:
             self._handlers[task.pid] = host_op
+        self.refusal = None
         return self._request(task, abi.REQ_SYSCALL, nr, args)
 
     def call_function(self, task: HostTask | None, func: int, *args: int) -> int:

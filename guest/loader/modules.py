@@ -32,6 +32,7 @@ from kpfs.guest.loader.modelf import (
     license_is_gpl_compatible,
     open_module,
 )
+from kpfs.guest.loader.modtables import EXPORT
 from kpfs.guest.loader.percpu import ModulePerCpu
 from kpfs.guest.loader.sections import Tables
 
@@ -359,7 +360,7 @@ class Modules:
         image = mod.file
         for index in mod.layout.places:
             section = image.sections[index]
-            if section.name.startswith("___ksymtab+"):
+            if section.name.startswith(EXPORT):
                 addr, _, gpl = _THREE.unpack_from(image.linked[index])
                 name = section.name.partition("+")[2]
                 self._check_duplicate(mod, name)

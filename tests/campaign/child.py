@@ -61,8 +61,7 @@ def in_child(function: Callable[[], Any], seconds: float) -> Answer:
 
 def _call(function: Callable[[], Any]) -> Answer:
     faulthandler.enable()
-    grave = _Grave(logging.WARNING)
-    logging.getLogger().addHandler(grave)
+    grave = Grave()
     try:
         return Answer(function(), "\n".join(grave.lines))
     except BrokenError as error:
@@ -71,12 +70,13 @@ def _call(function: Callable[[], Any]) -> Answer:
         return Answer(None, "\n".join((traceback.format_exc(), *grave.lines)))
 
 
-class _Grave(logging.Handler):
+class Grave(logging.Handler):
     """Keeps what is logged, but for the one line about a guest that has died."""
 
-    def __init__(self, level: int) -> None:
-        super().__init__(level)
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
         self.lines: list[str] = []
+        logging.getLogger().addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         text = logging.Formatter("%(levelname)s %(name)s: %(message)s").format(record)

@@ -14,9 +14,11 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from kpfs import abi
 from kpfs.engine.errors import KernelError
+from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
 from tests import harness
-from tests.campaign.child import BrokenError, in_child, tail
+from tests.campaign.child import BrokenError, Grave, in_child, tail
 from tests.campaign.hunt import Hunt, Part
 from tests.modbox import Box, build
 
@@ -29,6 +31,7 @@ EDGES = (0, 1, 2, 3, 4, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFF1, 0xFFFF, 0x7FFFFF
 WIDE = (0x80000000, 0xFFFFFFFF, 1 << 32, 1 << 63, (1 << 63) - 1, (1 << 64) - 1)
 EHDR, SHDR, SYM, RELA = 64, 64, 24, 24
 SHT_SYMTAB, SHT_RELA = 2, 4
+TOLD = (errno.ENOEXEC, errno.ENOMEM)  # what else may be the answer of its init
 HARSH = 0.3  # of them are damaged in more than one place
 
 
@@ -150,6 +153,17 @@ class Damage:
         return bytes(self.data)
 
 
+def is_silent(data: bytes) -> bool:
+    """Whether Linux refuses such a file without a word."""
+    try:
+        image = ModuleFile(data)
+    except KernelError:
+        return False
+    this = image.section(THIS_MODULE)
+    other_size = bool(this and this.size != abi.Module.SIZE)
+    return other_size or "vermagic" not in image.modinfo()
+
+
 class Loader:
     """Loads damaged modules into one kernel, and a new one when that is dead."""
 
@@ -157,10 +171,14 @@ class Loader:
         self.modules = modules
         self.path = folder / "damaged.ko"
         self.at = at  # a file that says which one is in work
+        self.data = b""
+        self.seq = 0  # of the guest's log
         self.tally: dict[str, int] = {}
+        self.grave = Grave()
         self.box = self.boot()
 
     def boot(self) -> Box:
+        self.seq = 0
         box = Box(1)
         box.kernel.guest.cpus.watchdog.limit = LIMIT
         box.kernel.guest.cpus.watchdog.rewind_at = 0.0
@@ -173,38 +191,46 @@ class Loader:
         """Damage one module and load it."""
         rng = random.Random(seed)
         module = rng.choice(self.modules)
-        self.path.write_bytes(Damage(module.read_bytes(), rng).apply())
-        box = self.box
-        box.log()
+        self.data = Damage(module.read_bytes(), rng).apply()
+        self.path.write_bytes(self.data)
+        self.said()
         try:
-            box.insmod(self.path)
+            self.box.insmod(self.path)
         except KernelError as error:
-            self.count(errno.errorcode[error.errno])
-            if box.kernel.syscalls.dead:
-                pass
-            elif error.errno == errno.EIO:
-                raise BrokenError("EIO") from error
-            elif not box.log():
-                raise BrokenError(
-                    f"{errno.errorcode[error.errno]}, and no line"
-                ) from error
+            self.refused(error)
         else:
             self.count("loaded")
             self.unload()
-        if box.kernel.syscalls.dead:
+        if self.grave.lines:
+            raise BrokenError("it is in kpfs's own log")
+        if self.box.kernel.syscalls.dead:
             self.count("dead guest")
-            box.close()
+            self.box.close()
             self.box = self.boot()
 
+    def said(self) -> bool:
+        """Whether the log has become longer since the last call."""
+        records = self.box.kernel.guest.log.records(self.seq)
+        self.seq = records[-1].seq + 1 if records else self.seq
+        return bool(records)
+
+    def refused(self, error: KernelError) -> None:
+        name = errno.errorcode[error.errno]
+        self.count(name)
+        if self.box.kernel.syscalls.dead:
+            return
+        told = self.said() or error.errno not in TOLD
+        if not told and not is_silent(self.data):
+            raise BrokenError(f"{name}, and no line: {error.why}")
+
     def unload(self) -> None:
-        """Take away all modules; one whose code is damaged may refuse."""
-        for name in self.box.modules():
-            try:
-                self.box.rmmod(name)
-            except KernelError:
-                self.box.close()
-                self.box = self.boot()
-                return
+        """Take away all modules; those whose code is damaged may not let us."""
+        try:
+            for module in list(self.box.kernel.guest.modules):
+                self.box.rmmod(module.name)
+        except KernelError:
+            self.box.close()
+            self.box = self.boot()
 
     def work(self, seeds: list[int]) -> dict[str, int]:
         for number, seed in enumerate(seeds):
