@@ -118,6 +118,7 @@ CTL_GET_KPROBE = 0x30
 CTL_KPROBE_RUNNING = 0x31
 CTL_OOPS = 0x32
 CTL_KPROBES_HANDLED = 0x33
+CTL_KPROBE_CTLBLK = 0x34
 CTL_TRACE_GET_FILE = 0x40
 CTL_TRACE_PUT_FILE = 0x41
 CTL_TRACE_SET_CLR = 0x42
@@ -395,6 +396,13 @@ class KpFnTable:  # struct kp_fn_table
     mask, fn = 0, 8
 
 
+# guest/include/asm/kprobes.h
+class ArchSpecificInsn:  # struct arch_specific_insn
+    SIZE = 16
+    STRUCT = Struct("<QiB3x")
+    insn, boostable, size = 0, 8, 12
+
+
 # guest/include/linux/kprobes.h
 KPROBE_FLAG_GONE = 1
 KPROBE_FLAG_DISABLED = 2
@@ -405,22 +413,23 @@ KRETPROBE_MAX_DATA_SIZE = 4096
 
 
 class Kprobe:  # struct kprobe
-    SIZE = 104
-    STRUCT = Struct("<3QI4x4QB3xI")
+    SIZE = 128
+    STRUCT = Struct("<3QI4x4QB7x16sI")
     nmissed, addr, symbol_name, offset, pre_handler = 32, 40, 48, 56, 64
-    post_handler, fault_handler, break_handler, opcode, flags = 72, 80, 88, 96, 100
+    post_handler, fault_handler, break_handler, opcode, ainsn = 72, 80, 88, 96, 104
+    flags = 120
 
 
 class Kretprobe:  # struct kretprobe
-    SIZE = 136
+    SIZE = 160
     STRUCT = Struct("<2Q2iQ")
-    handler, entry_handler, maxactive, nmissed, data_size = 104, 112, 120, 124, 128
+    handler, entry_handler, maxactive, nmissed, data_size = 128, 136, 144, 148, 152
 
 
 class Jprobe:  # struct jprobe
-    SIZE = 112
+    SIZE = 136
     STRUCT = Struct("<Q")
-    entry = 104
+    entry = 128
 
 
 # guest/include/linux/module.h

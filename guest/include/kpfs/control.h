@@ -19,6 +19,7 @@
 #define CTL_KPROBE_RUNNING 0x31 /* (): the one being handled on this CPU, 0 */
 #define CTL_OOPS 0x32           /* (): the task dies; whether it was handling a probe */
 #define CTL_KPROBES_HANDLED 0x33 /* (): mask of the other CPUs that are handling a probe */
+#define CTL_KPROBE_CTLBLK 0x34  /* (struct kprobe_ctlblk *): fill it in */
 
 /* engine/trace/synth/synth_api.py: the API of trace events */
 #define CTL_TRACE_GET_FILE 0x40 /* (const char *[]: instance, group, event): trace_event_file, -errno */

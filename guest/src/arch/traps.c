@@ -6,11 +6,11 @@
 #include <kpfs/control.h>
 #include <linux/entry.h>
 #include <linux/interrupt.h>
+#include <linux/kdebug.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/nmi.h>
-#include <linux/notifier.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
 
