@@ -35,6 +35,7 @@ from kpfs.guest.loader.percpu import ModulePerCpu
 
 IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 KERNEL_IMAGE = "vmlinux"
+LEGACY_IMAGE = "vmlinux-legacy"  # do_fork() and sys_open() are in the way, as in 2.6
 RUNTIME_IMAGE = "runtime.o"
 DEFAULT_CPUS = 2
 BACKGROUND_TURNS = 64  # at most, before the lock is given back
@@ -65,7 +66,7 @@ class Guest:
         *,
         quiet: bool = False,
         dynamic_ftrace: bool = True,
-        image: str | None = None,
+        image: str = KERNEL_IMAGE,
         ram_size: int = memory.RAM_SIZE,
     ) -> None:
         """Load and boot; ``quiet`` is without background tasks, on virtual time.
@@ -78,7 +79,7 @@ class Guest:
         self.nr_cpus = nr_cpus
         self.quiet = quiet
         self.memory = mem = memory.Memory(ram_size)
-        self._image = elf.ElfFile(_read_image(image or KERNEL_IMAGE))
+        self._image = elf.ElfFile(_read_image(image))
         self._load_segments()
         self.cpus = self.text_writer = Cpu(mem, nr_cpus)
         self._shared = mem.alloc_low(memory.PAGE_SIZE)

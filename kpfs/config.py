@@ -51,6 +51,13 @@ OPTIONS = (
         default=False,
         absent=("sys/debug/kprobes_optimization",),
     ),
+    # Documentation/kprobes.txt of 2006 to 2012 probes them in its examples
+    Option(
+        "LEGACY_SYMBOLS",
+        "tasks are made by do_fork() and files opened by sys_open(), as in 2.6",
+        default=False,
+        absent=("messages",),
+    ),
 )
 _BY_NAME = {option.name: option for option in OPTIONS}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
-from kpfs.guest.machine import Guest
+from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Guest
 from kpfs.kernel.background import Background
 from kpfs.kernel.host_calls import HostCalls
 from kpfs.kernel.lock import FairLock
@@ -72,7 +72,8 @@ class Kernel:
         self.lock = FairLock()
         self.config = config
         ftrace = config.on("KPROBES_ON_FTRACE")
-        self.guest = Guest(nr_cpus, quiet=quiet, dynamic_ftrace=ftrace)
+        image = LEGACY_IMAGE if config.on("LEGACY_SYMBOLS") else KERNEL_IMAGE
+        self.guest = Guest(nr_cpus, quiet=quiet, dynamic_ftrace=ftrace, image=image)
         self.background = Background(self.guest, self.lock)
         self.syscalls = HostCalls(self.guest, self.background.guest_ran)
         ModuleSupport(self.guest, self)

@@ -32,7 +32,7 @@ Module                  Size  Used by
 kprobe_example         12288  0
   k  do_sys_openat2+0x0    [FTRACE]
 """
-DATA = ("py.typed", "bin/*", "guest/image/**", "guest/include/**")
+DATA = ("py.typed", "bin/*", "kbuild/*", "guest/image/**", "guest/include/**")
 NEW_VENV = ("-m", "venv", "--without-pip")
 PIP = ("-m", "pip", "--disable-pip-version-check")
 NO_NETWORK = ("--no-index", "--quiet")

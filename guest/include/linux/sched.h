@@ -58,6 +58,9 @@ struct sched_entity {
 struct thread_struct {
 	unsigned long sp;
 	unsigned long trap_nr, error_code, cr2;
+#ifdef CONFIG_LEGACY_SYMBOLS
+	struct pt_regs *regs; /* of the system call that the task is in, or NULL */
+#endif
 };
 struct files_struct;
 struct fs_struct;
