@@ -8,6 +8,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
@@ -51,6 +52,20 @@ _USER_NAMES = {  # of system calls whose function is named otherwise
 }
 
 
+class Built(NamedTuple):
+    """How the kernel is configured."""
+
+    # the nops at functions' entries may become calls; else they are nops like any other
+    dynamic_ftrace: bool = True
+    preemption: bool = True
+    kallsyms_all: bool = True
+    modules: bool = True
+    module_unload: bool = True
+
+
+AS_USUAL = Built()
+
+
 class Guest:
     """The guest kernel, booted: kpfs.engine.machine.Machine, and what files show of it.
 
@@ -65,19 +80,19 @@ class Guest:
         nr_cpus: int = DEFAULT_CPUS,
         *,
         quiet: bool = False,
-        dynamic_ftrace: bool = True,
+        built: Built = AS_USUAL,
         image: str = KERNEL_IMAGE,
         ram_size: int = memory.RAM_SIZE,
     ) -> None:
         """Load and boot; ``quiet`` is without background tasks, on virtual time.
 
-        dynamic_ftrace: the nops at functions' entries may become calls; else they are
-        nops like any other.
+        built: how the kernel is configured.
         """
         if not 1 <= nr_cpus <= abi.NR_CPUS:
             raise KernelError(errno.EINVAL, f"1 to {abi.NR_CPUS} CPUs")
         self.nr_cpus = nr_cpus
         self.quiet = quiet
+        self.built = built
         self.memory = mem = memory.Memory(ram_size)
         self._image = elf.ElfFile(_read_image(image))
         self._load_segments()
@@ -85,7 +100,7 @@ class Guest:
         self._shared = mem.alloc_low(memory.PAGE_SIZE)
         self.clock = Clock(mem, self._shared, quiet)
         self.traps = Traps(self.cpus, mem, self.address_of)
-        self.kallsyms = Kallsyms(self._image)
+        self.kallsyms = Kallsyms(self._image, built.kallsyms_all)
         self.info = read_info(mem, self._needed("kpfs_guest_info"))
         self.task_table = TaskTable(mem, self.info)
         self.log = KernelLog(
@@ -121,6 +136,7 @@ class Guest:
             current_pid=lambda: self.current().pid,
             later=self.sched.call_after_quiescence,
             vermagic=self._vermagic(),
+            can_unload=built.module_unload,
         )
         self.text = KernelText(
             self._image,
@@ -128,7 +144,7 @@ class Guest:
             self.modules,
             self.address_of,
             text=range(self._needed("_stext"), self._needed("_etext")),
-            dynamic_ftrace=dynamic_ftrace,
+            dynamic_ftrace=built.dynamic_ftrace,
         )
         self._jump_labels = JumpLabels(mem, self._image, self.cpus.drop)
         self.area = EngineArea(mem)
@@ -201,6 +217,7 @@ class Guest:
             shared,
             shared + 0x100,
             self.clock.boot_time,
+            self._config_word(),
         )
         abi.KpfsBootParams.STRUCT.pack_into(mem.ram, self._shared + 0x40, *words)
         info = self.info
@@ -211,6 +228,15 @@ class Guest:
             entry = self._needed("secondary_startup_64")
             self.sched.start_cpu(number, pcpu, entry, number)
         self.sched.run_until_idle(BACKGROUND_TURNS)
+
+    def _config_word(self) -> int:
+        """What of the configuration the guest is told at boot."""
+        built = self.built
+        word = abi.CONFIG_PREEMPTION if built.preemption else 0
+        if built.modules:
+            word |= abi.CONFIG_MODULES
+            word |= abi.CONFIG_MODULE_UNLOAD if built.module_unload else 0
+        return word
 
     def close(self) -> None:
         """Free the emulator; the guest is gone."""
@@ -311,8 +337,8 @@ class Guest:
             if name.startswith(prefix)
         }
         table = self._needed("sys_call_table")
-        symbol = self.kallsyms.symbol_at(table)
-        raw = self.memory.read(table, symbol.size if symbol else 0)
+        size = next(s.size for s in self._image.symbols() if s.name == "sys_call_table")
+        raw = self.memory.read(table, size)
         return {
             names[addr]: number
             for number, (addr,) in enumerate(_U64.iter_unpack(raw))

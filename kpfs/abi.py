@@ -42,6 +42,9 @@ HOST_WRITE = 3
 HOST_RELEASE = 4
 HOST_DATA_SIZE = 4096
 HOST_NO_PWRITE = 0x1_0000_0000
+CONFIG_PREEMPTION = 1
+CONFIG_MODULES = 2
+CONFIG_MODULE_UNLOAD = 4
 
 
 class KpfsRequest:  # struct kpfs_request
@@ -85,10 +88,10 @@ class KpfsPcpu:  # struct kpfs_pcpu
 
 
 class KpfsBootParams:  # struct kpfs_boot_params
-    SIZE = 56
-    STRUCT = Struct("<7Q")
+    SIZE = 64
+    STRUCT = Struct("<8Q")
     nr_cpus, free_start, free_end, quiet, clock, wakeups = 0, 8, 16, 24, 32, 40
-    boot_time = 48
+    boot_time, config = 48, 56
 
 
 class KpfsWakeups:  # struct kpfs_wakeups

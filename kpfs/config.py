@@ -44,6 +44,10 @@ OPTIONS = (
         "probes can be defined by files",
         absent=("tracing/kprobe_events", "tracing/kprobe_profile"),
     ),
+    Option("PREEMPT", "a task can lose its CPU within the kernel"),
+    Option("KALLSYMS_ALL", "kallsyms has data beside functions"),
+    Option("MODULES", "modules can be loaded", absent=("modules",)),
+    Option("MODULE_UNLOAD", "modules can be unloaded"),
     # Documentation/trace/kprobes.rst has it in an example; no Linux 6.1 does
     Option(
         "DOCUMENTED_SYSCTL",

@@ -21,7 +21,7 @@ from kpfs.engine.ktypes import Symbol
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader import elf
-from kpfs.guest.loader.kallsyms import Kallsyms
+from kpfs.guest.loader.kallsyms import TEXT, Kallsyms
 from kpfs.guest.loader.layout import PERCPU_SECTION, Layout, Part, place_module
 from kpfs.guest.loader.modelf import (
     KERN_ERR,
@@ -106,8 +106,13 @@ class Modules:
         current_pid: Callable[[], int],
         later: Callable[[Callable[[], None]], None],
         vermagic: str,
+        can_unload: bool = True,
     ) -> None:
-        """``later`` runs a function once no task can be in text that was unlinked."""
+        """``later`` runs a function once no task can be in text that was unlinked.
+
+        can_unload: their users are counted.  Kernel: CONFIG_MODULE_UNLOAD
+        """
+        self._can_unload = can_unload
         self._memory = memory
         self._cpu = cpu
         self._kallsyms = kallsyms
@@ -173,12 +178,13 @@ class Modules:
         state = self._state(mod)
         refs = read(mod.addr + abi.Module.refcnt) - 1
         users = "".join(f"{user.name}," for user in mod.users) or "-"
+        uses = f"{refs} {users}" if self._can_unload else "- -"
         size = mod.layout.core.size + mod.layout.init.size
         flags = "".join(c for bit, c in _TAINT_LETTERS if mod.taints & bit)
         flags += {"GOING": "-", "COMING": "+"}.get(state, "")
         taints = f" ({flags})" if mod.taints else ""
         return (
-            f"{mod.name} {size} {refs} {users} {_STATE_SHOWN[state]} "
+            f"{mod.name} {size} {uses} {_STATE_SHOWN[state]} "
             f"0x{mod.layout.core.base:016x}{taints}\n"
         )
 
@@ -436,7 +442,13 @@ class Modules:
             first = {s.addr: s for s in reversed(mod.symbols) if s.addr in sites}
             freed = [first[a]._replace(type="T") for a in sorted(first)]
             self._kallsyms.set_freed(mod.name, freed)
-        mod.symbols = [s for s in mod.symbols if mod.layout.holds(s.addr)]
+        # Kernel: is_core_symbol()
+        letters = None if self._kallsyms.everything else TEXT
+        mod.symbols = [
+            s
+            for s in mod.symbols
+            if mod.layout.holds(s.addr) and (letters is None or s.type in letters)
+        ]
         self._kallsyms.set_module(mod.name, mod.symbols)
         self._write_symbols(mod)
         mod.tables.drop_range(init.base, init.base + init.size)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
-from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Guest
+from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Built, Guest
 from kpfs.kernel.background import Background
 from kpfs.kernel.host_calls import HostCalls
 from kpfs.kernel.lock import FairLock
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 
 DEFAULTS = Config()
 T = TypeVar("T")
+
+
+def _built(config: Config) -> Built:
+    """What of the configuration is the guest's."""
+    return Built(
+        dynamic_ftrace=config.on("KPROBES_ON_FTRACE"),
+        preemption=config.on("PREEMPT"),
+        kallsyms_all=config.on("KALLSYMS_ALL"),
+        modules=config.on("MODULES"),
+        module_unload=config.on("MODULE_UNLOAD"),
+    )
 
 
 def _no_mount_table(_pid: int) -> bytes:
@@ -71,9 +82,8 @@ class Kernel:
         self.mount_table = mount_table
         self.lock = FairLock()
         self.config = config
-        ftrace = config.on("KPROBES_ON_FTRACE")
         image = LEGACY_IMAGE if config.on("LEGACY_SYMBOLS") else KERNEL_IMAGE
-        self.guest = Guest(nr_cpus, quiet=quiet, dynamic_ftrace=ftrace, image=image)
+        self.guest = Guest(nr_cpus, quiet=quiet, built=_built(config), image=image)
         self.background = Background(self.guest, self.lock)
         self.syscalls = HostCalls(self.guest, self.background.guest_ran)
         ModuleSupport(self.guest, self)
@@ -95,6 +105,7 @@ class Kernel:
             self.arch,
             optprobes=self.config.on("OPTPROBES"),
             kprobes_on_ftrace=self.config.on("KPROBES_ON_FTRACE"),
+            preemption=self.config.on("PREEMPT"),
         )
 
     @part

@@ -131,7 +131,13 @@ struct kpfs_boot_params {
 	unsigned long clock; /* virtual address of the clock word: ns since boot, kept by Python */
 	unsigned long wakeups;   /* virtual address of struct kpfs_wakeups */
 	unsigned long boot_time; /* seconds since 1970 */
+	unsigned long config;    /* KPFS_CONFIG_... */
 };
+
+/* What of the kernel's configuration is decided at boot. */
+#define KPFS_CONFIG_PREEMPTION 1
+#define KPFS_CONFIG_MODULES 2
+#define KPFS_CONFIG_MODULE_UNLOAD 4
 
 /* Tasks to wake at the next VEC_RESCHEDULE, written by Python. */
 struct kpfs_wakeups {

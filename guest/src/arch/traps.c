@@ -6,6 +6,7 @@
 #include <kpfs/control.h>
 #include <linux/entry.h>
 #include <linux/interrupt.h>
+#include <linux/host.h>
 #include <linux/kdebug.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
@@ -108,8 +109,8 @@ static noinline int __die(const char *str, struct pt_regs *regs, long err)
 {
 	if (!die_counter)
 		exec_summary_regs = *regs;
-	printk(KERN_DEFAULT "%s: %04lx [#%d] PREEMPT SMP NOPTI\n", str, err & 0xffff,
-	       ++die_counter);
+	printk(KERN_DEFAULT "%s: %04lx [#%d]%s SMP NOPTI\n", str, err & 0xffff, ++die_counter,
+	       kpfs_configured(KPFS_CONFIG_PREEMPTION) ? " PREEMPT" : "");
 	show_regs(regs);
 	print_modules();
 	return notify_die(DIE_OOPS, str, regs, err, current->thread.trap_nr, SIGSEGV) ==

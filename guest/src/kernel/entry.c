@@ -2,6 +2,7 @@
 /* Into and out of the kernel, from a system call or an interrupt. */
 #include <kpfs/hypercall.h>
 #include <linux/entry.h>
+#include <linux/host.h>
 #include <linux/kernel.h>
 #include <linux/signal.h>
 #include <linux/syscalls.h>
@@ -13,7 +14,7 @@ noinstr void irqentry_enter(struct pt_regs *regs) {}
 /* Interrupts are off. */
 noinline void irqentry_exit_cond_resched(void)
 {
-	if (!preempt_count() && need_resched())
+	if (!preempt_count() && need_resched() && kpfs_configured(KPFS_CONFIG_PREEMPTION))
 		preempt_schedule_irq();
 }
 

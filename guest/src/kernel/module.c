@@ -4,6 +4,7 @@
  * pages Python does (guest/loader/modules.py); the rest of a module's life is here.
  */
 #include <kpfs/control.h>
+#include <linux/host.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -304,6 +305,8 @@ SYSCALL_DEFINE3(init_module, void __user *, umod, unsigned long, len, const char
 {
 	int err = may_init_module();
 
+	if (!kpfs_configured(KPFS_CONFIG_MODULES))
+		return -ENOSYS;
 	return err ?: load_module(umod, len, uargs);
 }
 
@@ -323,6 +326,8 @@ SYSCALL_DEFINE2(delete_module, const char __user *, name_user, unsigned int, fla
 	struct module *mod;
 	int ret = may_init_module();
 
+	if (!kpfs_configured(KPFS_CONFIG_MODULE_UNLOAD))
+		return -ENOSYS;
 	if (ret)
 		return ret;
 	if (strncpy_from_user(name, name_user, MODULE_NAME_LEN - 1) < 0)
