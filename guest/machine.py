@@ -16,6 +16,7 @@ from kpfs.engine.ktypes import MASK64, KTime, Task
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu import memory
 from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.debugreg import DebugRegisters
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.traps import Traps
 from kpfs.guest.kernel.backtrace import Backtrace
@@ -166,6 +167,10 @@ class Guest:
             runtime=self.runtime_image,
         )
         self.control.register(CTL_MODULE, self.modules.serve)
+        self.control.register((abi.CTL_SYMBOL_FIND,), self.modules.find_symbol)
+        percpu_calls = (abi.CTL_PERCPU_ALLOC, abi.CTL_PERCPU_FREE)
+        self.control.register(percpu_calls, self.modules.percpu.serve)
+        self.control.register((abi.CTL_DEBUGREG,), self._debug_registers().serve)
         self.control.register((abi.CTL_JUMP_LABEL,), self._jump_labels.serve)
         self.control.register((abi.CTL_STACK_TRACE,), self.backtrace.serve)
         self._boot()
@@ -247,6 +252,11 @@ class Guest:
         size = self.info.percpu_size
         start, end = self._needed("__per_cpu_reserved"), self.info.percpu_base + size
         return ModulePerCpu(self.memory, range(start, end), size, self.nr_cpus)
+
+    def _debug_registers(self) -> DebugRegisters:
+        base, size = self.info.percpu_base, self.info.percpu_size
+        pcpus = [base + size * number for number in range(self.nr_cpus)]
+        return DebugRegisters(self.cpus, self.memory, self.traps, pcpus)
 
     def _vermagic(self) -> str:
         """What a module must say it was built for."""

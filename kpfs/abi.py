@@ -81,10 +81,11 @@ class KpfsCloneArgs:  # struct kpfs_clone_args
 
 
 class KpfsPcpu:  # struct kpfs_pcpu
-    SIZE = 120
-    STRUCT = Struct("<2QI3i11Q")
+    SIZE = 184
+    STRUCT = Struct("<2QI3i18Qi4x")
     self, current_task, cpu_number, preempt_count, need_resched = 0, 8, 16, 20, 24
     credit, next_deadline, irq_stack_top, api, this_cpu_off = 28, 32, 40, 48, 112
+    dr, dr6, dr7, debug_stack_top, debug_off = 120, 152, 160, 168, 176
 
 
 class KpfsBootParams:  # struct kpfs_boot_params
@@ -133,7 +134,11 @@ CTL_MODULE_LOAD = 0x100
 CTL_MODULE_STATE = 0x101
 CTL_MODULE_FREE_INIT = 0x102
 CTL_MODULE_FREE = 0x103
+CTL_SYMBOL_FIND = 0x108
+CTL_PERCPU_ALLOC = 0x109
+CTL_PERCPU_FREE = 0x10A
 CTL_JUMP_LABEL = 0x210
+CTL_DEBUGREG = 0x211
 CTL_STACK_TRACE = 0x200
 
 
@@ -141,6 +146,12 @@ class KpfsStackTrace:  # struct kpfs_stack_trace
     SIZE = 32
     STRUCT = Struct("<4Q")
     store, size, skip, regs = 0, 8, 16, 24
+
+
+class KpfsSymbol:  # struct kpfs_symbol
+    SIZE = 32
+    STRUCT = Struct("<4Q")
+    name, addr, gpl, owner = 0, 8, 16, 24
 
 
 class KpfsSetClr:  # struct kpfs_set_clr

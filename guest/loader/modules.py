@@ -212,6 +212,19 @@ class Modules:
             self._free(mod)
         return 0
 
+    def find_symbol(self, _number: int, first: int, _second: int) -> int:
+        """Fill in a struct kpfs_symbol (CTL_SYMBOL_FIND).  Kernel: find_symbol()"""
+        fields, memory = abi.KpfsSymbol, self._memory
+        name = memory.read_cstring(memory.read_u64(first + fields.name), 128)
+        found = self._find_export(name.decode("latin-1"))
+        if found is None:
+            raise KernelError(errno.ENOENT, f"nothing exports {name!r}")
+        memory.write_u64(first + fields.addr, found.addr)
+        memory.write_u64(first + fields.gpl, found.gpl)
+        owner = found.owner.addr if found.owner else 0
+        memory.write_u64(first + fields.owner, owner)
+        return 0
+
     # ---- loading
     def load(self, data: bytes) -> Module:
         """Place and link a module; the guest's C goes on with it.

@@ -120,6 +120,10 @@ struct kpfs_pcpu {
 	unsigned long irq_stack_top; /* 0x28 */
 	unsigned long api[8];        /* 0x30 HC_API: call number, arguments, result in api[0] */
 	unsigned long this_cpu_off;  /* 0x70 this CPU's area minus __per_cpu_start */
+	/* the debug registers, as x86 has them: guest/emu/debugreg.py */
+	unsigned long dr[4], dr6, dr7;
+	unsigned long debug_stack_top; /* #DB is handled there */
+	int debug_off; /* in #DB or an NMI: nothing is watched; set by Python before a #DB */
 };
 
 /* Given to start_kernel(); physical memory is KPFS_DIRECT_MAP based. */

@@ -37,7 +37,15 @@
 #define CTL_MODULE_FREE_INIT 0x102 /* (mod) */
 #define CTL_MODULE_FREE 0x103  /* (mod): unlink and free */
 
+/* guest/loader/modules.py and percpu.py: what modules take while they run */
+#define CTL_SYMBOL_FIND 0x108  /* (struct kpfs_symbol *): 0, -ENOENT */
+#define CTL_PERCPU_ALLOC 0x109 /* (size, align): address of the first CPU's copy, -ENOMEM */
+#define CTL_PERCPU_FREE 0x10a  /* (address) */
+
 #define CTL_JUMP_LABEL 0x210 /* (struct jump_entry *, on): make its site a jump or a nop */
+
+/* guest/emu/debugreg.py */
+#define CTL_DEBUGREG 0x211 /* (): debug registers of some CPU have changed */
 
 /* guest/kernel/backtrace.py */
 #define CTL_STACK_TRACE 0x200 /* (struct kpfs_stack_trace *): addresses stored */
@@ -47,6 +55,12 @@ struct kpfs_stack_trace {
 	unsigned long *store;
 	unsigned long size, skip;
 	const struct pt_regs *regs; /* NULL: the caller's own */
+};
+struct kpfs_symbol {
+	const char *name;
+	/* set by Python: */
+	unsigned long addr, gpl;
+	struct module *owner; /* NULL: the kernel */
 };
 struct kpfs_set_clr {
 	struct trace_array *tr;

@@ -262,26 +262,42 @@ __visible noinstr void exc_int3(struct pt_regs *regs)
 	irqentry_exit(regs);
 }
 
-static noinstr void notify_debug(struct pt_regs *regs)
+/* Notifiers find the cause in *dr6, by way of their err, and take their bits off. */
+static noinstr bool notify_debug(struct pt_regs *regs, unsigned long *dr6)
 {
-	if (notify_die(DIE_DEBUG, "debug", regs, 0, X86_TRAP_DB, 5) == NOTIFY_STOP)
-		return;
-	regs->flags &= ~X86_EFLAGS_TF;
+	return notify_die(DIE_DEBUG, "debug", regs, (long)dr6, X86_TRAP_DB, 5) == NOTIFY_STOP;
 }
 
+static __always_inline unsigned long debug_read_clear_dr6(void)
+{
+	unsigned long dr6 = this_cpu_read(pcpu_hot.dr6);
+
+	this_cpu_write(pcpu_hot.dr6, 0);
+	return dr6;
+}
+
+/* While it is handled nothing is watched: the machine has set debug_off. */
 __visible noinstr void exc_debug(struct pt_regs *regs)
 {
-	irqentry_enter(regs);
-	notify_debug(regs);
-	irqentry_exit(regs);
+	unsigned long dr6 = debug_read_clear_dr6();
+
+	irqentry_nmi_enter(regs);
+	if (!notify_debug(regs, &dr6))
+		regs->flags &= ~X86_EFLAGS_TF;
+	irqentry_nmi_exit(regs);
+	this_cpu_write(pcpu_hot.debug_off, 0);
 }
 
 /* From the machine beneath: a CPU has not come to rest for so many seconds. */
 __visible noinstr void exc_nmi(struct pt_regs *regs, unsigned long seconds)
 {
+	int off = this_cpu_read(pcpu_hot.debug_off);
+
+	this_cpu_write(pcpu_hot.debug_off, 1);
 	irqentry_enter(regs);
 	watchdog_soft_lockup(regs, seconds);
 	irqentry_exit(regs);
+	this_cpu_write(pcpu_hot.debug_off, off);
 }
 
 /* As of old the debug trap on the normal stack. */

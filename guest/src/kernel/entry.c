@@ -24,6 +24,16 @@ noinstr void irqentry_exit(struct pt_regs *regs)
 		irqentry_exit_cond_resched();
 }
 
+noinstr void irqentry_nmi_enter(struct pt_regs *regs)
+{
+	preempt_count_add(NMI_OFFSET + HARDIRQ_OFFSET);
+}
+
+noinstr void irqentry_nmi_exit(struct pt_regs *regs)
+{
+	preempt_count_sub(NMI_OFFSET + HARDIRQ_OFFSET);
+}
+
 static noinline unsigned long exit_to_user_mode_loop(struct pt_regs *regs)
 {
 	if (need_resched())

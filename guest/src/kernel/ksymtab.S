@@ -37,7 +37,7 @@
 	EXPORT	0, get_random_bytes, get_random_u32, get_random_u64, get_task_pid
 	EXPORT	0, get_zeroed_page, hex_to_bin, hrtimer_cancel, hrtimer_forward, hrtimer_init
 	EXPORT	0, hrtimer_start_range_ns, hrtimer_try_to_cancel, igrab, init_task
-	EXPORT	0, init_timer_key, init_uts_ns, init_wait_entry, iput, jiffies, jiffies_64
+	EXPORT	0, free_percpu, init_timer_key, init_wait_entry, iput, jiffies, jiffies_64
 	EXPORT	0, jiffies_to_msecs, kasprintf, kbasename, kernel_read, kernel_write, kfree
 	EXPORT	0, kfree_skb, kmem_cache_alloc, kmem_cache_create, kmem_cache_destroy
 	EXPORT	0, kmem_cache_free, kmemdup, krealloc, ksize, kstrdup, kstrndup, kstrtobool
@@ -109,5 +109,9 @@
 	EXPORT	1, trace_get_event_file, trace_put_event_file
 	EXPORT	1, unregister_kretprobe, unregister_kretprobes, usecs_to_jiffies
 	EXPORT	1, wake_up_new_task
+	EXPORT	1, __alloc_percpu, __symbol_get, __symbol_put, init_uts_ns
+	EXPORT	1, perf_event_create_kernel_counter, perf_event_disable, perf_event_enable
+	EXPORT	1, perf_event_release_kernel, register_wide_hw_breakpoint
+	EXPORT	1, unregister_hw_breakpoint, unregister_wide_hw_breakpoint
 
 	.section .note.GNU-stack, "", @progbits

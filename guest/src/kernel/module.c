@@ -119,6 +119,52 @@ noinline void module_put(struct module *mod)
 		WARN_ON(__sync_sub_and_fetch(&mod->refcnt, 1) < 0);
 }
 
+/* ---- symbols that are asked for by name */
+static noinline bool find_symbol(struct kpfs_symbol *s)
+{
+	return !kpfs_control(CTL_SYMBOL_FIND, (unsigned long)s, 0);
+}
+
+void *__symbol_get(const char *symbol)
+{
+	struct kpfs_symbol s = { .name = symbol };
+	void *found = NULL;
+
+	preempt_disable();
+	if (!find_symbol(&s))
+		;
+	else if (!s.gpl)
+		pr_warn("failing symbol_get of non-GPLONLY symbol %s.\n", symbol);
+	else if (!s.owner || try_module_get(s.owner))
+		found = (void *)s.addr;
+	preempt_enable();
+	return found;
+}
+
+void __symbol_put(const char *symbol)
+{
+	struct kpfs_symbol s = { .name = symbol };
+
+	preempt_disable();
+	BUG_ON(!find_symbol(&s));
+	module_put(s.owner);
+	preempt_enable();
+}
+
+/* ---- per-CPU variables that are made at run time */
+void __percpu *__alloc_percpu(size_t size, size_t align)
+{
+	long at = kpfs_control(CTL_PERCPU_ALLOC, size, align);
+
+	return IS_ERR_VALUE(at) ? NULL : (void __percpu *)at;
+}
+
+void free_percpu(void __percpu *p)
+{
+	if (p)
+		kpfs_control(CTL_PERCPU_FREE, (unsigned long)p, 0);
+}
+
 /* ---- whose address is it */
 static bool within_layout(unsigned long addr, const struct module_layout *l)
 {
