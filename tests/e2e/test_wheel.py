@@ -193,15 +193,6 @@ def test_the_command_as_an_ordinary_user(ordinary, wheel):
     assert (done.returncode, done.stdout, done.stderr) == (0, USED, "")
 
 
-@pytest.mark.fuse
-def test_without_libfuse_it_says_what_to_install(installed):
-    kpfs = installed.python.with_name("kpfs")
-    done = command([kpfs, "run", "--", "true"], FUSE_LIBRARY_PATH="libnone.so.2")
-    needs = "needs libfuse 2 (Debian: apt install libfuse2, newer ones libfuse2t64)"
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"kpfs: {needs}\n"
-
-
 def test_the_source_distribution(environment, source, wheel, tmp_path):
     """It has the sources of the images too, and gives the same wheel."""
     build = "import setuptools.build_meta as b, sys; b.build_sdist(sys.argv[1])"
