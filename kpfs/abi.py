@@ -9,7 +9,7 @@ STRUCT packs the fields in their order, without those that are called pad.
 from struct import Struct
 
 # guest/include/kpfs/abi.h
-NR_CPUS = 8
+NR_CPUS = 16
 TEXT_BASE = 0xFFFF_FFFF_8100_0000
 MODULE_BASE = 0xFFFF_FFFF_C000_0000
 MODULE_TEXT = 0xFFFF_FFFF_C000_0000

@@ -30,7 +30,7 @@ OTHERS_PATIENCE = 1_000  # ms
 ANSWER_PATIENCE = 2.0  # s
 END_PATIENCE = 1_500  # ms; before the daemon's guard (kpfs.host.guard) loses its own
 UMOUNT_PATIENCE = 3_000  # ms
-MAX_CPUS = 8
+MAX_CPUS = 16
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
 EPILOG = """\
@@ -127,7 +127,7 @@ def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _guest_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--cpus", type=_cpus, default=2, metavar="N", help="1 to 8 CPUs (default 2)"
+        "--cpus", type=_cpus, default=2, metavar="N", help="1 to 16 CPUs (default 2)"
     )
     parser.add_argument(
         "--quiet-guest",
@@ -155,7 +155,9 @@ def _cpus(text: str) -> int:
     import argparse
 
     if not (text.isdecimal() and 1 <= int(text) <= MAX_CPUS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 8")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from 1 to {MAX_CPUS}"
+        )
     return int(text)
 
 

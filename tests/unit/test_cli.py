@@ -35,10 +35,10 @@ def test_split_command(words, own, command):
 
 
 def test_settings_of_the_command_line():
-    arguments = cli.parse("mount --cpus 8 --quiet-guest --verbose --log l m".split())
+    arguments = cli.parse("mount --cpus 16 --quiet-guest --verbose --log l m".split())
     assert arguments.dir == "m"
     assert not arguments.foreground
-    assert cli._settings(arguments) == Settings(8, True, True, os.path.abspath("l"))
+    assert cli._settings(arguments) == Settings(16, True, True, os.path.abspath("l"))
     assert cli._settings(cli.parse(["mount", "m"])) == Settings()
 
 
@@ -59,9 +59,9 @@ def test_configurations_of_the_command_line():
         ("umount", "DIR"),
         ("mount a b", "b"),
         ("mount --frob m", "--frob"),
-        ("mount --cpus 0 m", "'0' is not a number from 1 to 8"),
-        ("run --cpus 9 true", "'9' is not a number from 1 to 8"),
-        ("run --cpus x true", "'x' is not a number from 1 to 8"),
+        ("mount --cpus 0 m", "'0' is not a number from 1 to 16"),
+        ("run --cpus 17 true", "'17' is not a number from 1 to 16"),
+        ("run --cpus x true", "'x' is not a number from 1 to 16"),
         ("run --frob -- true", "--frob"),
         ("run --config FROB=y true", "there are OPTPROBES, KPROBES_ON_FTRACE, KPROBE"),
         ("mount --config OPTPROBES m", "OPTPROBES is y or n, not ''"),

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#define KPFS_NR_CPUS 8
+#define KPFS_NR_CPUS 16 /* kernel.ld has room for them */
 
 /* Memory map (one page table for all tasks; data pages NX, text pages not writable). */
 #define KPFS_TEXT_BASE 0xffffffff81000000UL   /* vmlinux, 2 MiB pages: text RX, then data NX */
