@@ -9,7 +9,7 @@ import platform
 import sys
 from functools import partial
 
-from bench import engine, mirror, modules, mount, qemu, watch
+from bench import engine, mirror, modules, mount, qemu, smp, watch
 from bench.row import Row
 
 GROUPS = {
@@ -43,15 +43,27 @@ def main() -> int:
         help="measure hits in a real Linux 6.1 under QEMU too, by scripts/oracle",
     )
     parser.add_argument(
+        "--smp",
+        action="store_true",
+        help="only the throughput of probes on 1 to 16 CPUs, in virtual time",
+    )
+    parser.add_argument(
         "groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}"
     )
     arguments = parser.parse_args()
     unknown = set(arguments.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such group: {', '.join(sorted(unknown))}")
+    if arguments.smp and (arguments.groups or arguments.against_qemu):
+        parser.error("--smp measures nothing else: give it without groups")
     groups = [GROUPS[name] for name in arguments.groups or GROUPS]
     rows = []
+    figure = ""
     try:
+        if arguments.smp:
+            rcu, lock = smp.curves()
+            groups = [lambda _repeats: smp.rows(rcu, lock)]  # the same each time
+            figure = smp.plot(rcu, lock)
         if arguments.against_qemu:
             groups.append(partial(qemu.against, qemu.oracle()))
         for group in groups:
@@ -59,7 +71,9 @@ def main() -> int:
                 rows.append(row)
                 if not arguments.json:
                     print(show(row), flush=True)
-    except qemu.NotHereError as error:
+        if figure and not arguments.json:
+            print(figure)
+    except (qemu.NotHereError, smp.NotHereError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     if arguments.json:

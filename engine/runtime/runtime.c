@@ -57,6 +57,28 @@ SAME(JPROBE_STACK, kp_jprobe, stack);
 SAME(RING_LAST_TS, kp_ring, last_ts);
 SAME(RING_PLACE, kp_ring, place);
 
+#ifdef KP_GLOBAL_LOCK
+/*
+ * The one lock that kprobes once held from the trap to the end of the handlers, until RCU and a
+ * state for each CPU took its place. bench/smp.py compiles it in; nothing else does.
+ */
+static u32 kprobe_lock;
+
+__attribute__((noinline)) void lock_kprobes(void)
+{
+	while (__atomic_exchange_n(&kprobe_lock, 1, __ATOMIC_ACQUIRE))
+		__builtin_ia32_pause();
+}
+
+__attribute__((noinline)) void unlock_kprobes(void)
+{
+	__atomic_store_n(&kprobe_lock, 0, __ATOMIC_RELEASE);
+}
+#else
+static inline void lock_kprobes(void) {}
+static inline void unlock_kprobes(void) {}
+#endif
+
 static void reset_current(struct kp_cpu *c)
 {
 	c->current_kprobe = 0;
@@ -118,10 +140,13 @@ static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct
 	} else if (site->flags & SITE_SINGLESTEP) {
 		c->status = KP_HIT_SS;
 		kp_preempt_add(-context);
+		if (!(site->flags & SITE_POST))
+			unlock_kprobes();
 		return cont;
 	}
 	reset_current(c);
 	kp_preempt_add(-context);
+	unlock_kprobes();
 	return cont;
 }
 
@@ -186,6 +211,7 @@ run_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 k
 			continue;
 		reset_current(c);
 		kp_preempt_add(-context);
+		unlock_kprobes();
 		return regs->ip;
 	}
 	return 0;
@@ -221,6 +247,7 @@ static inline __attribute__((always_inline)) u64 enter(struct kp_site *site, str
 	site->hits++;
 	if (c->current_kprobe)
 		return reenter(c, site, kind);
+	lock_kprobes();
 	c->current_kprobe = (u64)site;
 	c->status = KP_HIT_ACTIVE;
 	c->kind = kind;
@@ -265,6 +292,7 @@ u64 kp_post(struct pt_regs *regs)
 	run_post_handlers(c, (struct kp_site *)c->current_kprobe, regs);
 	reset_current(c);
 	kp_preempt_add(-NMI_CONTEXT);
+	unlock_kprobes();
 	return regs->ip;
 }
 

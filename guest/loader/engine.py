@@ -52,13 +52,13 @@ class RuntimeImage:
         """read: gives the file; address_of: addresses of the kernel's symbols."""
         self._memory = memory
         self._kallsyms = kallsyms
-        self._read = read
+        self.read = read  # another one has to be set before the first use
         self._address_of = address_of
         self.config = config
         self.loaded: LoadedObject | None = None
 
     def symbols(self) -> dict[str, KAddr]:
         if self.loaded is None:
-            self.loaded = load_object(self._memory, self._read(), self._address_of)
+            self.loaded = load_object(self._memory, self.read(), self._address_of)
             self._kallsyms.set_runtime(self.loaded.functions(PREFIX))
         return {name: KAddr(addr) for name, addr in self.loaded.symbols.items()}
