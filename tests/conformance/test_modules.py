@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Modules that use the interface of events, and what a real Linux showed of them."""
+"""Modules that use an interface of the kernel, and what a real Linux showed of them."""
 
 import os
 import subprocess
@@ -10,6 +10,7 @@ from tests import harness, modbox
 
 HERE = harness.CONFORMANCE
 SCRIPTS = sorted(path.stem for path in (HERE / "modules").glob("*.sh"))
+MODULES = ("synth_calls", "watch_calls")
 # insmod and its kin by the mount's own files, which is faster than by kpfs run
 RUN = """
 insmod() { echo "$*" >"$M/machine/insmod"; } 2>/dev/null
@@ -23,13 +24,15 @@ dmesg() { /bin/dd if="$M/kmsg" iflag=nonblock bs=8192 2>/dev/null; }
 @pytest.mark.fuse
 @pytest.mark.guest
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_script(kpfs, applets, script):
+def test_script(kpfs, applets, script, tmp_path):
     mount = kpfs.mount("--quiet-guest")
+    for name in MODULES:
+        (tmp_path / f"{name}.ko").symlink_to(modbox.build(name))
     variables = {
         "M": mount,
         "TRACING": mount / "tracing",
         "HITSYM": "__x64_sys_getppid",
-        "KMODULES": modbox.build("synth_calls").parent,
+        "KMODULES": tmp_path,
         "PATH": f"{applets}:/usr/sbin:/usr/bin:/sbin:/bin",
     }
     done = subprocess.run(
