@@ -126,7 +126,7 @@ int hw_breakpoint_arch_parse(struct perf_event *bp, const struct perf_event_attr
 	return err;
 }
 
-static noinline int hw_breakpoint_handler(struct die_args *args)
+static __always_inline int hw_breakpoint_handler(struct die_args *args)
 {
 	struct bp_per_reg *regs = this_cpu_ptr(&bp_per_reg);
 	unsigned long *dr6 = (unsigned long *)ERR_PTR(args->err);
@@ -141,7 +141,6 @@ static noinline int hw_breakpoint_handler(struct die_args *args)
 	}
 	return *dr6 ? NOTIFY_DONE : ret;
 }
-NOKPROBE_SYMBOL(hw_breakpoint_handler);
 
 noinline int hw_breakpoint_exceptions_notify(struct notifier_block *unused, unsigned long val,
 					     void *data)

@@ -75,13 +75,16 @@ int unregister_die_notifier(struct notifier_block *nb)
 	return atomic_notifier_chain_unregister(&die_chain, nb);
 }
 
-int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err, int trap, int sig)
+noinline int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err, int trap,
+			int sig)
 {
 	struct die_args args = {
 		.regs = regs, .str = str, .err = err, .trapnr = trap, .signr = sig
 	};
+	int ret = atomic_notifier_call_chain(&die_chain, val, &args);
 
-	return atomic_notifier_call_chain(&die_chain, val, &args);
+	barrier(); /* in stack traces it is the caller, as on Linux */
+	return ret;
 }
 NOKPROBE_SYMBOL(notify_die);
 
@@ -263,7 +266,7 @@ __visible noinstr void exc_int3(struct pt_regs *regs)
 }
 
 /* Notifiers find the cause in *dr6, by way of their err, and take their bits off. */
-static noinstr bool notify_debug(struct pt_regs *regs, unsigned long *dr6)
+static __always_inline bool notify_debug(struct pt_regs *regs, unsigned long *dr6)
 {
 	return notify_die(DIE_DEBUG, "debug", regs, (long)dr6, X86_TRAP_DB, 5) == NOTIFY_STOP;
 }

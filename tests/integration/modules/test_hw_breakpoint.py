@@ -77,8 +77,8 @@ MODULE_LICENSE("GPL");
 """
 CALLERS = (
     "sample_hbp_handler", "__perf_event_overflow", "perf_swevent_event",
-    "perf_bp_event", "hw_breakpoint_handler", "hw_breakpoint_exceptions_notify",
-    "notifier_call_chain", "notify_debug", "exc_debug", "asm_exc_debug", "change",
+    "perf_bp_event", "hw_breakpoint_exceptions_notify", "notifier_call_chain",
+    "notify_die", "exc_debug", "asm_exc_debug", "change",
 )  # fmt: skip
 
 
