@@ -95,6 +95,10 @@ static void test_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, error_at(0, 4, HW_BREAKPOINT_INVALID), -EINVAL);
 	KUNIT_EXPECT_EQ(test, error_at((char *)&pcpu_hot - (char *)watched, 8, HW_BREAKPOINT_W),
 			-EINVAL);
+	KUNIT_EXPECT_EQ(test, error_at(0, 8, HW_BREAKPOINT_W), 0); /* so that there is one: */
+	KUNIT_EXPECT_EQ(test,
+			error_at(pcpu_hot.debug_stack_top - 8 - (long)watched, 8, HW_BREAKPOINT_W),
+			-EINVAL);
 	KUNIT_EXPECT_EQ(test, error_at(0x1000 - (long)watched, 4, HW_BREAKPOINT_W), 0);
 	KUNIT_EXPECT_EQ(test, error_at(-8 - (long)watched, 8, HW_BREAKPOINT_W), 0);
 

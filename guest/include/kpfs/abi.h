@@ -123,7 +123,7 @@ struct kpfs_pcpu {
 	/* the debug registers, as x86 has them: guest/emu/debugreg.py */
 	unsigned long dr[4], dr6, dr7;
 	unsigned long debug_stack_top; /* #DB is handled there */
-	int debug_off; /* in #DB or an NMI: nothing is watched; set by Python before a #DB */
+	int debug_off;                 /* in #DB: nothing is watched; set by Python */
 };
 
 /* Given to start_kernel(); physical memory is KPFS_DIRECT_MAP based. */

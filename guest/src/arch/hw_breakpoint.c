@@ -16,6 +16,7 @@
 
 /* The trap has a stack of its own, as what is watched may lie on the task's. */
 #define DEBUG_STACK_ORDER 1
+#define DEBUG_STACK_SIZE (PAGE_SIZE << DEBUG_STACK_ORDER)
 #define TASK_SIZE_MAX 0x00007ffffffff000UL
 #define DR_GLOBAL_ENABLE(i) (2UL << 2 * (i))
 #define DR_CONTROL(i, len, type) ((unsigned long)((len) << 2 | (type)) << (16 + 4 * (i)))
@@ -48,7 +49,7 @@ int arch_install_hw_breakpoint(struct perf_event *bp)
 
 		if (!stack)
 			return -ENOMEM;
-		pcpu->debug_stack_top = stack + (PAGE_SIZE << DEBUG_STACK_ORDER);
+		pcpu->debug_stack_top = stack + DEBUG_STACK_SIZE;
 	}
 	regs->bp[i] = bp;
 	pcpu->dr[i] = info->address;
@@ -75,15 +76,30 @@ bool arch_check_bp_in_kernelspace(struct arch_hw_breakpoint *hw)
 	return hw->address >= TASK_SIZE_MAX;
 }
 
-/* What the trap itself touches. */
-static bool within_cpu_entry(unsigned long addr, unsigned long end)
+static bool within_area(unsigned long addr, unsigned long end, unsigned long base,
+			unsigned long size)
 {
+	return end >= base && addr < base + size;
+}
+
+/* What the way into the trap and out of it touches: it would never end. */
+static noinline bool within_cpu_entry(unsigned long addr, unsigned long end)
+{
+	struct {
+		u16 limit;
+		u64 base;
+	} __packed gdt;
 	int cpu;
 
+	__asm__("sgdt %0" : "=m"(gdt));
+	if (within_area(addr, end, gdt.base, gdt.limit + 1UL))
+		return true;
 	for_each_possible_cpu(cpu) {
-		unsigned long at = (unsigned long)per_cpu_ptr(&pcpu_hot, cpu);
+		struct kpfs_pcpu *pcpu = per_cpu_ptr(&pcpu_hot, cpu);
 
-		if (end >= at && addr < at + sizeof(pcpu_hot))
+		if (within_area(addr, end, (unsigned long)pcpu, sizeof(*pcpu)) ||
+		    within_area(addr, end, pcpu->debug_stack_top - DEBUG_STACK_SIZE,
+				DEBUG_STACK_SIZE))
 			return true;
 	}
 	return false;

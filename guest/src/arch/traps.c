@@ -294,13 +294,9 @@ __visible noinstr void exc_debug(struct pt_regs *regs)
 /* From the machine beneath: a CPU has not come to rest for so many seconds. */
 __visible noinstr void exc_nmi(struct pt_regs *regs, unsigned long seconds)
 {
-	int off = this_cpu_read(pcpu_hot.debug_off);
-
-	this_cpu_write(pcpu_hot.debug_off, 1);
 	irqentry_enter(regs);
 	watchdog_soft_lockup(regs, seconds);
 	irqentry_exit(regs);
-	this_cpu_write(pcpu_hot.debug_off, off);
 }
 
 /* As of old the debug trap on the normal stack. */
