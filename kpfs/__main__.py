@@ -20,9 +20,6 @@ def _find_packages() -> None:
         del sys.path[0]
     sys.path.insert(0, os.path.dirname(here))
     sys.path.append(f"{home}/lib/{version}/site-packages")
-    library = f"{home}/libfuse.so.2"
-    if os.path.exists(library):
-        sys._xoptions["kpfs_libfuse"] = library
 
 
 if __name__ == "__main__":

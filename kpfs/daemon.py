@@ -151,7 +151,7 @@ class _Report:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        # libfuse's own words on stderr are wanted in the command's one line
+        # what is said on stderr is wanted in the command's one line
         self.stderr, stderr = os.pipe()
         for end in (self.stderr, stderr):
             os.set_blocking(end, False)

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Sourced by scripts/kpfs and scripts/test, which set root: prepare KEY finds or makes
-# home, a virtual environment with the packages of requirements/KEY.txt and with a libfuse
-# 2. It lies in the checkout, or in the user's cache where he may not write to the
-# checkout. Where root may, apt brings what Debian lacks, unless KPFS_NO_APT is set.
+# home, a virtual environment with the packages of requirements/KEY.txt. It lies in the
+# checkout, or in the user's cache where he may not write to the checkout. Where root may,
+# apt brings what Debian lacks, unless KPFS_NO_APT is set.
 #
 # Every Python is started with -I: no file of the current directory, and no variable of
 # the environment, decides what is run.
@@ -15,7 +15,7 @@ home=$root/.venv
 # ready KEY: home is prepared for this very list of packages. Forks nothing.
 ready() {
 	local want='' have=''
-	[[ -x $home/bin/python && -e $home/libfuse.so.2 && -r $home/stamp-$1 ]] || return 1
+	[[ -x $home/bin/python && -r $home/stamp-$1 ]] || return 1
 	IFS= read -r -d '' want <"$root/requirements/$1.txt" || :
 	IFS= read -r -d '' have <"$home/stamp-$1" || :
 	[[ $want == "$have" ]]
@@ -90,23 +90,19 @@ make_venv() {
 
 site_packages() { "$home/bin/python" -I -c 'import site; print(site.getsitepackages()[0])'; }
 
-# pip_install ARGUMENT...: with our pip, or the one from outside. What comes as source is
-# built with the setuptools that was installed before, which is no download of its own.
-pip_install() {
-	local py=$home/bin/python options=(--disable-pip-version-check --require-hashes)
-	[[ ! -r $home/pip-of ]] || py=$(<"$home/pip-of")
-	quietly env PYTHONPATH="$(site_packages)" "$py" -I -m pip install "${options[@]}" "$@"
-}
-
-# packages NAME ARGUMENT...: install those of a list in requirements/.
+# packages NAME: install those of a list in requirements/, with our pip or the one from
+# outside.
 packages() {
-	local options=(--only-binary=:all: --no-binary=fusepy --no-build-isolation --use-pep517)
-	[[ ! -r $home/pip-of ]] || options+=(--target "$(site_packages)" --upgrade)
-	pip_install "${options[@]}" -r "$root/requirements/$1.txt" && return
+	local py=$home/bin/python options=(--disable-pip-version-check --require-hashes --only-binary=:all:)
+	if [[ -r $home/pip-of ]]; then
+		py=$(<"$home/pip-of")
+		options+=(--target "$(site_packages)" --upgrade)
+	fi
+	quietly "$py" -I -m pip install "${options[@]}" -r "$root/requirements/$1.txt" && return
 	if grep -qE 'No matching distribution|Could not find a version|Connection' "$home/setup.log"; then
 		give_up "the first use needs the Python package index, which does not answer (see $home/setup.log)." \
-			"Without a network: elsewhere, pip download -d DIR -r $root/requirements/run.txt" \
-			"-r $root/requirements/build.txt; here, PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR"
+			"Without a network: elsewhere, pip download -d DIR -r $root/requirements/run.txt;" \
+			"here, PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR"
 	fi
 	give_up "pip failed: $(tail -n 1 "$home/setup.log") (see $home/setup.log)"
 }
@@ -119,32 +115,6 @@ requirements() {
 		found = re.search(rf"^{sys.argv[2]} = (\[.*?\])", text, re.S | re.M)
 		print(*ast.literal_eval(found[1]), sep="\n")
 	EOF
-}
-
-loads() { "$home/bin/python" -I -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$1" 2>/dev/null; }
-
-# The path of a libfuse 2 that this Python can load.
-find_libfuse() {
-	local lib
-	for lib in ${FUSE_LIBRARY_PATH:+"$FUSE_LIBRARY_PATH"} \
-		$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | sed -n 's/^\tlibfuse\.so\.2 .*=> //p') \
-		"$home"/fuse-python/*/libfuse*.so*; do
-		if loads "$lib"; then printf '%s\n' "$lib" && return; fi
-	done
-	return 1
-}
-
-find_or_get_libfuse() {
-	find_libfuse && return
-	if may_apt; then
-		apt libfuse2t64 || apt libfuse2 || :
-		command -v fusermount >/dev/null || apt fuse3 || :
-		find_libfuse && return
-	fi
-	# A wheel with a libfuse 2 inside; its Python module must stay out of the way.
-	pip_install --target "$home/fuse-python" --no-deps --only-binary=:all: \
-		--python-version 3.12 -r "$root/requirements/libfuse.txt" || :
-	find_libfuse || give_up "needs libfuse 2 (Debian: apt install libfuse2, newer ones libfuse2t64)"
 }
 
 # prepare KEY: see above; KEY is dependencies, or an extra, which comes with them.
@@ -163,17 +133,12 @@ prepare() {
 }
 
 fill() {
-	local lib
 	say "kpfs: preparing $home (once):"
 	: >"$home/setup.log"
 	say " python"
 	"$home/bin/python" -I -c 'import pip' 2>/dev/null || [[ -r $home/pip-of ]] || make_venv
 	say " packages"
-	packages build
 	packages "$1"
-	say " libfuse"
-	lib=$(find_or_get_libfuse)
-	ln -sf "$lib" "$home/libfuse.so.2"
 	cp "$root/requirements/run.txt" "$home/stamp-run"
 	cp "$root/requirements/$1.txt" "$home/stamp-$1"
 	say " done"$'\n'
