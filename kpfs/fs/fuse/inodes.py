@@ -14,7 +14,17 @@ from kpfs.fs.node import Dir, Node
 class Inode:
     """A node that Linux has looked up, until it forgets it."""
 
-    __slots__ = ("_way", "fixed", "lookups", "node", "number", "path", "resized")
+    __slots__ = (
+        "_way",
+        "fixed",
+        "lookups",
+        "node",
+        "number",
+        "open_files",
+        "path",
+        "shrunk",
+        "truncated",
+    )
 
     def __init__(
         self, number: int, node: Node, parent: Inode | None = None, name: str = ""
@@ -27,13 +37,20 @@ class Inode:
         # directories on the way in which something may vanish, and what is in each
         self._way: tuple[tuple[Dir, str, Node], ...] = ()
         self.lookups = 0
-        self.resized = False  # Linux has a size that is not LOOKUP_SIZE
+        self.open_files: set[int] = set()
+        self.shrunk = False  # Linux may believe that the size is what stat() shows
+        self.truncated = False  # it may believe so again at any time
         if parent:
             assert isinstance(parent.node, Dir)
             self.fixed = name in parent.node.children
             self._way = parent._way
             if not self.fixed:
                 self._way += ((parent.node, name, node),)
+
+    @property
+    def permanent(self) -> bool:
+        """Whether it is there as long as the tree."""
+        return not self._way
 
     def check(self) -> Node:
         """The node; ENOENT if the tree has it no more."""

@@ -25,13 +25,14 @@ from kpfs.kernel.root import Kernel
 
 log = logging.getLogger(__name__)
 
-# What Linux is told of a file's size when it looks up the path, and keeps; stat() shows
-# the true one, which is 0.  A sendfile() or splice(), which busybox's cat begins with,
-# would take a file of size 0 for empty.  So it asks for a page, is refused, and the
-# caller goes back to read(), as on debugfs.
-LOOKUP_SIZE = 1 << 20
+# What Linux is told of the size of a file that is open; stat() shows the true one,
+# which is 0.  A sendfile() or splice(), which busybox's cat begins with, would take a
+# file of size 0 for empty.  So it asks for a page, is refused, and the caller goes back
+# to read(), as on debugfs.
+OPEN_SIZE = 1 << 20
 # Nothing changes what is in a fixed directory, and nobody but Linux itself the
-# attributes of any; those of a file Linux asks for each time, because of their size.
+# attributes of anything.  Those of an open file, with its two sizes, Linux asks for
+# each time.
 FOREVER = 1 << 30  # s
 MAX_ERRNO = 512
 MAX_BACKGROUND = 0xFFFF  # so that a release is never sent after what followed it
@@ -94,7 +95,9 @@ class Operations:
         self.on_ready = on_ready
         self.files: dict[int, OpenFile] = {}
         self.dirs: dict[int, OpenDir] = {}
+        self.opened: dict[int, Inode] = {}  # of files
         self.handles = itertools.count(1)
+        self.keeping = False  # Linux may keep attributes of files
         self.times = time.time_ns()
         self.ids = os.getuid(), os.getgid()
         self.pollers: list[tuple[OpenFile, int]] = []
@@ -145,6 +148,7 @@ class Operations:
             raise KernelError(errno.EPROTO, f"FUSE {major}.{minor} is too old")
         wanted = proto.ATOMIC_O_TRUNC | proto.BIG_WRITES | proto.PARALLEL_DIROPS
         flags = offered & wanted
+        self.keeping = minor >= proto.STORE_INVALIDATES
         limits = MAX_BACKGROUND, MAX_BACKGROUND * 3 // 4, proto.MAX_WRITE, 1
         return Answer(
             payload=proto.INIT_ANSWER.pack(
@@ -173,11 +177,10 @@ class Operations:
     def entry(self, parent: int, name: bytes) -> Answer:
         """The answer that makes an entry known to Linux; name ends with a 0."""
         inode = self.inodes.look_up(parent, name[:-1].decode("latin-1"))
-        node, size = inode.node, 0
-        if isinstance(node, File):
-            size, inode.resized = LOOKUP_SIZE, False
-        hold = FOREVER if inode.fixed else 0, FOREVER if isinstance(node, Dir) else 0
+        kept = self.may_keep(inode)
+        hold = FOREVER if inode.fixed else 0, FOREVER if kept else 0
         head = proto.ENTRY.pack(inode.number, 0, *hold, 0, 0)
+        size = inode.node.size if kept else OPEN_SIZE
         return Answer(
             payload=head + self.attributes(inode, size),
             undo=lambda: self.inodes.forget(inode.number, 1),
@@ -199,15 +202,25 @@ class Operations:
         if flags & proto.GETATTR_FH:  # the only reason is SEEK_END
             with self.kernel.lock:
                 self.files[fh].handle.seek_end()
-            inode.resized = True
-        elif isinstance(node, File):
+            inode.shrunk = True
+            return self.attributes_answer(inode, False, node.size)
+        kept = self.may_keep(inode)
+        if not kept:
             inode.check()
             self.keep_size(inode)
-        return self.attributes_answer(inode, node.size)
+        return self.attributes_answer(inode, kept, node.size)
 
-    def attributes_answer(self, inode: Inode, size: int) -> bytes:
-        hold = FOREVER if isinstance(inode.node, Dir) else 0
-        return proto.ATTR_ANSWER.pack(hold, 0, 0) + self.attributes(inode, size)
+    def may_keep(self, inode: Inode) -> bool:
+        """Whether Linux may keep the attributes, the size among them."""
+        if isinstance(inode.node, Dir):
+            return True
+        kept = self.keeping and inode.permanent and not inode.open_files
+        inode.shrunk |= kept
+        return kept
+
+    def attributes_answer(self, inode: Inode, kept: bool, size: int) -> bytes:
+        hold = proto.ATTR_ANSWER.pack(FOREVER if kept else 0, 0, 0)
+        return hold + self.attributes(inode, size)
 
     def attributes(self, inode: Inode, size: int) -> bytes:
         node = inode.node
@@ -223,16 +236,19 @@ class Operations:
         )
 
     def keep_size(self, inode: Inode) -> None:
-        """Let Linux pass on the attributes of the answer, but not take over their size.
+        """Let Linux pass on the attributes of the answer, but not take them over.
 
-        Linux drops the size of an answer if an invalidation comes in between.
+        It does not do that if an invalidation comes in between.
         """
         what = proto.INVAL_INODE.pack(inode.number, -1, 0)
         self.notify(proto.NOTIFY_INVAL_INODE, what)
 
     def restore_size(self, inode: Inode) -> None:
-        """Let Linux have LOOKUP_SIZE again: there is a byte in its last place."""
-        what = proto.STORE.pack(inode.number, LOOKUP_SIZE - 1, 1)
+        """Let Linux have OPEN_SIZE: there is a byte in its last place.
+
+        It then asks for the size when somebody wants to know.
+        """
+        what = proto.STORE.pack(inode.number, OPEN_SIZE - 1, 1)
         self.notify(proto.NOTIFY_STORE, what + b"\0")
 
     def setattr(self, request: Request) -> bytes:
@@ -255,8 +271,8 @@ class Operations:
             node.atime = atime * NSEC + atime_ns
         if valid & proto.FATTR_MTIME:
             node.mtime = mtime * NSEC + mtime_ns
-        shown = LOOKUP_SIZE if isinstance(node, File) else node.size
-        return self.attributes_answer(inode, shown)
+        kept = self.may_keep(inode)
+        return self.attributes_answer(inode, kept, node.size if kept else OPEN_SIZE)
 
     def statfs(self, _request: Request) -> bytes:
         return proto.STATFS_ANSWER.pack(0, 0, 0, 0, 0, 4096, NAME_MAX, 4096)
@@ -312,12 +328,13 @@ class Operations:
             if e.errno == errno.ENOSYS:  # Linux would stop asking, and succeed
                 raise AssertionError("the guest cannot open files") from e
             raise
-        if inode.resized:
-            self.restore_size(inode)
-        if flags & os.O_TRUNC:
-            inode.resized = True  # as soon as Linux has the answer
         fh = next(self.handles)
-        self.files[fh] = opened
+        self.files[fh], self.opened[fh] = opened, inode
+        inode.open_files.add(fh)
+        if inode.shrunk or inode.truncated:
+            inode.shrunk = False
+            self.restore_size(inode)
+        inode.truncated |= bool(flags & os.O_TRUNC)  # as soon as Linux has the answer
         how = proto.FOPEN_DIRECT_IO
         if node.nonseekable:
             how |= proto.FOPEN_NONSEEKABLE
@@ -327,7 +344,7 @@ class Operations:
 
     def read(self, request: Request) -> bytes:
         fh, offset, size, how, *_ = proto.READ_REQUEST.unpack_from(request.body)
-        if not how & proto.READ_LOCKOWNER:  # for the page cache: see LOOKUP_SIZE
+        if not how & proto.READ_LOCKOWNER:  # for the page cache: see OPEN_SIZE
             raise KernelError(errno.EINVAL, "no splice here")
         data = self.vfs.read(request.caller, self.files[fh], size, offset)
         if len(data) > size:
@@ -365,6 +382,7 @@ class Operations:
 
     def close(self, fh: int) -> None:
         opened = self.files.pop(fh)
+        self.opened.pop(fh).open_files.discard(fh)
         if self.pollers:
             with self.kernel.lock:
                 self.pollers = [p for p in self.pollers if p[0] is not opened]

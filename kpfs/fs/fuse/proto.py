@@ -10,6 +10,7 @@ from struct import Struct
 
 MAJOR, MINOR = 7, 31
 OLDEST_MINOR = 23  # Linux 3.15
+STORE_INVALIDATES = 35  # minor, Linux 5.16: after NOTIFY_STORE Linux asks for the size
 ROOT = 1  # nodeid
 
 # opcodes

@@ -133,6 +133,45 @@ def test_sendfile_sends_its_callers_back_to_read(mounted):
     os.close(null)
 
 
+def test_sendfile_whatever_others_do(mounted):
+    """They look at the file, open, read and truncate it: it is not empty."""
+    path, null = mounted.path / "kprobes/enabled", os.open(os.devnull, os.O_WRONLY)
+
+    def refused():
+        fd = os.open(path, os.O_RDONLY)
+        subprocess.run(["stat", path], check=True, stdout=subprocess.DEVNULL)
+        assert os.fstat(fd).st_size == 0
+        try:
+            os.sendfile(null, fd, 0, 4096)
+        except OSError as error:
+            return error.errno == errno.EINVAL
+        finally:
+            os.close(fd)
+        return False
+
+    assert refused()
+    for way in (os.stat, os.listdir, open, chmod, truncate, size_by_seeking):
+        way(path.parent if way is os.listdir else path)
+        for _ in range(2):
+            assert refused(), way
+        assert path.stat().st_size == 0, way
+    os.close(null)
+
+
+def chmod(path):
+    path.chmod(0o640)
+
+
+def truncate(path):
+    with path.open("wb", buffering=0):
+        pass
+
+
+def size_by_seeking(path):
+    with path.open("rb", buffering=0) as file:
+        assert file.seek(0, os.SEEK_END) == 0
+
+
 def test_seeking_and_truncating_on_a_mount(mounted):
     fd = os.open(mounted.path / "kprobes/blacklist", os.O_RDWR)
     with pytest.raises(OSError, match="Invalid"):

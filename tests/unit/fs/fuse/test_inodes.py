@@ -43,6 +43,7 @@ def test_one_number_for_a_node(inodes):
     assert inodes.look_up(ROOT, "events") is found
     assert (found.lookups, found.path, found.fixed) == (2, "/events", True)
     assert inodes[found.number] is found
+    assert found.permanent
 
 
 def test_what_may_vanish(inodes, events):
@@ -50,6 +51,8 @@ def test_what_may_vanish(inodes, events):
     foo = inodes.look_up(number, "foo")
     enable = inodes.look_up(foo.number, "enable")
     assert (foo.fixed, enable.fixed) == (False, True)
+    assert not foo.permanent
+    assert not enable.permanent
     assert enable.check() is enable.node
     events.there.clear()
     assert code(enable.check) == "ENOENT"
