@@ -156,7 +156,7 @@ class Loop:
         # not by mount_at(), which looks at the place itself: nobody answers there yet
         table = mounts.table()
         ours = [entry.ident for entry in table if entry.target == self._mountpoint]
-        # blocked in all threads to come, too: this thread alone ends the mount
+        # blocked in all other threads, too: this thread alone ends the mount
         old = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             with self._guard:
@@ -316,11 +316,14 @@ class Loop:
             heir = self._idle.pop()
         else:
             heir = _Server(self._serve_requests)
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # for it, too
             try:
                 heir.start()
             except RuntimeError as error:  # some limit
                 log.warning("no further thread: %s", error)
                 return False
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._threads.append(heir)
         self._holder, self._current = heir, None
         heir.go.release()
