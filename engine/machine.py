@@ -105,8 +105,10 @@ class Registers(Protocol):
 class Kallsyms(Protocol):
     """The kernel's symbols.  An implementation inherits sprint_symbol().
 
-    Context: control.
+    Context: control; symbol_at() and sprint_symbol(): any, even without the lock.
     """
+
+    generation: int = 0  # changes with the symbols
 
     def __iter__(self) -> Iterator[Symbol]:
         """All symbols in kallsyms order: the kernel by address, then the modules."""

@@ -192,11 +192,11 @@ class Runtime:
     def comm_of(self, pid: int) -> str | None:
         """Name of the task at its last record, None if another took its place.
 
-        Kernel: trace_find_cmdline()
+        Context: any, even without the lock.  Kernel: trace_find_cmdline()
         """
-        known, comm = CMDLINE.unpack_from(
-            self._cmdlines, pid % self.nr_cmdlines * CMDLINE.size
-        )
+        table = self._cmdlines
+        places = len(table) // CMDLINE.size
+        known, comm = CMDLINE.unpack_from(table, pid % places * CMDLINE.size)
         if known != pid:
             return None
         return _text(comm)

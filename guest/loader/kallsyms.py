@@ -146,6 +146,7 @@ class Kallsyms(machine.Kallsyms):
 
         Context: control.
         """
+        self.generation += 1
         if name in self._modules:
             self._modules[name] = SymbolTable(symbols)
         else:
@@ -156,13 +157,16 @@ class Kallsyms(machine.Kallsyms):
 
         Context: control.  Kernel: struct ftrace_mod_map
         """
+        self.generation += 1
         self._freed[name] = SymbolTable(symbols)
 
     def set_runtime(self, symbols: Sequence[Symbol]) -> None:
         """Functions of the engine's code: found for stack traces, and in no list."""
+        self.generation += 1
         self._runtime = SymbolTable(symbols)
 
     def remove_module(self, name: str) -> None:
+        self.generation += 1
         del self._modules[name]
         self._freed.pop(name, None)
 

@@ -221,6 +221,12 @@ class Handle:
     def nonblock(self) -> bool:
         return bool(self.flags & os.O_NONBLOCK)
 
+    def prepare(self, size: int, offset: int) -> None:
+        """Do the part of a read that needs no lock; called before it, without the lock.
+
+        What read() then gives is the same as if this had not been called.
+        """
+
     def read(self, size: int, offset: int) -> bytes:
         """At most size bytes; b"" at the end."""
         raise KernelError(errno.EINVAL, "not for reading")

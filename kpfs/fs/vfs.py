@@ -126,6 +126,7 @@ class Vfs:
     def read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
         """read(2) or pread(2).  A file that makes one wait does so without the lock."""
         handle, background = opened.handle, self.kernel.background
+        handle.prepare(size, offset)
         while True:
             with self.kernel.lock:
                 if handle.nonblock or handle.ready():

@@ -121,6 +121,7 @@ class Events:
         self._groups: dict[str, dict[str, TraceEvent]] = {}
         self._by_id: dict[int, TraceEvent] = {}
         self._next_id = LAST_TYPE
+        self.epoch = 0  # changes when the text of a record may have become another one
         self._watcher = watcher
         self._held: list[tuple[str, str, bool]] | None = None
 
@@ -160,12 +161,14 @@ class Events:
         if key in self._events:
             raise KernelError(errno.EEXIST, f"event {event.group}:{event.name}")
         event.id = event.id or self._new_id()
+        self.epoch += 1
         self._events[key] = event
         self._groups.setdefault(event.group, {})[event.name] = event
         self._by_id[event.id] = event
 
     def remove(self, event: TraceEvent) -> None:
         """Context: control.  Kernel: event_remove()."""
+        self.epoch += 1
         del self._events[event.group, event.name]
         del self._by_id[event.id]
         members = self._groups[event.group]

@@ -42,13 +42,25 @@ RING_ON = 1
 Record = tuple[int, int, int, int]
 
 
-class Span(NamedTuple):
-    """The entries of a page, given as indices into the words of all pages."""
+class Page(NamedTuple):
+    """A copy of a page, and which entries of it are to be read; places are words."""
 
+    number: int  # in the ring
+    generation: int  # of the ring
+    entries: int  # unread ones on the page
+    data: bytes
     first: int  # where the first entry begins
     end: int
     ts: int  # the time that the first one's delta is added to
-    unread: int  # entries whose data begin at or before this word have been read
+
+    @property
+    def stamp(self) -> int:
+        """The time of the first entry that was put on the page."""
+        stamp: int = _U64.unpack_from(self.data)[0]
+        return stamp
+
+    def words(self) -> list[int]:
+        return memoryview(self.data).cast("I").tolist()
 
 
 def entries(
@@ -100,6 +112,8 @@ class CpuRing:
         self.overrun_seen = 0  # lost entries that trace_pipe has reported
         self._machine = machine
         self._room = 0
+        self.generation = 0  # counts how often all entries were cleared, or moved
+        self.readers = 0  # who reads without consuming; it cannot be resized then
         self._cursor: tuple[int, int, int] = (-1, -1, 0)  # head, read, time there
         self.addr = KAddr(0)
         self._scratch = machine.area.alloc_data(PAGE_SIZE)
@@ -177,6 +191,16 @@ class CpuRing:
         return self._get(KpRing.entries) - gone
 
     @property
+    def consumed(self) -> int:
+        """How many were taken out of it."""
+        return self._get(KpRing.consumed)
+
+    @property
+    def tail(self) -> int:
+        """The page that is being written."""
+        return self._get(KpRing.tail)
+
+    @property
     def overrun(self) -> int:
         """How many were lost to newer ones.  Kernel: ring_buffer_overrun_cpu()."""
         return self._get(KpRing.overrun)
@@ -228,6 +252,7 @@ class CpuRing:
     def reset(self) -> None:
         """Forget all entries.  Kernel: ring_buffer_reset_cpu()."""
         self._settle()
+        self.generation += 1
         for page in range(self.nr_pages):
             KpPage.STRUCT.pack_into(self.pages, page * PAGE_SIZE, 0, 0)
             self._set_page_entries(page, 0)
@@ -243,12 +268,15 @@ class CpuRing:
     def resize(self, nr_pages: int) -> None:
         """Change the number of pages; if not all entries fit, the oldest are lost.
 
+        Not while somebody reads it without consuming: resizable() says so.
         Kernel: ring_buffer_resize().
         """
         self._settle()
         old = self.nr_pages
         if nr_pages == old:
             return
+        assert not self.readers
+        self.generation += 1
         head, tail = self._get(KpRing.head), self._get(KpRing.tail)
         order = [(head + i) % old for i in range((tail - head) % old + 1)]
         lost, kept = order[: -nr_pages or None], order[-nr_pages:]
@@ -356,36 +384,73 @@ class CpuRing:
         KpPage.STRUCT.pack_into(self.pages, following * PAGE_SIZE, 0, 0)
         return True
 
-    # ---- reading
+    # ---- reading without consuming: RingIter
 
-    def spans(self) -> Iterator[Span]:
+    def begin_reading(self) -> None:
+        """Somebody reads it; it keeps its pages until he ends."""
+        self.readers += 1
+
+    def end_reading(self) -> None:
+        self.readers -= 1
+
+    def oldest(self) -> tuple[int, int, int]:
+        """Where the unread entries begin: (page, word in it, time before it)."""
+        self._settle()
+        page, read = self._get(KpRing.head), self._get(KpRing.read)
+        word, (ts, _) = HEADER_WORDS + read // 4, self.look(page)
+        if read and self._cursor[:2] == (page, read):
+            ts = self._cursor[2]
+        elif read:
+            base = page * PAGE_WORDS
+            page_words = self._words[base : base + word]
+            for time, _, _ in entries(page_words, HEADER_WORDS, word, ts):
+                ts = time
+        return page, word, ts
+
+    def in_use(self, page: int) -> bool:
+        """Whether there may be unread entries on a page."""
+        head, nr_pages = self._get(KpRing.head), self.nr_pages
+        return (page - head) % nr_pages <= (self.tail - head) % nr_pages
+
+    def look(self, page: int) -> tuple[int, int]:
+        """The time of a page's first entry, and the word in it where the last ends."""
+        self._settle()
+        base = page * PAGE_WORDS
+        words = self._words
+        end = HEADER_WORDS + words[base + _COMMIT_WORD] // 4
+        return words[base] | words[base + 1] << 32, end
+
+    def copy(self, page: int, first: int, end: int, ts: int) -> Page:
+        """A copy of a page, as a Page."""
+        start = page * PAGE_SIZE
+        data = bytes(self.pages[start : start + PAGE_SIZE])
+        count = self._page_entries(page)
+        return Page(page, self.generation, count, data, first, end, ts)
+
+    # ---- consuming
+
+    def unread(self) -> Iterator[Page]:
         """The pages with unread entries, oldest first."""
         if not self.entries:
             return
-        words, nr_pages = self._words, self.nr_pages
-        page, read = self._get(KpRing.head), self._get(KpRing.read)
-        tail = self._get(KpRing.tail)
-        unread = page * PAGE_WORDS + HEADER_WORDS + read // 4
+        page, word, ts = self.oldest()
         while True:
-            base = page * PAGE_WORDS
-            ts = words[base] | words[base + 1] << 32
-            end = base + HEADER_WORDS + words[base + _COMMIT_WORD] // 4
-            first = base + HEADER_WORDS
-            if unread and self._cursor[:2] == (page, read):
-                first, ts = unread, self._cursor[2]
-            yield Span(first, end, ts, unread)
-            unread = 0
-            if page == tail:
+            stamp, end = self.look(page)
+            if word:
+                yield self.copy(page, word, end, ts)
+            else:
+                yield self.copy(page, HEADER_WORDS, end, stamp)
+            if page == self.tail:
                 return
-            page = (page + 1) % nr_pages
+            page, word = (page + 1) % self.nr_pages, 0
 
     def records(self) -> Iterator[Record]:
         """The unread entries, oldest first; they stay where they are."""
-        cpu = self.cpu
-        for first, end, time, unread in self.spans():
-            for ts, start, stop in entries(self._words, first, end, time):
-                if start > unread:
-                    yield ts, cpu, start * 4, stop * 4
+        for page in self.unread():
+            base = page.number * PAGE_SIZE
+            found = entries(page.words(), page.first, page.end, page.ts)
+            for ts, start, stop in found:
+                yield ts, self.cpu, base + start * 4, base + stop * 4
 
     @property
     def dirty_pages(self) -> int:

@@ -6,11 +6,13 @@ All functions are for control context.
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from operator import itemgetter
 from typing import TypeVar
 
+from kpfs.engine.errors import KernelError
 from kpfs.engine.runtime.records import KpArray
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.ring.cpu_ring import (
@@ -38,37 +40,38 @@ class Rings:
         """How many entries were lost to newer ones.  Kernel: ring_buffer_overruns()."""
         return sum(ring.overrun for ring in self.cpus)
 
-    def chunks(
-        self,
-        batches: Callable[[CpuRing], Iterator[list[_Entry]]],
-        only: int | None = None,
-    ) -> Iterator[list[_Entry]]:
-        """The unread entries of all CPUs or of one, oldest first, some at a time.
 
-        batches(ring) gives a CPU's, as tuples that begin with the time; of entries with
-        the same time, those of the lower CPU come first.
-        """
-        rings = [ring for ring in self.cpus if only is None or ring.cpu == only]
-        sources = [batches(ring) for ring in rings if ring.entries]
-        if len(sources) == 1:
-            yield from sources[0]
-            return
-        waiting: list[list[_Entry]] = [[] for _ in sources]
-        while True:
-            for i, source in enumerate(sources):
-                waiting[i] = waiting[i] or next(source, [])
-            ends = [(_time(left[-1]), i) for i, left in enumerate(waiting) if left]
-            if not ends:
+def merged(
+    sources: Sequence[Iterator[list[_Entry]]], whole: Collection[int] | None = None
+) -> Iterator[list[_Entry]]:
+    """The entries of all sources, oldest first, some at a time.
+
+    A source gives those of a CPU, in batches, as tuples that begin with the time; of
+    entries with the same time, those of the earlier source come first.
+    whole: the sources behind whose end there is nothing, None: all.  At the end of
+    another one it ends, for what comes next may be there.
+    """
+    if len(sources) == 1:
+        yield from sources[0]
+        return
+    waiting: list[list[_Entry]] = [[] for _ in sources]
+    while True:
+        for i, source in enumerate(sources):
+            waiting[i] = waiting[i] or next(source, [])
+            if not waiting[i] and whole is not None and i not in whole:
                 return
-            until, first = min(ends)
-            chunk: list[_Entry] = []
-            for i, left in enumerate(waiting):
-                bisect = bisect_right if i <= first else bisect_left
-                taken = bisect(left, until, key=_time)
-                chunk += left[:taken]
-                waiting[i] = left[taken:]
-            chunk.sort(key=_time)  # stable, and CPUs came in order
-            yield chunk
+        ends = [(_time(left[-1]), i) for i, left in enumerate(waiting) if left]
+        if not ends:
+            return
+        until, first = min(ends)
+        chunk: list[_Entry] = []
+        for i, left in enumerate(waiting):
+            bisect = bisect_right if i <= first else bisect_left
+            taken = bisect(left, until, key=_time)
+            chunk += left[:taken]
+            waiting[i] = left[taken:]
+        chunk.sort(key=_time)  # stable, and CPUs came in order
+        yield chunk
 
 
 class Snapshot(Rings):
@@ -99,6 +102,8 @@ class RingBuffer(Rings):
         self.mask = (1 << len(runtime.cpus)) - 1  # CPUs that record
         self.cpus = self._make(MIN_PAGES)
         self.spare: list[CpuRing] | None = None  # kernel: array_buffer max_buffer
+        self._kept: list[CpuRing] = []  # spare rings that could not be freed
+        self.idle_readers = 0  # of spare rings that are not there
         # time of the last reset: trace hides older records, which a swap may bring back
         self.time_start = 0
         self._attach()
@@ -154,7 +159,7 @@ class RingBuffer(Rings):
 
     def set_overwrite(self, overwrite: bool) -> None:
         """Set whether a full ring loses its oldest records instead of new ones."""
-        for ring in self.cpus + (self.spare or []):
+        for ring in self.cpus + self.spare_rings():
             ring.set_overwrite(overwrite)
 
     def set_clock(self, quantum: int | None, offset: int = 0) -> None:
@@ -164,7 +169,7 @@ class RingBuffer(Rings):
         What was recorded by another clock is lost.  Kernel: tracing_set_clock()
         """
         self._quantum, self._offset = quantum, offset
-        for ring in self.cpus + (self.spare or []):
+        for ring in self.cpus + self.spare_rings():
             ring.reset()
             ring.set_quantum(quantum or 0, offset)
         self.time_start = 0
@@ -179,8 +184,14 @@ class RingBuffer(Rings):
             self.resize(TRACE_BUF_SIZE_DEFAULT)
 
     def resize(self, size: int, cpu: int | None = None) -> None:
-        """Make room for size bytes on each CPU, or on one."""
+        """Make room for size bytes on each CPU, or on one.
+
+        EBUSY while somebody reads them without consuming.
+        """
         self.expanded = True
+        chosen = [ring for ring in self.cpus if cpu in (None, ring.cpu)]
+        if any(ring.readers for ring in chosen):
+            raise KernelError(errno.EBUSY, "somebody is reading")
         for ring in self.cpus:
             if cpu is None or ring.cpu == cpu:
                 ring.resize(pages_for(size))
@@ -197,13 +208,23 @@ class RingBuffer(Rings):
         return self.cpus[cpu].write(data)
 
     def free(self) -> None:
-        for ring in self.cpus + (self.spare or []):
+        for ring in self.cpus + self.spare_rings():
             ring.free()
 
     # ---- snapshot
 
     def alloc_spare(self) -> None:
-        """Make rings to swap with.  Kernel: tracing_alloc_snapshot_instance()."""
+        """Make rings to swap with, or make them as large as those that are recorded to.
+
+        EBUSY while somebody reads them.  Kernel: tracing_alloc_snapshot_instance().
+        """
+        spare = self.spare_rings()
+        grows = zip(spare, self.cpus, strict=True) if spare else ()
+        if (self.idle_readers and not spare) or any(
+            ring.readers and ring.nr_pages != main.nr_pages for ring, main in grows
+        ):
+            raise KernelError(errno.EBUSY, "somebody reads the file snapshot")
+        self.spare, self._kept = spare or None, []
         if self.spare is None:
             self.spare = self._make(MIN_PAGES)
             for ring, main in zip(self.spare, self.cpus, strict=True):
@@ -216,11 +237,25 @@ class RingBuffer(Rings):
         """What was swapped out last; None: there are no rings for snapshots."""
         return None if self.spare is None else Snapshot(self.spare)
 
+    def spare_rings(self) -> list[CpuRing]:
+        """The rings to swap with, also if they are only kept for who reads them."""
+        return self.spare or self._kept
+
     def free_spare(self) -> None:
-        """Give the rings to swap with back.  Kernel: free_snapshot()."""
-        for ring in self.spare or ():
-            ring.free()
-        self.spare = None
+        """Give the rings to swap with back, or clear them if somebody reads them.
+
+        Kernel: free_snapshot()
+        """
+        if self.spare is None:
+            return
+        spare, self.spare = self.spare, None
+        if any(ring.readers for ring in spare):
+            self._kept = spare
+        for ring in spare:
+            if self._kept:
+                ring.reset()
+            else:
+                ring.free()
 
     def swap(self) -> None:
         """Swap the rings with those of the snapshot, into which recording goes on.

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, count, repeat
+from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, PAGE_WORDS, CpuRing, entries
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, Page, entries
 from kpfs.engine.trace.symbols import ip_sym
 
 # A record: its time, CPU, line, and where its data begin and end in the CPU's pages
@@ -19,6 +20,7 @@ _Parts = tuple[str, str]  # of a line: the text before and behind the time
 
 BATCH = 128  # records per batch: few, as a reader may have room for little
 KNOWN_MAX = 1 << 16
+KEPT_MAX = 1 << 10  # from one read() to the next
 PADDING = 29  # the first type of an entry that does not tell the size of its data
 NSEC = 1_000_000_000
 LINE_MAX = 4096  # kernel: struct trace_seq
@@ -35,6 +37,15 @@ _U64 = struct.Struct("<Q")
 _U16 = struct.Struct("<H")
 
 
+class Known(NamedTuple):
+    """The text of data, within one second."""
+
+    begin: int  # ns: the first time that is rounded to it
+    end: int
+    secs: str
+    texts: dict[bytes, _Parts]
+
+
 class Lines:
     """Makes lines of records, for one reading of the trace.
 
@@ -42,21 +53,46 @@ class Lines:
     Kernel: print_trace_line(), trace_print_context()
     """
 
-    def __init__(self, tr: TraceArray) -> None:
+    def __init__(self, tr: TraceArray, in_ns: bool | None = None) -> None:
+        """in_ns: whether times are in ns, if not as the clock now says."""
         self._tr = tr
+        self._made_for = self._surroundings()
+        self._comms: dict[int, str] = {}
+        self.known: dict[int, Known] = {}  # of each CPU
         self._prefixes: dict[tuple[int, int], str] = {}
         self._printers: dict[int, Printer] = {}
         self._irq_info = tr.options["irq-info"]
         self._symbol = symbol_text(tr)
         self._context_info = tr.options["context-info"]
-        self.in_ns = self._context_info and tr.ring.in_ns
+        self.in_ns = self._context_info and (tr.ring.in_ns if in_ns is None else in_ns)
 
-    def batches(self, ring: CpuRing) -> Iterator[list[Entry]]:
-        """The unread records of a CPU, oldest first, some at a time.
+    def batches(
+        self, cpu: int, pages: Iterable[Page], batch: int = BATCH
+    ) -> Iterator[list[Entry]]:
+        """The records on a CPU's pages, so many at a time."""
+        return _CpuLines(self, cpu, batch).batches(pages)
 
-        The ring must not change before the last of them has been given.
-        """
-        return _CpuLines(self, ring).batches()
+    def current(self) -> bool:
+        """Whether it would still give the same text, and is worth being kept."""
+        return (
+            self._made_for == self._surroundings()
+            and len(self._comms) + sum(len(k.texts) for k in self.known.values())
+            < KEPT_MAX
+            and all(self._tr.find_cmdline(p) == c for p, c in self._comms.items())
+        )
+
+    def _surroundings(self) -> tuple[int, int, list[bool]]:
+        tr = self._tr
+        symbols = tr.st.machine.kallsyms.generation
+        return symbols, tr.events.epoch, list(tr.options.values.values())
+
+    def alone(self, ts: int, cpu: int, record: bytes) -> str:
+        """The line of one record."""
+        secs, second = self.second(ts)
+        head, tail = self.parts(cpu, memoryview(record), 0, len(record), secs)
+        if self.in_ns:
+            return head + str((ts - second) // 1000).zfill(6) + tail
+        return self.line(ts, (head, tail))
 
     def second(self, ts: int) -> tuple[str, int]:
         """The text of a time's second, and the first time that is rounded to it."""
@@ -65,26 +101,28 @@ class Lines:
         second = (ts + 500) // NSEC
         return f"{second:5d}.", second * NSEC - 500
 
-    def parts(self, ring: CpuRing, record: int, end: int, secs: str) -> _Parts:
+    def parts(
+        self, cpu: int, page: memoryview, record: int, end: int, secs: str
+    ) -> _Parts:
         """The text of a line before and behind the fraction of its time."""
-        (common,) = _U64.unpack_from(ring.pages, record)
+        (common,) = _U64.unpack_from(page, record)
         number = common & 0xFFFF
         show = self._printers.get(number)
         if show is None:
             event = self._tr.events.by_id(number)
             show = event.printer(self._symbol) if event else _unknown(number)
             self._printers[number] = show
-        pages = ring.pages[:end]
-        text = show(pages, record)
+        page = page[:end]
+        text = show(page, record)
         if not self._context_info:
-            return "", self._fitted(text, 0, pages, record)
-        key = ring.cpu, common >> 16
+            return "", self._fitted(text, 0, page, record)
+        key = cpu, common >> 16
         prefix = self._prefixes.get(key)
         if prefix is None:
             prefix = self._prefixes[key] = self._prefix(*key)
         head = prefix + secs
         size = len(head) + len(": ") + (6 if self.in_ns else 12)
-        return head, f": {self._fitted(text, size, pages, record)}"
+        return head, f": {self._fitted(text, size, page, record)}"
 
     def _fitted(self, text: str, before: int, pages: memoryview, record: int) -> str:
         """The text of a record, cut off if it is too long for a line.
@@ -114,7 +152,7 @@ class Lines:
         """The text before the time; common: the record's flags, preempt count, pid."""
         pid = common >> 16
         pid -= (pid & 0x8000_0000) << 1
-        comm = self._tr.find_cmdline(pid)
+        comm = self._comms[pid] = self._tr.find_cmdline(pid)
         flags = ""
         if self._irq_info:
             flags = lat_fmt(common & 0xFF, common >> 8 & 0xFF)
@@ -124,32 +162,33 @@ class Lines:
 class _CpuLines:
     """Makes the lines of one CPU's records."""
 
-    def __init__(self, lines: Lines, ring: CpuRing) -> None:
+    def __init__(self, lines: Lines, cpu: int, batch: int) -> None:
         self._lines = lines
-        self._ring = ring
-        self._known: dict[bytes, _Parts] = {}  # the text of data, within one second
-        self._second = self._next_second = 0  # in ns: the first time rounded to it
-        self._secs = ""
+        self._cpu = cpu
+        self._batch = batch
+        self._know(lines.known.get(cpu) or Known(0, 0, "", {}))
         # the page at hand: its place in the ring, and its data
         self._base = 0
         self._raw = b""
+        self._view = memoryview(b"")
         self._words: list[int] = []
 
-    def batches(self) -> Iterator[list[Entry]]:
-        ring = self._ring
-        for first, last, ts, unread in ring.spans():
-            page = first // PAGE_WORDS
-            at = page * PAGE_SIZE
-            base = page * PAGE_WORDS
-            self._base, self._raw = at, bytes(ring.pages[at : at + PAGE_SIZE])
-            self._words = memoryview(self._raw).cast("I").tolist()
-            i, end = first - base, last - base
-            while i < end and unread <= first:
-                batch, i, ts = self._alike(i, end, ts)
+    def _know(self, known: Known) -> None:
+        self._second, self._next_second, self._secs, self._known = known
+
+    def batches(self, pages: Iterable[Page]) -> Iterator[list[Entry]]:
+        for page in pages:
+            self._base, self._raw = page.number * PAGE_SIZE, page.data
+            self._view, self._words = memoryview(page.data), page.words()
+            i, ts = page.first, page.ts
+            if ts < self._second:  # a reader has gone back
+                self._next_second = 0
+            while i < page.end:
+                batch, i, ts = self._alike(i, page.end, ts)
                 if not batch:
                     break
                 yield batch
-            yield from self._any(i, end, ts, unread - base)
+            yield from self._any(i, page.end, ts)
 
     def _alike(self, i: int, end: int, ts: int) -> tuple[list[Entry], int, int]:
         """Records from word i on, if of one size: (records, next i, time there).
@@ -161,7 +200,7 @@ class _CpuLines:
         if not 0 < kind < PADDING or not self._lines.in_ns:
             return [], i, ts
         step = kind + 1
-        end = min(end, i + BATCH * step)
+        end = min(end, i + self._batch * step)
         heads = words[i:end:step]
         times = list(accumulate([head >> 5 for head in heads], initial=ts))
         if {head & 31 for head in heads} != {kind} or times[-1] >= self._next_second:
@@ -181,30 +220,30 @@ class _CpuLines:
         first = self._base + 4 * i + 4
         starts = count(first, 4 * step)
         ends = count(first + size, 4 * step)
-        batch = zip(times, repeat(self._ring.cpu), lines, starts, ends, strict=False)
+        batch = zip(times, repeat(self._cpu), lines, starts, ends, strict=False)
         return list(batch), i + step * len(heads), times[-1]
 
-    def _any(self, i: int, end: int, ts: int, unread: int) -> Iterator[list[Entry]]:
+    def _any(self, i: int, end: int, ts: int) -> Iterator[list[Entry]]:
         """Records of any size from word i on."""
-        base, cpu, line = self._base, self._ring.cpu, self._line
+        base, cpu, line = self._base, self._cpu, self._line
         found: list[Entry] = []
         for time, start, stop in entries(self._words, i, end, ts):
-            if start > unread:
-                place, last = 4 * start, 4 * stop
-                text = line(time, place, last)
-                found.append((time, cpu, text, base + place, base + last))
-                if len(found) == BATCH:
-                    yield found
-                    found = []
+            place, last = 4 * start, 4 * stop
+            text = line(time, place, last)
+            found.append((time, cpu, text, base + place, base + last))
+            if len(found) == self._batch:
+                yield found
+                found = []
         if found:
             yield found
 
     def _line(self, ts: int, start: int, end: int) -> str:
         """The line of a record that is at these bytes of the page."""
         if ts >= self._next_second:
-            self._secs, self._second = self._lines.second(ts)
-            self._next_second = self._second + NSEC
-            self._known = {}
+            secs, second = self._lines.second(ts)
+            known = Known(second, second + NSEC, secs, {})
+            self._lines.known[self._cpu] = known
+            self._know(known)
         parts = self._known.get(self._raw[start:end]) or self._parts(start, end)
         if self._lines.in_ns:
             return parts[0] + str((ts - self._second) // 1000).zfill(6) + parts[1]
@@ -214,8 +253,7 @@ class _CpuLines:
         data = self._raw[start:end]
         parts = self._known.get(data)
         if parts is None:
-            base = self._base
-            parts = self._lines.parts(self._ring, base + start, base + end, self._secs)
+            parts = self._lines.parts(self._cpu, self._view, start, end, self._secs)
             if len(self._known) < KNOWN_MAX:
                 self._known[data] = parts
         return parts

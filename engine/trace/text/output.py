@@ -1,95 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The text that is read from the files trace and trace_pipe."""
+"""The text that is read from the file trace_pipe."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
-from operator import itemgetter
+from itertools import accumulate
 
 from kpfs.engine.trace.array.trace_array import TraceArray
-from kpfs.engine.trace.ring.ring_buffer import Rings
+from kpfs.engine.trace.ring.ring_buffer import merged
 from kpfs.engine.trace.text.lines import Entry, Lines
 
 # The most that Linux gives per read(); here, who asks for more gets more whole lines
 PIPE_PAGE = 4096
-_HEADER = """\
-# tracer: {tracer}
-#
-"""
-_ENTRIES = """\
-# entries-in-buffer/entries-written: {entries}/{written}   #P:{cpus}
-#
-"""
-_COLUMNS_IRQ = """\
-#                                _-----=> irqs-off/BH-disabled
-#                               / _----=> need-resched
-#                              | / _---=> hardirq/softirq
-#                              || / _--=> preempt-depth
-#                              ||| / _-=> migrate-disable
-#                              |||| /     delay
-#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
-#              | |         |   |||||     |         |
-"""
-_COLUMNS = """\
-#           TASK-PID     CPU#     TIMESTAMP  FUNCTION
-#              | |         |         |         |
-"""
-
-
-def trace_header(
-    tr: TraceArray, rings: Rings | None = None, skipped: Sequence[Entry] = ()
-) -> str:
-    """The comment lines of trace.  Kernel: trace_default_header()
-
-    skipped: entries that are not shown; losses of the CPUs they are on do not count.
-    """
-    ring = rings or tr.ring
-    text = _HEADER.format(tracer=tr.current_tracer)
-    if not tr.options["context-info"]:
-        return text
-    entries, lost = ring.entries - len(skipped), ring.overruns
-    if skipped:
-        on = {cpu for _, cpu, *_ in skipped}
-        lost = sum(r.overrun for r in ring.cpus if r.cpu not in on)
-    text += _ENTRIES.format(
-        entries=entries, written=entries + lost, cpus=tr.st.machine.nr_cpus
-    )
-    return text + (_COLUMNS_IRQ if tr.options["irq-info"] else _COLUMNS)
-
-
-def trace_text(
-    tr: TraceArray, cpu: int | None = None, rings: Rings | None = None
-) -> str:
-    """The text of trace, of all CPUs or of one; the records stay in the buffer.
-
-    rings: read these (a snapshot) instead of the rings that are recorded to.
-    Context: control.  Kernel: s_show()
-    """
-    from_rings = rings or tr.ring
-    batches = Lines(tr).batches
-    chunks: Iterable[list[Entry]] = from_rings.chunks(batches, cpu)
-    start = 0 if rings else tr.ring.time_start
-    skipped: list[Entry] = []
-    if start:  # the header is about all CPUs
-        entries = list(chain.from_iterable(from_rings.chunks(batches)))
-        first = bisect_left(entries, start, key=itemgetter(0))
-        skipped = entries[:first]
-        chunks = [[e for e in entries[first:] if cpu is None or e[1] == cpu]]
-    out = [trace_header(tr, rings, skipped)]
-    annotate = from_rings.overruns > 0 and tr.options["annotate"]
-    started: set[int] = set()
-    for chunk in chunks:
-        if annotate and len(started) < len(from_rings.cpus):
-            for _, on, text, *_ in chunk:
-                if started and on not in started:
-                    out.append(f"##### CPU {on} buffer started ####\n")
-                started.add(on)
-                out.append(text)
-        else:
-            out += [entry[2] for entry in chunk]
-    return "".join(out)
 
 
 class TracePipe:
@@ -133,7 +55,9 @@ class TracePipe:
         entries: list[Entry] = []
         texts: list[str] = []
         used = 0
-        for chunk in tr.ring.chunks(Lines(tr).batches, self._cpu):
+        lines_of = Lines(tr).batches
+        rings = [r for r in tr.ring.cpus if self._cpu in (None, r.cpu)]
+        for chunk in merged([lines_of(r.cpu, r.unread()) for r in rings if r.entries]):
             lines = [entry[2] for entry in chunk]
             self._tell_of_losses(chunk, lines)
             size = sum(map(len, lines))

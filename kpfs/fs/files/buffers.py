@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import errno
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
-from kpfs.fs.files.array_file import ArrayFile, CpuFile
+from kpfs.fs.files.array_file import ArrayFile
+from kpfs.fs.files.text_handle import TextFile, TextHandle
 from kpfs.fs.node import Handle
 from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
 from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.cpu_ring import CpuRing
-    from kpfs.engine.trace.ring.ring_buffer import Rings
 
 BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
 CLOCK_NAME_MAX = 64
@@ -152,30 +153,25 @@ class FreeBuffer(ArrayFile):
     def released(self, handle: Handle) -> None:
         if self.tr.options["disable_on_free"]:
             self.tr.ring.on = False
-        self.tr.ring.resize(0)
+        with suppress(KernelError):  # while somebody reads, it stays as it is
+            self.tr.ring.resize(0)
 
 
-class Snapshot(CpuFile, SeqFile):
+class Snapshot(TextFile):
     """What was recorded when a snapshot was taken.  Kernel: snapshot_fops."""
 
-    tracing_lseek = True
     write_moves: int | None = None
-    seq_for_writers = False
+    is_snapshot = True
 
-    def show(self) -> str:
-        from kpfs.engine.trace.text.output import trace_text
-
-        rings = self.tr.ring.snapshot()
-        if rings is not None and self.records(rings):
-            return trace_text(self.tr, self.cpu, rings)
-        state = "freed" if rings is None else "allocated"
+    def help(self) -> str:
+        """What is shown if no record is there.  Kernel: print_snapshot_help()"""
+        state = "freed" if self.tr.ring.spare is None else "allocated"
         commands = SNAPSHOT_COMMANDS if self.cpu is None else CPU_SNAPSHOT_COMMANDS
         header = f"# tracer: {self.tr.current_tracer}\n#\n#\n"
         return header + SNAPSHOT_HELP.format(state=state) + commands
 
-    def records(self, rings: Rings) -> int:
-        """How many there are to show."""
-        return sum(r.entries for r in rings.cpus if self.cpu in (None, r.cpu))
+    def handle(self, flags: int, pid: int) -> Handle:
+        return TextHandle(self, flags, pid)
 
     def store(self, data: bytes) -> None:
         """EINVAL, EBUSY.  Kernel: tracing_snapshot_write()"""

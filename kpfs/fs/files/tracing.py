@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,8 +14,9 @@ from kpfs.engine.ktypes import MASK64
 from kpfs.fs.files import buffers
 from kpfs.fs.files.array_file import ArrayFile, CpuFile
 from kpfs.fs.files.dynevents import truncates
+from kpfs.fs.files.text_handle import TextFile, TextHandle
 from kpfs.fs.node import Dir, File, Handle, encode
-from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
+from kpfs.fs.seqfile import ValueFile
 from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
@@ -28,22 +28,14 @@ NSEC = 1_000_000_000
 RING_MAX_KB = 1 << 20
 
 
-class Trace(CpuFile, SeqFile):
+class Trace(TextFile):
     """The records, left in the buffer; O_TRUNC clears it.  Kernel: tracing_fops."""
-
-    seq_for_writers = False
-    tracing_lseek = True
 
     def opened(self, flags: int) -> None:
         super().opened(flags)
         if truncates(flags):
             ring = self.tr.ring
             (ring if self.cpu is None else ring.cpus[self.cpu]).reset()
-
-    def show(self) -> str:
-        from kpfs.engine.trace.text.output import trace_text
-
-        return trace_text(self.tr, self.cpu)
 
     def store(self, data: bytes) -> None:
         """Ignored."""
@@ -52,7 +44,7 @@ class Trace(CpuFile, SeqFile):
         return TraceHandle(self, flags, pid)
 
 
-class TraceHandle(SeqHandle):
+class TraceHandle(TextHandle):
     """A reader; with the option pause-on-trace nothing is recorded until it is closed.
 
     Kernel: tracing_open(), tracing_release()
@@ -62,8 +54,7 @@ class TraceHandle(SeqHandle):
 
     def __init__(self, file: Trace, flags: int, pid: int) -> None:
         super().__init__(file, flags, pid)
-        reads = flags & os.O_ACCMODE != os.O_WRONLY
-        self.paused = reads and file.tr.options["pause-on-trace"]
+        self.paused = self.iterator is not None and file.tr.options["pause-on-trace"]
         if self.paused:
             file.tr.ring.pause(True)
 
@@ -196,7 +187,10 @@ class BufferSize(CpuFile, ValueFile):
         size = size << 10 & MASK64
         if pages_for(size) > pages_for(RING_MAX_KB << 10):
             raise KernelError(errno.ENOMEM, "more than the guest has")
-        self.tr.ring.resize(size, self.cpu)
+        try:
+            self.tr.ring.resize(size, self.cpu)
+        except KernelError as error:  # EBUSY too.  Kernel: tracing_resize_ring_buffer()
+            raise KernelError(errno.ENOMEM, error.why) from error
 
 
 class BufferTotalSize(ArrayFile, ValueFile):

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from kpfs.engine.trace.text.output import trace_text
+from kpfs.engine.trace.text.trace_iter import trace_text
 
 pytestmark = pytest.mark.guest
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.engine.trace.text.output import trace_text
+from kpfs.engine.trace.text.trace_iter import trace_text
 from tests.unit.engine.trace.catalogue import FILTERED, FILTERS
 from tests.unit.engine.trace.fakes import filter_store
 

@@ -9,6 +9,7 @@ from itertools import groupby, islice
 
 import pytest
 
+from kpfs.engine.trace.ring.ring_buffer import merged
 from tests.fake import PAGE
 from tests.unit.engine.trace.fakes import Trace, Writer
 
@@ -158,11 +159,12 @@ def test_cpus_are_merged_by_time(seed):
         cpu = rng.choice((0, 0, 0, 1, 2)) if i % 1000 < 500 else 1
         writers[cpu].write(now, payload(i, 8))
         written.append((now, cpu))
-    chunks = list(trace.ts.ring.chunks(by_pages))
+    rings = trace.ts.ring.cpus
+    chunks = list(merged([by_pages(ring) for ring in rings]))
     assert len(chunks) > 5
     assert [e[:2] for chunk in chunks for e in chunk] == sorted(written)
-    one = [e for chunk in trace.ts.ring.chunks(by_pages, 1) for e in chunk]
-    assert one == list(trace.ts.ring.cpus[1].records())
+    one = [e for chunk in merged([by_pages(rings[1])]) for e in chunk]
+    assert one == list(rings[1].records())
 
 
 def test_pages_are_whole(trace):

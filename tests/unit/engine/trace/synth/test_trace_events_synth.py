@@ -12,7 +12,7 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.engine.trace.synth.synth_field import field_size, gfp_text
 from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
-from kpfs.engine.trace.text.output import trace_text
+from kpfs.engine.trace.text.trace_iter import trace_text
 from tests.unit.engine.trace.fakes import Trace, Writer
 
 MODULE = 0xFFFFFFFFC0001000

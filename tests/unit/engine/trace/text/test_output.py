@@ -11,7 +11,8 @@ import pytest
 
 from kpfs.engine.trace.symbols import ip_sym, pointer_id
 from kpfs.engine.trace.text.lines import lat_fmt
-from kpfs.engine.trace.text.output import TracePipe, trace_header, trace_text
+from kpfs.engine.trace.text.output import TracePipe
+from kpfs.engine.trace.text.trace_iter import trace_header, trace_text
 from tests.unit.engine.trace.fakes import RUNTIME_BASE, Trace, Writer, record
 
 HEADER_LINES = 12

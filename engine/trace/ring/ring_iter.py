@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A reader's place in the ring of one CPU, from which he reads without consuming.
+
+All functions are for control context, but copy(), advance() and what a Page has: they
+are for whoever makes text of copied pages, and nobody else may use the iterator then.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import islice
+
+from kpfs.engine.trace.ring.cpu_ring import HEADER_WORDS, CpuRing, Page, entries
+
+
+class RingIter:
+    """Kernel: struct ring_buffer_iter"""
+
+    __slots__ = ("_consumed", "_page", "_stamp", "_ts", "_word", "missed", "ring")
+
+    def __init__(self, ring: CpuRing) -> None:
+        self.ring = ring
+        self.reset()
+
+    def copy(self) -> RingIter:
+        """One at the same place, which goes on by itself.  Context: either."""
+        other: RingIter = object.__new__(RingIter)
+        for name in RingIter.__slots__:
+            setattr(other, name, getattr(self, name))
+        return other
+
+    def reset(self) -> None:
+        """Go to the oldest unread entry.  Kernel: rb_iter_reset()."""
+        ring = self.ring
+        self._consumed = ring.consumed
+        self._page, self._word, self._ts = ring.oldest()
+        stamp, end = ring.look(self._page)
+        # None: nothing has been put on the page yet
+        self._stamp: tuple[int, int] | None = (ring.generation, stamp)
+        if end == HEADER_WORDS:
+            self._stamp = None
+        self.missed = False  # entries were lost before the next one
+
+    def state(self) -> tuple[int, int]:
+        """Changes when entries are cleared or consumed; not when some are added."""
+        return self.ring.generation, self.ring.consumed
+
+    def pages(self, limit: int) -> tuple[list[Page], bool]:
+        """Copies of what follows, at most so many pages; whether that is all there is.
+
+        If somebody has consumed entries, it goes on from the oldest one.  If its page
+        has been overwritten, it goes on with what is on the page now.
+        Kernel: rb_iter_peek()
+        """
+        ring = self.ring
+        if ring.consumed != self._consumed:
+            self.reset()
+        page, tail = self._page, ring.tail
+        found: list[Page] = []
+        if not ring.entries or not ring.in_use(page):
+            return found, True
+        stamp, end = ring.look(page)
+        if page == tail and self._word >= end:
+            return found, True
+        if self._word < end and (ring.generation, stamp) != self._stamp:
+            self._word, self._ts = HEADER_WORDS, stamp
+            self.missed = self.missed or self._stamp is not None
+            self._stamp = ring.generation, stamp
+        word, ts = self._word, self._ts
+        while True:
+            if word < end:
+                if len(found) == limit:
+                    return found, False
+                found.append(ring.copy(page, word, end, ts))
+            if page == tail:
+                return found, True
+            page = (page + 1) % ring.nr_pages
+            ts, end = ring.look(page)
+            word = HEADER_WORDS
+
+    def advance(self, page: Page, word: int, ts: int) -> None:
+        """Go on behind an entry of a page: it ends before word, its time is ts.
+
+        Context: either.
+        """
+        self._page, self._word, self._ts = page.number, word, ts
+        self._stamp = page.generation, page.stamp
+
+    def skip_before(self, time: int) -> int:
+        """Pass over entries that are older; returns how many there were.
+
+        Kernel: tracing_iter_reset()
+        """
+        found, _ = self.pages(self.ring.nr_pages)
+        # all on a page are older if the first one on the next page is
+        whole = max(bisect_left(found, time, key=lambda page: page.stamp) - 1, 0)
+        skipped = sum(page.entries for page in found[:whole])
+        for page in islice(found, whole, None):
+            self.advance(page, page.first, page.ts)
+            for ts, _start, stop in entries(
+                page.words(), page.first, page.end, page.ts
+            ):
+                if ts >= time:
+                    return skipped
+                skipped += 1
+                self.advance(page, stop, ts)
+        return skipped

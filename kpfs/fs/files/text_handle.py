@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Readers of trace and snapshot, whose text is made piece by piece."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.files.array_file import CpuFile
+from kpfs.fs.node import encode
+from kpfs.fs.seqfile import SeqFile, SeqHandle
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.text.trace_iter import TraceIterator
+
+PIECE = 1 << 16  # characters that are passed over at a time
+
+
+class TextFile(CpuFile, SeqFile):
+    """A file whose text is that of records."""
+
+    seq_for_writers = False
+    tracing_lseek = True
+    is_snapshot = False
+
+    def help(self) -> str:
+        """What to show if there is no record; only of a snapshot."""
+        raise NotImplementedError
+
+    def show(self) -> str:
+        from kpfs.engine.trace.text.trace_iter import trace_text
+
+        return trace_text(self.tr, self.cpu, self.help if self.is_snapshot else None)
+
+
+class TextHandle(SeqHandle):
+    """Makes text of the records as far as it is read, and most of it without the lock.
+
+    Kernel: __tracing_open()
+    """
+
+    file: TextFile
+
+    def __init__(self, file: TextFile, flags: int, pid: int) -> None:
+        super().__init__(file, flags, pid)
+        self.iterator: TraceIterator | None = None
+        # an iterator that has gone on from there: (from which one, to where, it)
+        self.prepared: tuple[TraceIterator, int, TraceIterator] | None = None
+        if flags & os.O_ACCMODE != os.O_WRONLY:
+            from kpfs.engine.trace.text.trace_iter import TraceIterator
+
+            snapshot = file.help if file.is_snapshot else None
+            self.iterator = TraceIterator(file.tr, file.cpu, snapshot)
+
+    def prepare(self, size: int, offset: int) -> None:
+        iterator = self.iterator
+        if iterator is None:
+            return
+        lock = self.file.kernel.lock
+        with lock:
+            offset = self.tell(offset)
+            following = self._at(iterator, offset)
+        if offset and offset != self.pos:
+            self._pass(following, offset)
+        following.prepare(lock, size)
+        self.prepared = iterator, offset, following
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Kernel: seq_read()"""
+        offset = self.tell(offset)
+        iterator, prepared, self.prepared = self.iterator, self.prepared, None
+        if iterator is None:
+            raise KernelError(errno.EBADF, "not open for reading")
+        if prepared and prepared[:2] == (iterator, offset) and prepared[2].fits():
+            following = prepared[2]
+        else:
+            following = self._at(iterator, offset)
+            if offset and offset != self.pos:
+                self._pass(following, offset)
+        self.iterator = following
+        data = encode(following.read(size))
+        self.pos = offset + len(data)
+        return data
+
+    def _at(self, iterator: TraceIterator, offset: int) -> TraceIterator:
+        """One that goes on there, or, after a seek, one at the begin."""
+        following = iterator.copy()
+        if not offset or offset != self.pos:
+            following.restart()
+        return following
+
+    def _pass(self, iterator: TraceIterator, count: int) -> None:
+        """Go on by count characters.  Kernel: traverse()"""
+        lock = self.file.kernel.lock
+        while count:
+            size = min(count, PIECE)
+            iterator.prepare(lock, size)
+            with lock:
+                passed = len(iterator.read(size))
+            if not passed:
+                return
+            count -= passed
+
+    def release(self) -> None:
+        if self.iterator is not None:
+            self.iterator.close()
+        super().release()
