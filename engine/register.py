@@ -121,10 +121,7 @@ def _get_valid_kprobe(st: State, p: Kprobe) -> Kprobe | None:
 
     Kernel: __get_valid_kprobe()
     """
-    ap = get_kprobe(st, p.addr)
-    if ap is None or ap is p or p in ap.list:
-        return ap
-    return None
+    return get_kprobe(st, p.addr) if st.registered.get(p) == p.addr else None
 
 
 def warn_kprobe_rereg(st: State, p: Kprobe) -> None:
@@ -220,6 +217,7 @@ def register_kprobe(st: State, p: Kprobe) -> None:
     old_p = get_kprobe(st, p.addr)
     if old_p is not None:
         _register_aggr_kprobe(st, old_p, p)
+        st.registered[p] = p.addr
         return
     _prepare_kprobe(st, p)
     st.hash_add(p)
@@ -232,6 +230,7 @@ def register_kprobe(st: State, p: Kprobe) -> None:
             _release_handler(st, p)
             st.arch.arch_remove_kprobe(p)
             raise
+    st.registered[p] = p.addr
     try_to_optimize_kprobe(st, p)
 
 
@@ -246,40 +245,57 @@ def _release_handler(st: State, p: Kprobe) -> None:
         p.handler = None
 
 
-def _unregister_kprobe(st: State, p: Kprobe) -> bool:
-    """Disarm p, remove it, free what only p used; EINVAL: it is not registered.
+def _unregister(st: State, entry: Kprobe, gone: dict[Kprobe, None]) -> bool:
+    """Disarm probes at one address, remove them, free what only they used.
 
-    True if it leaves an unused aggr_kprobe to the optimizer.
+    entry: that of kprobe_table which they are or belong to.
+    True if they leave an unused aggr_kprobe to the optimizer.
     Kernel: __unregister_kprobe_top(), __unregister_kprobe_bottom()
     """
-    ap = _disable_kprobe(st, p)
-    if ap is p:
-        st.hash_del(p)
-        _release_handler(st, p)
-        st.arch.arch_remove_kprobe(p)
+    one = gone if len(gone) == 1 else ()
+    enabled = [p for p in gone if not kprobe_disabled(p)]
+    if enabled:
+        _disable(st, entry, enabled)
+        st.arch.sync_site(entry, *one)  # who stands in the way to a handler passes it
+    for p in gone:
+        del st.registered[p]
+    if entry in gone:
+        st.hash_del(entry)
+        _release_handler(st, entry)
+        st.arch.arch_remove_kprobe(entry)
         return False
-    last = len(ap.list) == 1 and kprobe_disarmed(ap)
-    ap.list.remove(p)
+    last = len(entry.list) == len(gone) and kprobe_disarmed(entry)
+    if one:
+        entry.list.remove(*gone)
+    else:
+        entry.list[:] = [p for p in entry.list if p not in gone]
     if last:
-        st.hash_del(ap)
+        st.hash_del(entry)
+    else:
+        _forget_handlers(st, entry, gone)
+    for p in gone:
         _release_handler(st, p)
-        free_aggr_kprobe(st, ap)
+    if last:
+        free_aggr_kprobe(st, entry)
         return False
+    if not kprobe_disabled(entry) and not st.kprobes_all_disarmed:
+        # the handler that kept it from being a jump may be gone
+        optimize_kprobe(st, entry)
+    return kprobe_unused(entry)
+
+
+def _forget_handlers(st: State, ap: Kprobe, gone: dict[Kprobe, None]) -> None:
+    """Let an aggr_kprobe call those that are left on its list."""
+    here = [p for p in gone if not kprobe_gone(p)]
     if (
-        p.post_handler
-        and not kprobe_gone(p)
+        any(p.post_handler for p in here)
         and not kprobe_ftrace(ap)
-        and not any(kp.post_handler for kp in ap.list)
+        and not any(p.post_handler for p in ap.list)
     ):
         ap.post_handler = None
-    if p.break_handler and not kprobe_gone(p):
+    if any(p.break_handler for p in here):
         ap.break_handler = None
-    st.arch.sync_site(ap, p)
-    _release_handler(st, p)
-    if not kprobe_disabled(ap) and not st.kprobes_all_disarmed:
-        # the handler that kept it from being a jump may be gone
-        optimize_kprobe(st, ap)
-    return kprobe_unused(ap)
+    st.arch.sync_site(ap, *gone if len(gone) == 1 else ())
 
 
 def unregister_kprobe(st: State, p: Kprobe) -> None:
@@ -300,43 +316,47 @@ def unregister_kprobes(st: State, kps: Sequence[Kprobe]) -> None:
     Kernel: unregister_kprobes()
     """
     unused = False
+    groups: dict[Kprobe, dict[Kprobe, None]] = {}  # those at one address at once
+    not_registered: list[Kprobe] = []
+    for p in kps:
+        entry = _get_valid_kprobe(st, p)
+        if entry is None or p in groups.setdefault(entry, {}):
+            not_registered.append(p)
+        else:
+            groups[entry][p] = None
     with st.arch.text_poke:
-        for p in kps:
+        for entry, gone in groups.items():
             try:
-                unused |= _unregister_kprobe(st, p)
+                unused |= _unregister(st, entry, gone)
             except KernelError:
-                p.addr = NO_ADDR
+                not_registered += gone
         if unused:
             kprobe_optimizer(st)
+    for p in not_registered:
+        p.addr = NO_ADDR
 
 
 # ---- enabling and disabling
 
 
-def _disable_kprobe(st: State, p: Kprobe) -> Kprobe:
-    """Disable p, and its aggr_kprobe with the last one; return the table's entry.
+def _disable(st: State, entry: Kprobe, probes: Sequence[Kprobe]) -> None:
+    """Disable probes of an entry of the table, and that with the last one.
 
-    EINVAL: not registered.
     Kernel: __disable_kprobe()
     """
-    orig_p = _get_valid_kprobe(st, p)
-    if orig_p is None:
-        raise KernelError(errno.EINVAL, "is not registered")
-    if kprobe_disabled(p):
-        return orig_p
-    if p is not orig_p:
+    own = entry in probes
+    for p in () if own else probes:
         p.flags |= KprobeFlag.DISABLED
-    if p is orig_p or aggr_kprobe_disabled(orig_p):
+    if own or aggr_kprobe_disabled(entry):
         # it may be unarmed though not all are disarmed: see enable_kprobe()
-        if not st.kprobes_all_disarmed and not kprobe_disabled(orig_p):
+        if not st.kprobes_all_disarmed and not kprobe_disabled(entry):
             try:
-                disarm_kprobe(st, orig_p, True)
+                disarm_kprobe(st, entry, True)
             except KernelError:
-                p.flags &= ~KprobeFlag.DISABLED
+                for p in probes:
+                    p.flags &= ~KprobeFlag.DISABLED
                 raise
-        orig_p.flags |= KprobeFlag.DISABLED
-    st.arch.sync_site(orig_p, p)
-    return orig_p
+        entry.flags |= KprobeFlag.DISABLED
 
 
 def disable_kprobe(st: State, p: Kprobe) -> None:
@@ -345,7 +365,12 @@ def disable_kprobe(st: State, p: Kprobe) -> None:
     Context: control.
     Kernel: disable_kprobe()
     """
-    _disable_kprobe(st, p)
+    orig_p = _get_valid_kprobe(st, p)
+    if orig_p is None:
+        raise KernelError(errno.EINVAL, "is not registered")
+    if not kprobe_disabled(p):
+        _disable(st, orig_p, [p])
+        st.arch.sync_site(orig_p, p)
 
 
 def enable_kprobe(st: State, p: Kprobe) -> None:

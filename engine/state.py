@@ -61,6 +61,7 @@ class State:
         self.preemption = preemption
         self.ftrace_enabled = 1  # the number that was written
         self.kprobe_table: dict[KAddr, Kprobe] = {}
+        self.registered: dict[Kprobe, KAddr] = {}  # all probes of users, and where
         # the same probes by hash, the newest last: the order of kprobes/list
         self._buckets: list[dict[KAddr, Kprobe]] = [
             {} for _ in range(KPROBE_TABLE_SIZE)

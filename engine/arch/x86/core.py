@@ -216,19 +216,36 @@ class X86:
         come = len(p.list) - len(records)
         if min(len(p.list), len(records)) <= PARTS_MAX:
             return False  # the way into the runtime may be another one
-        if not ainsn.all_guest or not is_guest(changed):
+        guest = is_guest(changed)
+        in_python = hit is not None and not hit.stub  # who calls all that are on
+        if in_python and ((guest and not int(changed.flags) & _OFF) or come == 0):
             return False
-        if hit is not None and not hit.stub and not int(changed.flags) & _OFF:
+        if not (ainsn.all_guest and guest) and not self._is_simple(p, hit, changed):
             return False
         if come == 0:
             self._sync_handler(changed)
         elif come == 1 and p.list[0] is changed:
             ainsn.insert(self._sync_handler(changed))
+            ainsn.all_guest = ainsn.all_guest and guest
         elif come == -1 and changed.handler in self.handlers:
             ainsn.remove(self.handlers[changed.handler])
         else:
             return False
+        pre = changed.pre_handler
+        if hit is not None and in_python and callable(pre):
+            if come == -1:
+                hit.handlers = tuple(h for h in hit.handlers if h[1] is not changed)
+            elif not int(changed.flags) & _OFF:
+                hit.handlers = ((pre, changed), *hit.handlers)
         return True
+
+    @staticmethod
+    def _is_simple(p: Kprobe, hit: Hit | None, changed: Kprobe) -> bool:
+        """Whether a probe among others of any kind changes nothing but their lists."""
+        others = changed.post_handler, changed.break_handler, changed.fault_handler
+        if others != (None, None, None) or p.break_handler is not None:
+            return False
+        return hit is None or (not hit.stub and not changed.guest_at)
 
     def _sync_all(self, p: Kprobe, ainsn: Ainsn) -> None:
         probes = p.list if p.is_aggr else [p]

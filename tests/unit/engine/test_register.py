@@ -5,6 +5,7 @@ This also tests kpfs.engine.kprobe_ftrace.
 """
 
 import errno
+import random
 
 import pytest
 
@@ -236,6 +237,73 @@ def test_unregister_restores_everything(st, machine):
     assert not st.arch.handlers
     assert st.arch.slots.nr_used == 0
     assert all(p.addr != 0 for p in ps)
+
+
+def test_a_batch_is_synced_once_for_an_address(st, machine, monkeypatch):
+    """Not once for each probe: ten thousand would take forever."""
+    ps = [Kprobe(symbol_name="vfs_read", offset=6) for _ in range(100)]
+    for p in ps:
+        register_kprobe(st, p)
+    synced, sync = [], st.arch.sync_site
+
+    def sync_site(*args):
+        synced.append(args)
+        sync(*args)
+
+    monkeypatch.setattr(st.arch, "sync_site", sync_site)
+    unregister_kprobes(st, ps[:50])
+    assert len(synced) <= 2
+    assert [e.p for e in show_entries(st)] == ps[:49:-1]
+    unregister_kprobes(st, ps[50:])
+    assert len(synced) <= 4
+    assert machine.patched() == []
+    assert not st.kprobe_table
+    assert not st.registered
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_batch_leaves_what_one_after_the_other_leaves(machine, seed):
+    rng = random.Random(seed)
+    places = [rng.choice((0, 6, 6, 7)) for _ in range(12)]
+    off = [rng.random() < 0.3 for _ in places]
+    post = [rng.random() < 0.3 for _ in places]
+    order = rng.sample(range(12), rng.randrange(13))
+    left = []
+    for batch in (True, False):
+        st = new_state(machine)
+        ps = [
+            Kprobe(symbol_name="vfs_read", offset=o, post_handler=print if q else None)
+            for o, q in zip(places, post, strict=True)
+        ]
+        for p, disabled in zip(ps, off, strict=True):
+            register_kprobe(st, p)
+            if disabled:
+                disable_kprobe(st, p)
+        gone = [ps[i] for i in order]
+        if batch:
+            unregister_kprobes(st, gone)
+        else:
+            for p in gone:
+                unregister_kprobe(st, p)
+        left.append(
+            (
+                [(ps.index(e.p), e.p.flags, e.entry.flags) for e in show_entries(st)],
+                [(e.addr, bool(e.post_handler)) for e in st.table_entries()],
+                machine.patched(),
+            )
+        )
+        unregister_kprobes(st, ps)
+        assert machine.patched() == []
+    assert left[0] == left[1]
+
+
+def test_twice_in_a_batch(st):
+    ps = [Kprobe(symbol_name="vfs_read", offset=6) for _ in range(2)]
+    for p in ps:
+        register_kprobe(st, p)
+    unregister_kprobes(st, [ps[0], ps[0]])
+    assert ps[0].addr == NO_ADDR
+    assert [e.p for e in show_entries(st)] == [ps[1]]
 
 
 def test_unregistering_what_is_not_registered_clears_its_address(st, machine):

@@ -586,3 +586,27 @@ def test_the_chain_follows_the_list(box, offset, seed):
                 event.nhit - n for (_, event), n in zip(probes, before, strict=True)
             ]
             assert hits == [int(not p.flags & KprobeFlag.DISABLED) for p, _ in probes]
+
+
+@pytest.mark.parametrize("offset", [0, *MODES])
+@pytest.mark.parametrize("seed", range(3))
+def test_many_handlers_at_one_address(box, offset, seed):
+    """Each that comes or goes is synced alone; all others are called as before."""
+    b = box({"alu": ALU})
+    rng = random.Random(seed)
+    called: list[Kprobe] = []
+    there: list[Kprobe] = []
+
+    def handler(p, _regs):
+        called.append(p)
+
+    for _ in range(60):
+        if there and rng.random() < 0.3:
+            unregister_kprobe(b.state, there.pop(rng.randrange(len(there))))
+        else:
+            flags = KprobeFlag.DISABLED if rng.random() < 0.2 else KprobeFlag(0)
+            there.append(b.probe("alu", offset, pre_handler=handler, flags=flags))
+        called.clear()
+        assert b.call("alu", 5, 7) == 27
+        on = [p for p in there if not int(p.flags) & KprobeFlag.DISABLED]
+        assert called == on[::-1]
