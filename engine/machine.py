@@ -215,6 +215,16 @@ class Area(Protocol):
     def free_data(self, addr: int) -> None:
         """Give back a block got from alloc_data()."""
 
+    def alloc_ring(self, size: int, *, near: bool) -> tuple[KAddr, bool]:
+        """Zeroed data pages that cost nothing until they are written; ENOMEM.
+
+        near: if possible in the top 2 GiB, as those of alloc_data() are; whether they
+        are is returned with their address.
+        """
+
+    def free_ring(self, addr: int) -> None:
+        """Give back a block got from alloc_ring()."""
+
 
 class RuntimeImage(Protocol):
     """The image of engine/runtime, the engine's own code in the guest."""

@@ -184,6 +184,12 @@ class FakeArea:
     def free_data(self, addr: int) -> None:
         pass
 
+    def alloc_ring(self, size: int, *, near: bool) -> tuple[KAddr, bool]:
+        return self.alloc_data(size), near
+
+    def free_ring(self, addr: int) -> None:
+        pass
+
 
 class FakeRuntimeImage:
     """One without anything in it."""

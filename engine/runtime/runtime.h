@@ -329,7 +329,8 @@ struct kp_page {
 	u64 commit;
 	u8 data[KP_PAGE_DATA];
 };
-#define RING_SLOW_CLOCK 2UL
+#define RING_SLOW_CLOCK 2UL /* of on: with another clock than the usual one */
+#define RING_FAR 4UL        /* of on: its pages are not in the top 2 GiB, as lite.S wants */
 struct kp_ring {
 	u64 pages; /* nr_pages * 4096 bytes */
 	u64 nr_pages;
@@ -341,7 +342,7 @@ struct kp_ring {
 	u64 overrun;   /* entries lost with an overwritten page, unread */
 	u64 consumed;  /* entries read by trace_pipe */
 	u64 bytes;     /* unread */
-	u64 on;        /* records are written: tracing_on; RING_SLOW_CLOCK with another clock */
+	u64 on;        /* records are written: tracing_on; RING_SLOW_CLOCK, RING_FAR */
 	u64 overwrite; /* 1: oldest lost, 0: newest lost (dropped counts) */
 	u64 dropped;
 	u64 scratch; /* KP_PAGE_SIZE bytes where a record is made that may not be wanted */

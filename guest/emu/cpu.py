@@ -124,7 +124,8 @@ class Cpu:
         self._window = find_window(handle.value or 0, self._write_window)
         self.read_regs = self._make_read_regs()
         self.poke_text = memory.write
-        size, at = ctypes.c_size_t(memory.size), ctypes.c_void_p(memory.host_address())
+        at = ctypes.c_void_p(memory.host_address())
+        size = ctypes.c_size_t(memory.all_size)
         err = self._py.uc_mem_map_ptr(self._uc, _U64(0), size, _PROT_ALL, at)
         self._check(err)
         self._write_window([0] * NR_WINDOW)

@@ -7,6 +7,9 @@ Physical layout, all of it one private mapping that is touched lazily:
     16 MiB     the kernel image, then the guest's page allocator up to ram_size
     ram_size   the module area, mapped linearly at MODULE_BASE
     above      the user slots, mapped linearly at USER_BASE
+    at last    the ring areas, mapped at NEAR_BASE and VMALLOC_BASE as they are used:
+               many more addresses than there is memory, of which none costs anything
+               until it is written
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import ctypes
 import errno
 import mmap
 import struct
-from bisect import insort
+from bisect import bisect_right, insort
 
 from kpfs import abi
 from kpfs.engine import machine
@@ -32,6 +35,13 @@ AREA_SIZE = 64 << 20
 AREA_END = abi.MODULE_BASE + AREA_SIZE
 USER_MAP_SIZE = abi.USER_SLOTS * abi.USER_SIZE
 USER_END = abi.USER_BASE + USER_MAP_SIZE
+# between the kernel's image and the modules, in 32-bit reach
+NEAR_BASE = 0xFFFF_FFFF_9000_0000
+NEAR_SIZE = abi.MODULE_BASE - NEAR_BASE
+VMALLOC_BASE = 0xFFFF_C900_0000_0000
+VMALLOC_SIZES = 64 << 30, 16 << 30, 4 << 30, 1 << 30, 64 << 20  # whichever is granted
+TLB_SIZE = 256  # pages that libunicorn's TLB has at first
+MAP_NORESERVE = 0x4000  # mmap.MAP_NORESERVE of newer Pythons
 
 PTE_PRESENT = 1
 PTE_WRITE = 2
@@ -56,7 +66,9 @@ class Memory(machine.Memory):
         self._area_at = ram_size
         self._user_at = ram_size + AREA_SIZE
         self.size = self._user_at + USER_MAP_SIZE
-        self.ram = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        near_at = -(-self.size // LARGE_PAGE) * LARGE_PAGE
+        self.ram = _reserve(near_at)
+        self.all_size = len(self.ram)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             self.ram.madvise(mmap.MADV_NOHUGEPAGE)  # a huge page per touch: 2 MiB RSS
         self._view = memoryview(self.ram)
@@ -65,6 +77,9 @@ class Memory(machine.Memory):
         self._low = PAGE_SIZE
         self.cr3 = self.alloc_low(PAGE_SIZE)
         self.area = PageArea(self)
+        far_at = near_at + NEAR_SIZE
+        self.near = RingArea(self, NEAR_BASE, near_at, NEAR_SIZE, apart=True)
+        self.far = RingArea(self, VMALLOC_BASE, far_at, self.all_size - far_at)
         self.map_range(abi.DIRECT_MAP, 0, self.size, KERNEL_DATA)
         self.map_range(abi.USER_BASE, self._user_at, USER_MAP_SIZE, USER_DATA)
 
@@ -144,6 +159,11 @@ class Memory(machine.Memory):
         elif addr >= KERNEL_MAP:
             if self._image_start <= addr and end <= self._image_end:
                 return addr - KERNEL_MAP
+            if self.near.mapped(addr, size):
+                return self.near.phys(addr)
+        elif addr >= VMALLOC_BASE:
+            if self.far.mapped(addr, size):
+                return self.far.phys(addr)
         elif addr >= abi.DIRECT_MAP:
             if end <= abi.DIRECT_MAP + self.size:
                 return addr - abi.DIRECT_MAP
@@ -173,6 +193,10 @@ class Memory(machine.Memory):
         """Writable bytes, valid as long as the memory is."""
         at = self.translate(addr, size)
         return self._view[at : at + size]
+
+    def forget(self, phys: int, size: int) -> None:
+        """Make whole pages zero again, and give their memory back to the host."""
+        self.ram.madvise(mmap.MADV_DONTNEED, phys, size)
 
     def area_phys(self, addr: int) -> int:
         """Physical address of a module-area address, mapped or not."""
@@ -223,19 +247,129 @@ class PageArea:
         """
         pages = self._sizes.pop(addr)
         self._set(addr, pages, 0)
-        at = self._memory.area_phys(addr)
-        self._memory.ram[at : at + pages * PAGE_SIZE] = bytes(pages * PAGE_SIZE)
-        insort(self._free, ((addr - abi.MODULE_BASE) >> 12, pages))
-        merged: list[tuple[int, int]] = []
-        for first, count in self._free:
-            if merged and sum(merged[-1]) == first:
-                merged[-1] = (merged[-1][0], merged[-1][1] + count)
-            else:
-                merged.append((first, count))
-        self._free = merged
+        self._memory.forget(self._memory.area_phys(addr), pages * PAGE_SIZE)
+        self._free = _give_back(self._free, (addr - abi.MODULE_BASE) >> 12, pages)
 
     def _set(self, addr: int, pages: int, flags: int) -> None:
         memory = self._memory
         memory.set_pages(addr, memory.area_phys(addr), pages * PAGE_SIZE, flags)
         first = (addr - abi.MODULE_BASE) >> 12
         self._present[first : first + pages] = bytes([flags & PTE_PRESENT]) * pages
+
+
+class RingArea:
+    """Allocator of whole pages for rings, in large pages that are mapped when needed.
+
+    Context: control.
+    """
+
+    def __init__(
+        self, memory: Memory, base: int, phys: int, size: int, *, apart: bool = False
+    ) -> None:
+        """apart: no block begins where the emulator's TLB has the engine's records.
+
+        Of pages whose numbers have the same low bits it remembers one, so that each hit
+        would have to look up both.
+        """
+        self._memory = memory
+        self._base = base
+        self._phys = phys
+        self._apart = apart
+        self._free = [(0, size // PAGE_SIZE)]  # (first page, pages), by address
+        self._sizes: dict[int, int] = {}  # address to bytes
+        self._starts: list[int] = []  # the same addresses, sorted
+        self._mapped: set[int] = set()  # numbers of large pages
+
+    def phys(self, addr: int) -> int:
+        return addr - self._base + self._phys
+
+    def mapped(self, addr: int, size: int) -> bool:
+        """Whether all of it lies in one block."""
+        i = bisect_right(self._starts, addr) - 1
+        if i < 0:
+            return False
+        start = self._starts[i]
+        return addr + size <= start + self._sizes[start]
+
+    def alloc(self, size: int) -> int:
+        """Zeroed pages in one piece; ENOMEM: no room, or the host has not so much."""
+        if size > _available():
+            raise KernelError(errno.ENOMEM, f"{size >> 20} MB are not there")
+        pages = (size + PAGE_MASK) >> 12
+        for run in self._free:
+            first = self._begin(run[0])
+            left = sum(run) - first - pages
+            if left >= 0:
+                break
+        else:
+            raise KernelError(errno.ENOMEM, "no addresses are left")
+        self._map(first, pages)
+        self._free.remove(run)
+        for piece in ((run[0], first - run[0]), (first + pages, left)):
+            if piece[1]:
+                insort(self._free, piece)
+        addr = self._base + first * PAGE_SIZE
+        self._sizes[addr] = pages * PAGE_SIZE
+        insort(self._starts, addr)
+        return addr
+
+    def _begin(self, first: int) -> int:
+        """The first page from there on where a block may begin."""
+        return first + (TLB_SIZE // 2 - first) % TLB_SIZE if self._apart else first
+
+    def _map(self, first: int, pages: int) -> None:
+        """Map the large pages that these are in; they stay mapped."""
+        start = first * PAGE_SIZE // LARGE_PAGE
+        end = -(-(first + pages) * PAGE_SIZE // LARGE_PAGE)
+        for number in range(start, end):
+            if number not in self._mapped:
+                at = self._base + number * LARGE_PAGE
+                self._memory.map_range(at, self.phys(at), LARGE_PAGE, KERNEL_DATA)
+                self._mapped.add(number)
+
+    def free(self, addr: int) -> None:
+        """Give back what alloc() gave."""
+        size = self._sizes.pop(addr)
+        del self._starts[bisect_right(self._starts, addr) - 1]
+        self._memory.forget(self.phys(addr), size)
+        first = (addr - self._base) // PAGE_SIZE
+        self._free = _give_back(self._free, first, size // PAGE_SIZE)
+
+    def has(self, addr: int) -> bool:
+        """Whether a block of it begins there."""
+        return addr in self._sizes
+
+
+def _give_back(
+    free: list[tuple[int, int]], first: int, pages: int
+) -> list[tuple[int, int]]:
+    """The free runs with one more, those that touch one another joined."""
+    i = bisect_right(free, (first, pages))
+    before, behind = free[:i], free[i:]
+    if before and sum(before[-1]) == first:
+        first, joined = before.pop()
+        pages += joined
+    if behind and first + pages == behind[0][0]:
+        pages += behind.pop(0)[1]
+    return [*before, (first, pages), *behind]
+
+
+def _reserve(size: int) -> mmap.mmap:
+    """Addresses for memory of that size, and behind it for rings, as many as can be."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    for vmalloc in VMALLOC_SIZES:
+        try:
+            return mmap.mmap(-1, size + NEAR_SIZE + vmalloc, flags=flags)
+        except OSError as error:  # no overcommitment, or a limit on addresses
+            refused = error
+    raise refused
+
+
+def _available() -> int:
+    """Bytes of memory that the host has left.  Kernel: si_mem_available()"""
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            text = file.read()
+        return int(text.partition(b"MemAvailable:")[2].split(None, 1)[0]) << 10
+    except (OSError, ValueError, IndexError):
+        return 1 << 62

@@ -7,7 +7,9 @@ Context: control.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
+from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
@@ -22,6 +24,7 @@ class EngineArea:
 
     def __init__(self, memory: Memory) -> None:
         self._area = memory.area
+        self._near, self._far = memory.near, memory.far
         # text from which calls are made with a struct pt_regs on top of the stack
         self.regs_frames: list[range] = []
 
@@ -36,6 +39,15 @@ class EngineArea:
 
     def free_data(self, addr: int) -> None:
         self._area.free(addr)
+
+    def alloc_ring(self, size: int, *, near: bool) -> tuple[KAddr, bool]:
+        if near:
+            with suppress(KernelError):
+                return KAddr(self._near.alloc(size)), True
+        return KAddr(self._far.alloc(size)), False
+
+    def free_ring(self, addr: int) -> None:
+        (self._near if self._near.has(addr) else self._far).free(addr)
 
 
 class RuntimeImage:

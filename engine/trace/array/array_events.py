@@ -7,7 +7,6 @@ All functions are for control context.  Kernel: kernel/trace/trace_events.c
 from __future__ import annotations
 
 import errno
-from weakref import WeakSet
 
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.errors import KernelError
@@ -54,7 +53,8 @@ class ArrayEvents:
         self._arch = arch
         self._events = events
         self._files = files
-        self._older = WeakSet(events if array.name else ())  # older than this instance
+        # of an instance: events that came before then are older than it
+        self._epoch = events.epoch if array.name else -1
         self.event_pids = PidSet(array.runtime)
         self.event_no_pids = PidSet(array.runtime)
 
@@ -169,8 +169,8 @@ class ArrayEvents:
         Kernel: show_set_event_seq_ops
         """
         on = [file.event for file in self.files() if file.enabled]
-        older = [e for e in reversed(on) if e in self._older]
-        newer = [e for e in on if e not in self._older]
+        older = [e for e in reversed(on) if e.epoch <= self._epoch]
+        newer = [e for e in on if e.epoch > self._epoch]
         return "".join(f"{e.group}:{e.name}\n" for e in newer + older)
 
     def set_event_store(self, data: bytes) -> int:

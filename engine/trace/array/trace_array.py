@@ -56,7 +56,11 @@ class TraceArray:
         self.name = name
         self.events = events
         self.guest = runtime.make(KpArray)
-        self.ring = RingBuffer(runtime, self.guest, first=not name)
+        try:
+            self.ring = RingBuffer(runtime, self.guest, first=not name)
+        except KernelError:
+            runtime.free(self.guest)
+            raise
         self.err_log = ErrorLog(st.machine.clock.now)
         # the function tracer needs ftrace sites: without them nothing calls it
         self.tracers = TRACERS if st.kprobes_on_ftrace else ("nop",)

@@ -25,7 +25,6 @@ from kpfs.engine.trace.event.trace_event import Events, EventWatcher, TraceEvent
 from kpfs.engine.trace.event.trigger import Triggers
 from kpfs.engine.trace.func.function_event import FunctionEvent
 from kpfs.engine.trace.func.function_tracer import FunctionTracers
-from kpfs.engine.trace.ring.cpu_ring import TRACE_BUF_SIZE_DEFAULT
 
 
 class TraceState(TraceArray):
@@ -63,7 +62,10 @@ class TraceState(TraceArray):
     # ---- instances
 
     def mkdir(self, name: str) -> TraceArray:
-        """Make an instance; EEXIST.  Context: control.  Kernel: instance_mkdir()."""
+        """Make an instance; EEXIST, ENOMEM.
+
+        Context: control.  Kernel: instance_mkdir()
+        """
         if name in self.instances:
             raise KernelError(errno.EEXIST, f"there is an instance {name}")
         array = TraceArray(
@@ -74,7 +76,6 @@ class TraceState(TraceArray):
             self.function_tracers,
             name,
         )
-        array.ring.resize(TRACE_BUF_SIZE_DEFAULT)
         array.options.inherit(self.options)
         self.instances[name] = array
         return array

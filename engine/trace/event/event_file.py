@@ -62,6 +62,7 @@ class EventFile:
         self.filter: EventFilter | None = None
         self.filter_prog: KAddr | None = None
         self.guest: KpFile | None = None
+        self._written: tuple[int, ...] = ()  # what its struct kp_file has
 
     def enable_text(self) -> str:
         """The text of its enable file.  Kernel: event_enable_read()."""
@@ -94,6 +95,7 @@ class EventFile:
         self.soft_disabled = not enable
         if self.guest is not None:
             self.guest.flags = self.guest_flags()
+            self._written = ()
         return True
 
     def hold(self, on: bool) -> None:
@@ -120,12 +122,12 @@ class EventFile:
         """Write all of its struct kp_file and return the address."""
         if self.guest is None:
             self.guest = self.array.runtime.make(KpFile)
-        guest = self.guest
-        guest.next = following
-        guest.array = self.array.guest.addr
-        guest.filter = self.filter_prog or 0
-        guest.triggers = self.triggers
-        guest.flags = self.guest_flags()
+        guest, array = self.guest, self.array.guest.addr
+        flags = self.guest_flags()
+        words = following, array, self.filter_prog or 0, self.triggers, flags
+        if words != self._written:
+            guest.next, guest.array, guest.filter, guest.triggers, guest.flags = words
+            self._written = words
         return guest.addr
 
     def write_description(self) -> None:
@@ -140,6 +142,7 @@ class EventFile:
         runtime, guest = self.array.runtime, self.guest
         free_filter(runtime, self.filter, self.filter_prog)
         self.filter = self.filter_prog = self.guest = None
+        self._written = ()
         if guest is not None:
             runtime.after_quiescence(lambda: runtime.free(guest))
 
@@ -201,8 +204,9 @@ class EventFiles:
         else:
             for file in reversed(live):
                 chain = file.write_guest(chain)
-        for file in files:
-            file.write_description()
+        if event.describe() is not None:
+            for file in files:
+                file.write_description()
         for guest in event.guest_events():
             guest.files = chain
             guest.filter = filter_prog

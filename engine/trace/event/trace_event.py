@@ -37,6 +37,7 @@ class TraceEvent:
         self.group = group
         self.name = name
         self.id = number
+        self.epoch = 0  # Events.epoch when it came
         self.removed = False  # its files answer ENODEV
         self.refcnt = 0  # how many users keep it from being deleted
         self.arrays_on = 0  # trace arrays that have it on; event_file.py counts
@@ -162,6 +163,7 @@ class Events:
             raise KernelError(errno.EEXIST, f"event {event.group}:{event.name}")
         event.id = event.id or self._new_id()
         self.epoch += 1
+        event.epoch = self.epoch
         self._events[key] = event
         self._groups.setdefault(event.group, {})[event.name] = event
         self._by_id[event.id] = event

@@ -141,6 +141,8 @@ class FunctionProbes:
 
     def tell(self, following: int) -> int:
         """Tell guest code; following: the next array; returns the first to ask for."""
+        if not self._kinds and self._hash is None:
+            return following
         old, self._hash = self._hash, None
         functions = self.functions()
         guest = self._array.guest

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kpfs.abi import (
     DELTA_BITS,
     MAX_SMALL_DATA,
+    RING_FAR,
     RING_SLOW_CLOCK,
     TYPE_TIME_EXTEND,
     KpPage,
@@ -99,6 +100,15 @@ class RingStats(NamedTuple):
     oldest_ts: int
 
 
+class Room(NamedTuple):
+    """The memory of a ring."""
+
+    addr: KAddr
+    header: int  # bytes of struct kp_ring and what belongs to it, in whole pages
+    nr_pages: int
+    is_far: bool  # in spite of what was wanted it is not in the top 2 GiB
+
+
 def pages_for(size: int) -> int:
     """The pages that size bytes need, modulo 2^64.  Kernel: ring_buffer_resize()."""
     return max(MIN_PAGES, (size + BUF_PAGE_SIZE - 1 & MASK64) // BUF_PAGE_SIZE)
@@ -107,38 +117,50 @@ def pages_for(size: int) -> int:
 class CpuRing:
     """The ring of one CPU.  Kernel: struct ring_buffer_per_cpu."""
 
-    def __init__(self, machine: Machine, cpu: int, nr_pages: int) -> None:
+    def __init__(
+        self, machine: Machine, cpu: int, nr_pages: int, *, near: bool
+    ) -> None:
+        """near: guest code writes into it the short way, if it gets such memory."""
         self.cpu = cpu
         self.overrun_seen = 0  # lost entries that trace_pipe has reported
         self._machine = machine
-        self._room = 0
+        self._near = near
         self.generation = 0  # counts how often all entries were cleared, or moved
         self.readers = 0  # who reads without consuming; it cannot be resized then
         self._cursor: tuple[int, int, int] = (-1, -1, 0)  # head, read, time there
-        self.addr = KAddr(0)
-        self._scratch = machine.area.alloc_data(PAGE_SIZE)
-        self._alloc(nr_pages)
+        self._set_room(self.alloc_room(nr_pages))
         self._set(KpRing.on, 1)
         self._set(KpRing.overwrite, 1)
 
-    def _alloc(self, nr_pages: int) -> None:
+    def alloc_room(self, nr_pages: int) -> Room:
+        """Memory for a ring of so many pages; ENOMEM."""
         header = -(-(KpRing.page_entries + 4 * nr_pages + 8) // PAGE_SIZE) * PAGE_SIZE
-        size = header + nr_pages * PAGE_SIZE
-        self.addr = self._machine.area.alloc_data(size)
+        area = self._machine.area
+        size = header + (1 + nr_pages) * PAGE_SIZE
+        addr, is_near = area.alloc_ring(size, near=self._near)
+        return Room(addr, header, nr_pages, self._near and not is_near)
+
+    def free_room(self, room: Room) -> None:
+        self._machine.area.free_ring(room.addr)
+
+    def _set_room(self, room: Room) -> None:
+        """Lie in other memory, in which nothing has been written."""
+        # struct kp_ring, whose last word counts records; the scratch page; the pages
+        self.addr, header = room.addr, room.header
+        self._room = room
+        start = self.addr + header
         self._ring = self._machine.view(self.addr, header)
-        self.pages = self._machine.view(self.addr + header, nr_pages * PAGE_SIZE)
+        size = room.nr_pages * PAGE_SIZE
+        self.pages = self._machine.view(KAddr(start + PAGE_SIZE), size)
         self._words = self.pages.cast("B").cast("I")
-        self._room = nr_pages
-        self._set(KpRing.pages, self.addr + header)
-        self._set(KpRing.nr_pages, nr_pages)
-        self._set(KpRing.scratch, self._scratch)
-        # struct kp_ring begins with a page whose end is a word that counts records
-        self._set(KpRing.counter, self.addr + header - 8)
+        self._set(KpRing.pages, start + PAGE_SIZE)
+        self._set(KpRing.nr_pages, room.nr_pages)
+        self._set(KpRing.scratch, start)
+        self._set(KpRing.counter, start - 8)
 
     def free(self) -> None:
         """Give back its memory; guest code must not know of it any more."""
-        self._machine.area.free_data(self.addr)
-        self._machine.area.free_data(self._scratch)
+        self.free_room(self._room)
 
     def _get(self, offset: int) -> int:
         value: int = _U64.unpack_from(self._ring, offset)[0]
@@ -207,7 +229,9 @@ class CpuRing:
 
     def set_on(self, on: bool, slow_clock: bool = False) -> None:
         self._settle()
-        self._set(KpRing.on, on and (RING_ON | (RING_SLOW_CLOCK if slow_clock else 0)))
+        clock = RING_SLOW_CLOCK if slow_clock else 0
+        far = RING_FAR if self._room.is_far else 0
+        self._set(KpRing.on, on and (RING_ON | clock | far))
 
     def set_quantum(self, quantum: int, offset: int = 0) -> None:
         """Set a slow clock: its unit in ns (0: it counts records), and its start."""
@@ -253,9 +277,9 @@ class CpuRing:
         """Forget all entries.  Kernel: ring_buffer_reset_cpu()."""
         self._settle()
         self.generation += 1
-        for page in range(self.nr_pages):
-            KpPage.STRUCT.pack_into(self.pages, page * PAGE_SIZE, 0, 0)
-            self._set_page_entries(page, 0)
+        # the others are cleared when the writer comes to them
+        KpPage.STRUCT.pack_into(self.pages, 0, 0, 0)
+        self._set_page_entries(0, 0)
         for place in (KpRing.head, KpRing.read, KpRing.tail, KpRing.full):
             self._set(place, 0)
         for count in (KpRing.entries, KpRing.overrun, KpRing.consumed, KpRing.bytes):
@@ -265,55 +289,44 @@ class CpuRing:
         self.overrun_seen = 0
         self._cursor = (-1, -1, 0)
 
-    def resize(self, nr_pages: int) -> None:
+    def resize(self, room: Room) -> None:
         """Change the number of pages; if not all entries fit, the oldest are lost.
 
-        Not while somebody reads it without consuming: resizable() says so.
+        room: from alloc_room().  Not while somebody reads it without consuming.
         Kernel: ring_buffer_resize().
         """
         self._settle()
-        old = self.nr_pages
-        if nr_pages == old:
-            return
         assert not self.readers
         self.generation += 1
-        head, tail = self._get(KpRing.head), self._get(KpRing.tail)
-        order = [(head + i) % old for i in range((tail - head) % old + 1)]
-        lost, kept = order[: -nr_pages or None], order[-nr_pages:]
-        if len(order) <= nr_pages:
-            lost, kept = [], order
+        old, nr_pages = self._room, room.nr_pages
+        head = self._get(KpRing.head)
+        order = [(head + i) % old.nr_pages for i in range(self.dirty_pages + 1)]
+        lost, kept = order[:-nr_pages], order[-nr_pages:]
         data = [bytes(self.pages[p * PAGE_SIZE : (p + 1) * PAGE_SIZE]) for p in kept]
         counts = [self._page_entries(p) for p in kept]
-        gone = sum(self._page_entries(p) for p in lost)
-        words = bytes(self._ring[KpRing.last_ts : KpRing.counter])
-        full = self._get(KpRing.full)
-        clock = self._get(KpRing.quantum), self._get(KpRing.offset)
-        old_room = self.addr
         if lost:
-            bytes_lost = sum(map(self._page_bytes, lost)) - self._get(KpRing.read)
-            self._set(KpRing.bytes, self._get(KpRing.bytes) - bytes_lost)
+            gone = sum(map(self._page_bytes, lost)) - self._get(KpRing.read)
+            self._set(KpRing.bytes, self._get(KpRing.bytes) - gone)
             self._set(KpRing.read, 0)
-        read = self._get(KpRing.read)
-        if nr_pages > self._room:
-            self._alloc(nr_pages)
-            self._machine.area.free_data(old_room)
-        self._ring[KpRing.last_ts : KpRing.counter] = words
-        self._set(KpRing.quantum, clock[0])
-        self._set(KpRing.offset, clock[1])
-        self._set(KpRing.full, full)
-        self._set(KpRing.nr_pages, nr_pages)
-        for page in range(nr_pages):
-            fits = page < len(data)
-            start = page * PAGE_SIZE
-            self.pages[start : start + BUF_PAGE_HDR_SIZE] = bytes(BUF_PAGE_HDR_SIZE)
-            if fits:
-                self.pages[start : start + PAGE_SIZE] = data[page]
-            self._set_page_entries(page, counts[page] if fits else 0)
+            over = sum(map(self._page_entries, lost))
+            self._set(KpRing.overrun, self._get(KpRing.overrun) + over)
+        words = bytes(self._ring[: KpRing.page_entries])
+        counter = self._machine.read(KAddr(self._get(KpRing.counter)), 8)
+        self._set_room(room)
+        start, behind = KpRing.head, KpRing.scratch
+        self._ring[start:behind] = words[start:behind]
+        start, behind = KpRing.quantum, KpRing.page_entries
+        self._ring[start:behind] = words[start:behind]
+        self._machine.write(KAddr(self._get(KpRing.counter)), counter)
+        for page, (content, count) in enumerate(zip(data, counts, strict=True)):
+            if not any(content):
+                continue  # it has not been written yet, and stays so
+            self.pages[page * PAGE_SIZE : (page + 1) * PAGE_SIZE] = content
+            self._set_page_entries(page, count)
         self._set(KpRing.head, 0)
-        self._set(KpRing.read, read)
-        self._set(KpRing.tail, len(data) - 1)
-        self._set(KpRing.overrun, self._get(KpRing.overrun) + gone)
+        self._set(KpRing.tail, len(kept) - 1)
         self._cursor = (-1, -1, 0)
+        self.free_room(old)
 
     # ---- writing
 

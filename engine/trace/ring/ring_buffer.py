@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from kpfs.engine.trace.ring.cpu_ring import (
     MIN_PAGES,
     TRACE_BUF_SIZE_DEFAULT,
     CpuRing,
+    Room,
     pages_for,
 )
 
@@ -87,20 +88,23 @@ class RingBuffer(Rings):
     def __init__(
         self, runtime: Runtime, guest: KpArray | None = None, *, first: bool = True
     ) -> None:
-        """Give each CPU a ring; first: they are those of the first trace array.
+        """Give each CPU a ring; ENOMEM.
 
+        first: they are those of the first trace array, which grow when they are needed.
         Context: control.
         """
         self._runtime = runtime
         self._guest = guest or runtime.make(KpArray)
         self._areas = runtime.cpus if first else []
-        self.expanded = False
+        self.expanded = not first
         self._on = True
         self._paused = 0
         self._quantum: int | None = None
         self._offset = 0
         self.mask = (1 << len(runtime.cpus)) - 1  # CPUs that record
-        self.cpus = self._make(MIN_PAGES)
+        self.cpus = self._make(
+            MIN_PAGES if first else pages_for(TRACE_BUF_SIZE_DEFAULT)
+        )
         self.spare: list[CpuRing] | None = None  # kernel: array_buffer max_buffer
         self._kept: list[CpuRing] = []  # spare rings that could not be freed
         self.idle_readers = 0  # of spare rings that are not there
@@ -110,7 +114,16 @@ class RingBuffer(Rings):
 
     def _make(self, nr_pages: int) -> list[CpuRing]:
         machine = self._runtime.machine
-        return [CpuRing(machine, cpu, nr_pages) for cpu in range(machine.nr_cpus)]
+        near = bool(self._areas)  # only the first array's are written the short way
+        rings: list[CpuRing] = []
+        try:
+            for cpu in range(machine.nr_cpus):
+                rings.append(CpuRing(machine, cpu, nr_pages, near=near))
+        except KernelError:
+            for ring in rings:
+                ring.free()
+            raise
+        return rings
 
     def _attach(self) -> None:
         """Tell guest code which rings there are.  Context: either."""
@@ -186,16 +199,29 @@ class RingBuffer(Rings):
     def resize(self, size: int, cpu: int | None = None) -> None:
         """Make room for size bytes on each CPU, or on one.
 
-        EBUSY while somebody reads them without consuming.
+        EBUSY while somebody reads them without consuming, ENOMEM; nothing is changed
+        then.
         """
         self.expanded = True
         chosen = [ring for ring in self.cpus if cpu in (None, ring.cpu)]
         if any(ring.readers for ring in chosen):
             raise KernelError(errno.EBUSY, "somebody is reading")
-        for ring in self.cpus:
-            if cpu is None or ring.cpu == cpu:
-                ring.resize(pages_for(size))
+        self._resize((ring, pages_for(size)) for ring in chosen)
         self._attach()
+
+    def _resize(self, wanted: Iterable[tuple[CpuRing, int]]) -> None:
+        """Give rings as many pages as are wanted; ENOMEM, and nothing is changed."""
+        rooms: list[tuple[CpuRing, Room]] = []
+        try:
+            for ring, nr_pages in wanted:
+                if nr_pages != ring.nr_pages:
+                    rooms.append((ring, ring.alloc_room(nr_pages)))
+        except KernelError:
+            for ring, room in rooms:
+                ring.free_room(room)
+            raise
+        for ring, room in rooms:
+            ring.resize(room)
 
     def reset(self) -> None:
         """Forget all entries.  Kernel: tracing_reset_online_cpus()."""
@@ -230,8 +256,8 @@ class RingBuffer(Rings):
             for ring, main in zip(self.spare, self.cpus, strict=True):
                 ring.set_overwrite(main.overwrite)
                 ring.set_quantum(self._quantum or 0, self._offset)
-        for ring, main in zip(self.spare, self.cpus, strict=True):
-            ring.resize(main.nr_pages)
+        rings = zip(self.spare, self.cpus, strict=True)
+        self._resize((ring, main.nr_pages) for ring, main in rings)
 
     def snapshot(self) -> Snapshot | None:
         """What was swapped out last; None: there are no rings for snapshots."""

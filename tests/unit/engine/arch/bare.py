@@ -131,6 +131,13 @@ class BareMachine(machine.Memory):
     def alloc_data(self, size: int) -> KAddr:
         return KAddr(self.memory.area.alloc(size, KERNEL_DATA))
 
+    def alloc_ring(self, size, *, near):
+        area = self.memory.near if near else self.memory.far
+        return KAddr(area.alloc(size)), near
+
+    def free_ring(self, addr):
+        (self.memory.near if self.memory.near.has(addr) else self.memory.far).free(addr)
+
     def symbols(self) -> dict[str, KAddr]:
         image = elf.ElfFile(RUNTIME.read_bytes())
         places, images = {}, {}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.emu.memory: translation, the image, the page allocator."""
 
+import mmap
+
 import pytest
 
 from kpfs import abi
@@ -11,6 +13,7 @@ from kpfs.guest.emu.memory import (
     KERNEL_DATA,
     KERNEL_MAP,
     KERNEL_TEXT,
+    LARGE_PAGE,
     PAGE_SIZE,
     USER_END,
     Memory,
@@ -114,3 +117,70 @@ def test_untouched_memory_costs_nothing():
     memory = Memory()
     assert resident() - before < 2 << 20
     assert memory.size > 100 << 20
+
+
+@pytest.mark.parametrize("kind", ["near", "far"])
+def test_a_ring_area_gives_what_it_gets_back(memory, kind):
+    area = getattr(memory, kind)
+    free = list(area._free)
+    blocks = [area.alloc(size) for size in (1, PAGE_SIZE, 3 << 20, 100 << 20)]
+    assert all(area.has(block) for block in blocks)
+    memory.write(blocks[2] + (3 << 20) - 4, b"last")
+    assert memory.read(blocks[2] + (3 << 20) - 4, 4) == b"last"
+    for addr, size in ((blocks[0] - 1, 1), (blocks[3] + (100 << 20), 1)):
+        with pytest.raises(MemoryFault):
+            memory.read(addr, size)
+    for block in (blocks[1], blocks[3], blocks[0], blocks[2]):
+        area.free(block)
+        with pytest.raises(MemoryFault):
+            memory.read(block, 1)
+    assert area._free == free
+    again = area.alloc(200 << 20)
+    assert not any(memory.read(again + (1 << 20), 3 << 20))
+    area.free(again)
+
+
+def test_a_ring_area_refuses_what_the_host_has_not(memory, monkeypatch):
+    monkeypatch.setattr("kpfs.guest.emu.memory._available", lambda: 1 << 20)
+    with pytest.raises(KernelError, match="ENOMEM"):
+        memory.far.alloc(2 << 20)
+    memory.far.free(memory.far.alloc(1 << 20))
+    monkeypatch.setattr("kpfs.guest.emu.memory._available", lambda: 1 << 50)
+    with pytest.raises(KernelError, match="ENOMEM"):
+        memory.near.alloc(1 << 40)
+
+
+def test_a_host_that_grants_less_makes_the_area_smaller(monkeypatch):
+    real, asked = mmap.mmap, []
+
+    def grant(fileno, size, **more):
+        asked.append(size)
+        if size > 5 << 30:
+            raise OSError("no overcommitment")
+        return real(fileno, size, **more)
+
+    monkeypatch.setattr("kpfs.guest.emu.memory.mmap.mmap", grant)
+    memory = Memory()
+    assert len(asked) == 3
+    with pytest.raises(KernelError, match="ENOMEM"):
+        memory.far.alloc(5 << 30)
+
+
+def test_guest_code_reaches_both_ring_areas(memory):
+    """Through page tables: from a large page to the next."""
+    for area in (memory.near, memory.far):
+        block = area.alloc(5 << 20)
+        for at in range(block, block + (5 << 20), 1 << 20):
+            assert walk_tables(memory, at) == area.phys(at)
+
+
+def walk_tables(memory, addr):
+    """The physical address that the guest's page tables say; large pages alone."""
+    table = memory.cr3
+    for shift in (39, 30):
+        at = table + (addr >> shift & 511) * 8
+        table = int.from_bytes(memory.ram[at : at + 8], "little") & 0xFFFFFFFFFF000
+    at = table + (addr >> 21 & 511) * 8
+    entry = int.from_bytes(memory.ram[at : at + 8], "little")
+    assert entry & 0x81 == 0x81
+    return (entry & 0x000FFFFFFFE00000) + (addr & (LARGE_PAGE - 1))

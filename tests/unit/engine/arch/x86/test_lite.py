@@ -11,6 +11,7 @@ import pytest
 from kpfs import abi
 from kpfs.abi import EVENT_RECORD
 from kpfs.engine.arch.x86.regs import FLAGS, IP, SP
+from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.unit.engine.arch.bare import IF, NOP5
@@ -272,3 +273,20 @@ def test_python_writes_what_guest_code_writes(box, long_way, overwrite):
         python.write(data)
     assert contents(python) == contents(guest)
     assert contents(guest)[0]["overrun" if overwrite else "dropped"] > 200
+
+
+@pytest.mark.parametrize("offset", WAYS)
+def test_a_ring_out_of_reach_is_written_the_long_way(box, monkeypatch, offset):
+    b = box({"f": F})
+    far = b.machine.memory.far
+    monkeypatch.setattr(
+        b.machine, "alloc_ring", lambda size, *, near: (KAddr(far.alloc(size)), False)
+    )
+    e = Events(b, offset)
+    assert e.ring.addr < abi.MODULE_BASE
+    for _ in range(300):
+        e.hit()
+    assert e.event.nhit == 300
+    assert e.ring.entries + e.ring.overrun == 300
+    assert len(e.records()) == e.ring.entries
+    assert {record[1] for record in e.records()} == {1500}

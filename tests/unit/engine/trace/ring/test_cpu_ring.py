@@ -121,7 +121,7 @@ def test_resize_keeps_the_newest(trace):
         written.append((i, payload(i, 16)))
     ring = writer.ring
     total = len(content(ring))
-    ring.resize(9)
+    ring.resize(ring.alloc_room(9))
     assert len(content(ring)) == total
     writer.write(2000, payload(7, 16))
     assert content(ring)[-1] == (2000, payload(7, 16))
