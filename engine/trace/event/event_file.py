@@ -18,7 +18,7 @@ from kpfs.abi import EVENT_RECORD, FILE_RECORD, FILE_TRIGGER_COND
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.engine.ktypes import KAddr
-from kpfs.engine.runtime.records import KpArray, KpFile
+from kpfs.engine.runtime.records import KpArray, KpEvent, KpFile
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.errlog import ErrorLog
 from kpfs.engine.trace.event.filter import EventFilter
@@ -193,8 +193,11 @@ class EventFiles:
         if not files:
             self._of.pop(event, None)
 
-    def sync(self, event: TraceEvent) -> None:
-        """Tell guest code who wants the records of an event."""
+    def sync(self, event: TraceEvent, only: KpEvent | None = None) -> None:
+        """Tell guest code who wants the records of an event.
+
+        only: tell it of one of its structs alone, as the others are up to date.
+        """
         files = self._of.get(event, {}).values()
         live = [file for file in files if file.enabled]
         flags, filter_prog, chain = event.guest_flags(), 0, KAddr(0)
@@ -207,7 +210,7 @@ class EventFiles:
         if event.describe() is not None:
             for file in files:
                 file.write_description()
-        for guest in event.guest_events():
+        for guest in [only] if only else event.guest_events():
             guest.files = chain
             guest.filter = filter_prog
             guest.flags = flags

@@ -54,6 +54,15 @@ class TraceKprobe(DynEvent):
         return self.place.is_return
 
     @property
+    def same_as(self) -> tuple[object, ...]:
+        """Its place and its expressions: two of one event must differ in them.
+
+        Kernel: trace_kprobe_has_same_kprobe()
+        """
+        place = self.place.symbol, self.place.offset
+        return place, *(arg.comm for arg in self.args)
+
+    @property
     def start(self) -> int:
         """Offset of the first argument in a record."""
         return 24 if self.is_return else 16
@@ -92,7 +101,7 @@ class GuestEvents:
         tk.guest.type = tk.event.id
         tk.guest.size = tk.start + sum(arg.size for arg in tk.args)
         tk.guest.prog = tk.prog or 0
-        self._files.sync(tk.event)
+        self._files.sync(tk.event, tk.guest)
 
 
 class KprobeEvent(TraceEvent):
@@ -101,8 +110,21 @@ class KprobeEvent(TraceEvent):
     def __init__(self, group: str, name: str, st: State) -> None:
         super().__init__(group, name)
         self.probes: list[TraceKprobe] = []
+        self._same: set[tuple[object, ...]] = set()  # same_as of each
         self._st = st
         self._armed = False
+
+    def add(self, tk: TraceKprobe) -> None:
+        self.probes.append(tk)
+        self._same.add(tk.same_as)
+
+    def remove(self, tk: TraceKprobe) -> None:
+        self.probes.remove(tk)
+        self._same.discard(tk.same_as)
+
+    def has_same(self, tk: TraceKprobe) -> bool:
+        """Whether one of its probes has the same place and the same expressions."""
+        return tk.same_as in self._same
 
     def guest_events(self) -> Sequence[KpEvent]:
         return [tk.guest for tk in self.probes]

@@ -178,7 +178,7 @@ class TraceKprobeOps(DynEventOps):
             kp.pre_handler, kp.data = self._handler, guest.addr
         event = KprobeEvent(group, name, self._st)
         tk = TraceKprobe(self, group, name, place, rp, args, event, guest)
-        event.probes.append(tk)
+        event.add(tk)
         return tk
 
     def _register_trace_kprobe(self, log: TraceProbeLog, tk: TraceKprobe) -> None:
@@ -221,15 +221,15 @@ class TraceKprobeOps(DynEventOps):
             log.index = different + 1
             log.fail(Err.DIFF_ARG_TYPE, 0, errno.EEXIST)
         event = to.event
-        if any(_same_probe(other, tk) for other in event.probes):
+        if event.has_same(tk):
             log.index = 0
             log.fail(Err.SAME_PROBE, 0, errno.EEXIST)
         tk.event = event
-        event.probes.append(tk)
+        event.add(tk)
         try:
             self._register_or_defer(tk)
         except KernelError:
-            event.probes.remove(tk)
+            event.remove(tk)
             raise
         self._ts.dyn_events.add(tk)
 
@@ -362,7 +362,7 @@ class TraceKprobeOps(DynEventOps):
             self._ts.remove_event_call(parent)
         self._unregister(event)
         self._ts.dyn_events.remove(event)
-        parent.probes.remove(event)
+        parent.remove(event)
         self._guest.free(event)
 
     def match(
@@ -413,14 +413,3 @@ def _different_arg(new: Sequence[ProbeArg], old: Sequence[ProbeArg]) -> int:
         if (a.type, a.count, a.name) != (b.type, b.count, b.name):
             return i + 1
     return 0
-
-
-def _same_probe(a: TraceKprobe, b: TraceKprobe) -> bool:
-    """Whether both have the same place and the same expressions.
-
-    Kernel: trace_kprobe_has_same_kprobe()
-    """
-    places = [(tk.place.symbol, tk.place.offset) for tk in (a, b)]
-    return places[0] == places[1] and all(
-        x.comm == y.comm for x, y in zip(a.args, b.args, strict=True)
-    )

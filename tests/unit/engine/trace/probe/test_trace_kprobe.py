@@ -15,6 +15,7 @@ from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import KprobeFlag, kprobe_disabled
 from kpfs.engine.register import kprobes_module_callback
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.state import ModuleState
 from tests.unit.engine.trace.fakes import Trace
 
@@ -252,3 +253,27 @@ def test_many_events_are_made_and_deleted_fast():
     assert trace.write("\n".join(f"-:e{i}" for i in range(2000))) == ""
     assert trace.show() == ""
     trace.machine.sched.quiesce()
+
+
+def test_a_probe_that_joins_an_event_leaves_the_others_alone(trace, monkeypatch):
+    """Each would be told anew of each: five thousand took half a minute."""
+    trace.write("p:e vfs_read\n")
+    trace.on("e")
+    first = trace.event("e").probes[0].guest
+    told, judge = [], KpEvent.judge
+
+    def told_of(event):
+        told.append(event)
+        judge(event)
+
+    monkeypatch.setattr(KpEvent, "judge", told_of)
+    assert not trace.write("".join(f"p:e vfs_write+{6 + i}\n" for i in range(5)))
+    assert first not in told
+    probes = trace.event("e").probes
+    assert len(probes) == 6
+    assert {tk.guest.flags for tk in probes} == {first.flags}
+    assert trace.write("p:e vfs_write+7\n") == "EEXIST"
+    assert len(trace.event("e").probes) == 6
+    trace.off("e")
+    assert not trace.write("-:e vfs_write+7\n")
+    assert not trace.write("p:e vfs_write+7\n")
