@@ -286,6 +286,54 @@ def many(repeats: int) -> Iterator[Row]:
         taking = seconds(partial(unregister_kprobes, bench.state, probes), thread_time)
         yield Row(f"unregister_{count}", taking, "s")
         bench.settle()
+    yield from at_one_address(bench, found[len(found) // 2], max(COUNTS))
+
+
+def at_one_address(bench: Bench, addr: int, count: int) -> Iterator[Row]:
+    """Register many probes at one address, and unregister them in one batch."""
+    probes = [Kprobe(addr=KAddr(addr), pre_handler=nothing) for _ in range(count)]
+    taking = seconds(partial(register_all, bench.state, probes), thread_time)
+    yield Row(f"register_{count}_at_one", taking, "s", 2.0)
+    taking = seconds(partial(unregister_kprobes, bench.state, probes), thread_time)
+    yield Row(f"unregister_{count}_at_one", taking, "s", 0.3)
+    bench.settle()
+
+
+def definitions(bench: Bench, count: int) -> list[str]:
+    """So many lines for kprobe_events, each for another address."""
+    symbols = bench.machine.kallsyms
+    lines: list[str] = []
+    for addr in places(bench, 2 * count):
+        symbol = symbols.symbol_at(addr)
+        if symbol is None or len(symbols.lookup_name(symbol.name)) != 1:
+            continue
+        line = f"p:e{len(lines)} {symbol.name}+{addr - symbol.addr}\n"
+        with contextlib.suppress(KernelError):  # a function without an ftrace site
+            bench.store("/tracing/kprobe_events", line)
+            lines.append(line)
+        if len(lines) == count:
+            break
+    bench.store("/tracing/kprobe_events", "-:kprobes/\n")
+    bench.settle()
+    return lines
+
+
+def events(_repeats: int) -> Iterator[Row]:
+    """Define many events, by a write for each and by one for all; delete them."""
+    bench = Bench()
+    lines = definitions(bench, max(COUNTS))
+
+    def write(*texts: str) -> None:
+        for text in texts:
+            bench.store("/tracing/kprobe_events", text)
+
+    note = f"{len(lines)} events"
+    for name, texts in (("echo", lines), ("one_write", ["".join(lines)])):
+        taking = seconds(partial(write, *texts), thread_time)
+        yield Row(f"events_by_{name}", taking, "s", note=note)
+        taking = seconds(partial(write, "-:kprobes/\n"), thread_time)
+        yield Row(f"events_deleted_after_{name}", taking, "s", note=note)
+        bench.settle()
 
 
 def half_jumps(bench: Bench, count: int) -> list[Kprobe]:
@@ -334,4 +382,10 @@ def jumps(repeats: int) -> Iterator[Row]:
         yield Row(f"{name}_half_jumps", took, "ms", 50.0, note=note)
 
 
-GROUPS = {"hits": hits, "unprobed": unprobed, "many": many, "jumps": jumps}
+GROUPS = {
+    "hits": hits,
+    "unprobed": unprobed,
+    "many": many,
+    "jumps": jumps,
+    "events": events,
+}
