@@ -362,7 +362,8 @@ class TraceKprobeOps(DynEventOps):
             self._ts.remove_event_call(parent)
         self._unregister(event)
         self._ts.dyn_events.remove(event)
-        parent.remove(event)
+        if len(parent.probes) > 1:  # the last one stays, for who makes text meanwhile
+            parent.remove(event)
         self._guest.free(event)
 
     def match(

@@ -7,6 +7,7 @@ kpfs.engine.trace.probe.notrace.
 
 import errno
 import re
+import struct
 
 import pytest
 
@@ -277,3 +278,15 @@ def test_a_probe_that_joins_an_event_leaves_the_others_alone(trace, monkeypatch)
     trace.off("e")
     assert not trace.write("-:e vfs_write+7\n")
     assert not trace.write("p:e vfs_write+7\n")
+
+
+def test_text_can_be_made_of_an_event_that_goes_meanwhile(trace):
+    """The lines of trace are made without the lock."""
+    trace.write("p:e vfs_read x=%di\n")
+    trace.write("p:e vfs_write x=%di\n")
+    event = trace.event("e")
+    assert not trace.write("-:e\n")
+    place = trace.machine.kallsyms.lookup_name("vfs_read")[0].addr
+    record = struct.pack("<HBBiQQ", event.id, 0, 0, 7, place, 5)
+    show = event.printer(lambda addr, _offset: f"{addr:#x}")
+    assert show(memoryview(record), 0) == f"e: ({place:#x}) x=0x5\n"
