@@ -39,7 +39,15 @@ USER_END = abi.USER_BASE + USER_MAP_SIZE
 NEAR_BASE = 0xFFFF_FFFF_9000_0000
 NEAR_SIZE = abi.MODULE_BASE - NEAR_BASE
 VMALLOC_BASE = 0xFFFF_C900_0000_0000
-VMALLOC_SIZES = 64 << 30, 16 << 30, 4 << 30, 1 << 30, 64 << 20  # whichever is granted
+# Addresses for both ring areas: the first that the host grants, with so many to spare
+RING_SIZES = (
+    (NEAR_SIZE, 64 << 30),
+    (NEAR_SIZE, 16 << 30),
+    (NEAR_SIZE, 4 << 30),
+    (256 << 20, 1 << 30),
+    (32 << 20, 32 << 20),
+)
+SPARE = 2 << 30  # libunicorn's translated code alone takes 1 GiB
 TLB_SIZE = 256  # pages that libunicorn's TLB has at first
 MAP_NORESERVE = 0x4000  # mmap.MAP_NORESERVE of newer Pythons
 
@@ -67,7 +75,7 @@ class Memory(machine.Memory):
         self._user_at = ram_size + AREA_SIZE
         self.size = self._user_at + USER_MAP_SIZE
         near_at = -(-self.size // LARGE_PAGE) * LARGE_PAGE
-        self.ram = _reserve(near_at)
+        self.ram, near_size = _reserve(near_at)
         self.all_size = len(self.ram)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             self.ram.madvise(mmap.MADV_NOHUGEPAGE)  # a huge page per touch: 2 MiB RSS
@@ -77,8 +85,8 @@ class Memory(machine.Memory):
         self._low = PAGE_SIZE
         self.cr3 = self.alloc_low(PAGE_SIZE)
         self.area = PageArea(self)
-        far_at = near_at + NEAR_SIZE
-        self.near = RingArea(self, NEAR_BASE, near_at, NEAR_SIZE, apart=True)
+        far_at = near_at + near_size
+        self.near = RingArea(self, NEAR_BASE, near_at, near_size, apart=True)
         self.far = RingArea(self, VMALLOC_BASE, far_at, self.all_size - far_at)
         self.map_range(abi.DIRECT_MAP, 0, self.size, KERNEL_DATA)
         self.map_range(abi.USER_BASE, self._user_at, USER_MAP_SIZE, USER_DATA)
@@ -354,15 +362,24 @@ def _give_back(
     return [*before, (first, pages), *behind]
 
 
-def _reserve(size: int) -> mmap.mmap:
-    """Addresses for memory of that size, and behind it for rings, as many as can be."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-    for vmalloc in VMALLOC_SIZES:
+def _reserve(size: int) -> tuple[mmap.mmap, int]:
+    """Addresses for memory of that size, and for rings behind it.
+
+    Returns them, and how many of the latter are for the near area.
+    """
+    for near, far in RING_SIZES[:-1]:
         try:
-            return mmap.mmap(-1, size + NEAR_SIZE + vmalloc, flags=flags)
-        except OSError as error:  # no overcommitment, or a limit on addresses
-            refused = error
-    raise refused
+            _map(size + near + far + SPARE).close()
+            return _map(size + near + far), near
+        except OSError:  # no overcommitment, or a limit on addresses
+            continue
+    near, far = RING_SIZES[-1]
+    return _map(size + near + far), near
+
+
+def _map(size: int) -> mmap.mmap:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    return mmap.mmap(-1, size, flags=flags)
 
 
 def _available() -> int:

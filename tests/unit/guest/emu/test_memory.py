@@ -155,15 +155,34 @@ def test_a_host_that_grants_less_makes_the_area_smaller(monkeypatch):
 
     def grant(fileno, size, **more):
         asked.append(size)
-        if size > 5 << 30:
+        if size > 8 << 30:
             raise OSError("no overcommitment")
         return real(fileno, size, **more)
 
     monkeypatch.setattr("kpfs.guest.emu.memory.mmap.mmap", grant)
     memory = Memory()
-    assert len(asked) == 3
+    assert len(asked) == 4
     with pytest.raises(KernelError, match="ENOMEM"):
         memory.far.alloc(5 << 30)
+    monkeypatch.setattr("kpfs.guest.emu.memory._available", lambda: 1 << 50)
+    memory.far.free(memory.far.alloc(3 << 30))
+
+
+def test_a_host_that_grants_little(monkeypatch):
+    """All else is there; a ring of a megabyte or two has room."""
+    real = mmap.mmap
+
+    def grant(fileno, size, **more):
+        if size > 300 << 20:
+            raise OSError("a limit on addresses")
+        return real(fileno, size, **more)
+
+    monkeypatch.setattr("kpfs.guest.emu.memory.mmap.mmap", grant)
+    memory = Memory()
+    for area in (memory.near, memory.far):
+        assert area.has(area.alloc(4 << 20))
+        with pytest.raises(KernelError, match="ENOMEM"):
+            area.alloc(64 << 20)
 
 
 def test_guest_code_reaches_both_ring_areas(memory):
