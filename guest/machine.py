@@ -29,6 +29,7 @@ from kpfs.guest.kernel.syscalls import Syscalls
 from kpfs.guest.kernel.tasks import TaskTable, read_info
 from kpfs.guest.kernel.trace_events import TraceEvents
 from kpfs.guest.loader import elf
+from kpfs.guest.loader.debug_info import with_debug_info
 from kpfs.guest.loader.engine import EngineArea, RuntimeImage
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.kernel_text import KernelText
@@ -38,6 +39,7 @@ from kpfs.guest.loader.percpu import ModulePerCpu
 IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 KERNEL_IMAGE = "vmlinux"
 LEGACY_IMAGE = "vmlinux-legacy"  # do_fork() and sys_open() are in the way, as in 2.6
+DEBUG_SUFFIX = ".debug"  # of the file that has an image's line numbers
 RUNTIME_IMAGE = "runtime.o"
 DEFAULT_CPUS = 2
 BACKGROUND_TURNS = 64  # at most, before the lock is given back
@@ -95,6 +97,7 @@ class Guest:
         self.quiet = quiet
         self.built = built
         self.memory = mem = memory.Memory(ram_size)
+        self._image_name = image
         self._image = elf.ElfFile(_read_image(image))
         self._load_segments()
         self.cpus = self.text_writer = Cpu(mem, nr_cpus)
@@ -329,6 +332,15 @@ class Guest:
         self.sched.note_quiescence()
 
     # ---- what else the files show
+    def vmlinux(self, debug_info: bool) -> bytes:
+        """The image that runs; debug_info: with its line numbers."""
+        image = bytes(self._image.data)
+        return (
+            with_debug_info(image, _read_image(self._image_name + DEBUG_SUFFIX))
+            if debug_info
+            else image
+        )
+
     def stats(self) -> dict[str, int]:
         """Counters for machine/stats."""
         return {"turns": self.sched.turns, "cpus": self.nr_cpus}

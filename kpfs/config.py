@@ -48,6 +48,7 @@ OPTIONS = (
     Option("KALLSYMS_ALL", "kallsyms has data beside functions"),
     Option("MODULES", "modules can be loaded", absent=("modules",)),
     Option("MODULE_UNLOAD", "modules can be unloaded"),
+    Option("DEBUG_INFO", "machine/vmlinux has line numbers", default=False),
     # Documentation/trace/kprobes.rst has it in an example; no Linux 6.1 does
     Option(
         "DOCUMENTED_SYSCTL",

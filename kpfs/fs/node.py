@@ -155,6 +155,7 @@ class File(Node):
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
     posthumous = False  # can be read when the guest is dead
+    constant = False  # has always the same bytes, and their size; can be mapped
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``--config`` of the commands: kernels that lack something."""
 
+import mmap
+import shutil
+import subprocess
 import time
 
 import pytest
@@ -55,6 +58,29 @@ def test_without_kprobe_events(kpfs):
     assert others.read_text() == "s:synthetic/e\tu64 value\n"
     assert (mount / "kprobes/list").read_text() == ""
     assert (mount / "kprobes/enabled").read_text() == "1\n"
+
+
+@pytest.mark.skipif(not shutil.which("addr2line"), reason="no addr2line")
+def test_line_numbers(kpfs):
+    """In the image that the mount offers; it can be mapped, as binutils do."""
+    for value in "ny":
+        mount = kpfs.mount("--config", f"DEBUG_INFO={value}")
+        image = mount / "machine/vmlinux"
+        assert image.stat().st_size == len(image.read_bytes())
+        for line in (mount / "kallsyms").read_text().splitlines():
+            address, _, name = line.split()[:3]
+            if name == "vfs_read":
+                break
+        shown = subprocess.run(
+            ["addr2line", "-e", image, address], capture_output=True, text=True
+        ).stdout
+        assert ("guest/src/fs/read_write.c:" in shown) == (value == "y")
+        with image.open("rb") as file:
+            fd, flags = file.fileno(), mmap.MAP_PRIVATE
+            with mmap.mmap(fd, 0, flags, mmap.PROT_READ) as mapped:
+                assert mapped[:] == image.read_bytes()
+        names = subprocess.run(["nm", image], capture_output=True, text=True)
+        assert f"{address} T vfs_read\n" in names.stdout
 
 
 def test_run_takes_several(kpfs):

@@ -7,13 +7,14 @@ import errno
 import re
 import stat
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
 from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.engine.register import show_entries
 from kpfs.fs.node import DynDir, File, Handle, Node
-from kpfs.fs.seqfile import SeqFile, whole_lines
+from kpfs.fs.seqfile import SeqFile, ValueFile, whole_lines
 from kpfs.guest.kernel.syscalls import HostTask
 from kpfs.kernel.root import Kernel
 
@@ -63,6 +64,30 @@ class TextDir(DynDir):
     @staticmethod
     def is_function(symbol: Symbol) -> bool:
         return symbol.type in "tTwW" and symbol.size > 0
+
+
+class Vmlinux(ValueFile):
+    """vmlinux: the image of the kernel that runs, for objdump, gdb and their like.
+
+    With CONFIG_DEBUG_INFO=y it has line numbers.
+    """
+
+    constant = posthumous = True
+
+    @cached_property
+    def image(self) -> bytes:
+        return self.kernel.guest.vmlinux(self.kernel.config.on("DEBUG_INFO"))
+
+    @property
+    def size(self) -> int:
+        return len(self.image)
+
+    @size.setter
+    def size(self, size: int) -> None:
+        """It stays."""
+
+    def show(self) -> bytes:
+        return self.image
 
 
 class Syscall(File):

@@ -71,6 +71,7 @@ TABLE: tuple[Row, ...] = (
     ("machine/rmmod", 0o200, insmod.Rmmod),
     ("machine/mounts", 0o444, mount_table.Mounts),
     ("machine/text", stat.S_IFDIR | 0o755, machine.TextDir),
+    ("machine/vmlinux", 0o444, machine.Vmlinux),
     ("machine/stats", 0o444, machine.Stats),
 )
 

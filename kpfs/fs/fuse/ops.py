@@ -199,7 +199,9 @@ class Operations:
         inode = self.inodes[request.nodeid]
         node = inode.node
         flags, fh = proto.GETATTR_REQUEST.unpack_from(request.body)
-        if flags & proto.GETATTR_FH:  # the only reason is SEEK_END
+        if flags & proto.GETATTR_FH and not is_constant(
+            node
+        ):  # the only reason is SEEK_END
             with self.kernel.lock:
                 self.files[fh].handle.seek_end()
             inode.shrunk = True
@@ -212,7 +214,7 @@ class Operations:
 
     def may_keep(self, inode: Inode) -> bool:
         """Whether Linux may keep the attributes, the size among them."""
-        if isinstance(inode.node, Dir):
+        if isinstance(inode.node, Dir) or is_constant(inode.node):
             return True
         kept = self.keeping and inode.permanent and not inode.open_files
         inode.shrunk |= kept
@@ -328,13 +330,15 @@ class Operations:
             if e.errno == errno.ENOSYS:  # Linux would stop asking, and succeed
                 raise AssertionError("the guest cannot open files") from e
             raise
+
         fh = next(self.handles)
         self.files[fh], self.opened[fh] = opened, inode
         inode.open_files.add(fh)
         if inode.shrunk or inode.truncated:
             inode.shrunk = False
             self.restore_size(inode)
-        inode.truncated |= bool(flags & os.O_TRUNC)  # as soon as Linux has the answer
+        if not node.constant:  # as soon as Linux has the answer
+            inode.truncated |= bool(flags & os.O_TRUNC)
         how = proto.FOPEN_DIRECT_IO
         if node.nonseekable:
             how |= proto.FOPEN_NONSEEKABLE
@@ -344,9 +348,11 @@ class Operations:
 
     def read(self, request: Request) -> bytes:
         fh, offset, size, how, *_ = proto.READ_REQUEST.unpack_from(request.body)
-        if not how & proto.READ_LOCKOWNER:  # for the page cache: see OPEN_SIZE
+        # for the page cache: see OPEN_SIZE
+        opened = self.files[fh]
+        if not how & proto.READ_LOCKOWNER and not opened.node.constant:
             raise KernelError(errno.EINVAL, "no splice here")
-        data = self.vfs.read(request.caller, self.files[fh], size, offset)
+        data = self.vfs.read(request.caller, opened, size, offset)
         if len(data) > size:
             raise AssertionError(f"{len(data)} bytes for a read of {size}")
         return data
@@ -408,6 +414,10 @@ class Operations:
             else:
                 waiting.append((opened, handle))
         self.pollers = waiting
+
+
+def is_constant(node: Node) -> bool:
+    return isinstance(node, File) and node.constant
 
 
 def type_of(folder: Dir, name: str) -> int:
