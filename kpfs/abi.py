@@ -477,8 +477,16 @@ class Module:  # struct module
 
 
 # guest/include/linux/moduleparam.h
+class KernelParamOps:  # struct kernel_param_ops
+    SIZE = 32
+    STRUCT = Struct("<2Q")
+    set, get = 8, 16
+
+
 class KernelParam:  # struct kernel_param
     SIZE = 40
+    STRUCT = Struct("<Q8xQH")
+    name, ops, perm = 0, 16, 24
 
 
 # guest/include/linux/panic.h

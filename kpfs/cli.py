@@ -208,6 +208,11 @@ def _run_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="do not make CMD's system calls in the guest too",
     )
+    parser.add_argument(
+        "--host-uname",
+        action="store_true",
+        help="tell CMD the host's release and version, not the guest's",
+    )
     parser.usage = "kpfs run [OPTION...] [--] [CMD [ARG...]]"
 
 
@@ -367,7 +372,9 @@ def run(arguments: Namespace) -> int:
     """``kpfs run``."""
     from kpfs.run import run as run_command
 
-    settings = _settings(arguments)._replace(mirror=not arguments.no_mirror)
+    settings = _settings(arguments)._replace(
+        mirror=not arguments.no_mirror, host_uname=arguments.host_uname
+    )
     return run_command(settings, arguments.argv)
 
 

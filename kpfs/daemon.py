@@ -40,6 +40,7 @@ class Settings(NamedTuple):
     verbose: bool = False
     log: str = ""  # "": default_log()
     mirror: bool = False  # a supervisor awaits the listener of a command
+    host_uname: bool = False  # the command is told the host's release and version
     config: Config = Config()
 
 
@@ -296,12 +297,13 @@ def serve(
 
             threading.Thread(
                 target=_mirror,
-                args=(kernel, channel, source, writers),
+                args=(kernel, channel, source, writers, instead),
                 name="mirror",
                 daemon=True,
             ).start()
 
     writers: Writers = {}
+    instead = (mountpoint, not settings.host_uname)
     source = source_name(os.getpid())
     kernel = Kernel(
         nr_cpus=settings.cpus,
@@ -323,7 +325,14 @@ def serve(
         kernel.stop()
 
 
-def _mirror(kernel: Kernel, channel: int, source: str, writers: Writers) -> None:
+def _mirror(
+    kernel: Kernel,
+    channel: int,
+    source: str,
+    writers: Writers,
+    instead: tuple[str, bool],
+) -> None:
     from kpfs.mirror import supervisor as mirror
+    from kpfs.mirror.instead import Instead
 
-    mirror.serve(kernel, channel, source, writers)
+    mirror.serve(kernel, channel, source, writers, Instead(kernel, *instead))

@@ -43,6 +43,9 @@ BINDS = (
     ("sys/kernel/ftrace_enabled", "/proc/sys/kernel/ftrace_enabled"),
     ("kallsyms", "/proc/kallsyms"),
     ("version", "/proc/version"),
+    ("cmdline", "/proc/cmdline"),
+    ("config.gz", "/proc/config.gz"),
+    ("module", "/sys/module"),
     ("modules", "/proc/modules"),
     ("kmsg", "/dev/kmsg"),
     ("messages", SYSLOG),
@@ -57,6 +60,11 @@ FORWARDED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
     *STOPPING,
+)
+# what says the same as uname(2)
+UNAME_BINDS = (
+    ("sys/kernel/osrelease", "/proc/sys/kernel/osrelease"),
+    ("sys/kernel/version", "/proc/sys/kernel/version"),
 )
 SI_KERNEL = 0x80
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
@@ -76,7 +84,7 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     daemon = start(settings, TREE, die_with_parent=True)
     daemon.wait_ready()
     try:
-        bind_tree()
+        bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
         shell = os.environ.get("SHELL") or "/bin/sh"
         return supervise(command or [shell], daemon, _filter(daemon), lock_mounts)
     finally:
@@ -116,10 +124,13 @@ def provide_files(legacy: bool) -> None:
         raise SetupError(f"{error.filename}: {error.strerror}") from None
 
 
-def bind_tree() -> None:
+def bind_tree(parts: Sequence[tuple[str, str]] = BINDS) -> None:
     """Show the parts of the tree where the kernel has them."""
-    binds = [(f"{TREE}/{name}", target) for name, target in BINDS]
-    for source, target in [*binds, (os.devnull, mounts.NOTES)]:
+    binds = [(f"{TREE}/{name}", target) for name, target in parts]
+    empty = [mounts.NOTES]
+    if not os.path.exists(f"{TREE}/modules"):
+        empty.append("/proc/modules")  # it cannot be taken away
+    for source, target in [*binds, *((os.devnull, target) for target in empty)]:
         # this host may have no such file, and procfs lets nobody make one
         try:
             mounts.bind(source, target)

@@ -55,6 +55,16 @@ _TAINT_LETTERS = ((_TAINT_PROPRIETARY, "P"), (_TAINT_OOT, "O"))
 Notifier = Callable[[str, str], None]
 
 
+class Parameter(NamedTuple):
+    """A parameter of a module.  Kernel: struct kernel_param"""
+
+    name: str
+    mode: int  # of its file in sysfs; 0: it has none
+    addr: int  # its struct kernel_param
+    set: int  # addresses of functions, 0: there is none
+    get: int
+
+
 class Export(NamedTuple):
     """A symbol that modules may use.  Kernel: struct kernel_symbol"""
 
@@ -174,13 +184,12 @@ class Modules:
         return "".join(self._line(mod) for mod in self)
 
     def _line(self, mod: Module) -> str:
-        read = self._memory.read_u64
-        state = self._state(mod)
-        refs = read(mod.addr + abi.Module.refcnt) - 1
+        state = self.state(mod)
+        refs = self.refcount(mod)
         users = "".join(f"{user.name}," for user in mod.users) or "-"
         uses = f"{refs} {users}" if self._can_unload else "- -"
         size = mod.layout.core.size + mod.layout.init.size
-        flags = "".join(c for bit, c in _TAINT_LETTERS if mod.taints & bit)
+        flags = self.taint_letters(mod)
         flags += {"GOING": "-", "COMING": "+"}.get(state, "")
         taints = f" ({flags})" if mod.taints else ""
         return (
@@ -188,7 +197,42 @@ class Modules:
             f"0x{mod.layout.core.base:016x}{taints}\n"
         )
 
-    def _state(self, mod: Module) -> str:
+    def refcount(self, mod: Module) -> int:
+        """Kernel: module_refcount()"""
+        return self._memory.read_u64(mod.addr + abi.Module.refcnt) - 1
+
+    @staticmethod
+    def taint_letters(mod: Module) -> str:
+        """Kernel: module_flags_taint()"""
+        return "".join(c for bit, c in _TAINT_LETTERS if mod.taints & bit)
+
+    @staticmethod
+    def section_addresses(mod: Module) -> list[tuple[str, int]]:
+        """The sections that are loaded, in the order of the file."""
+        sections = mod.file.sections
+        places = sorted(mod.layout.places.items())
+        return [(sections[i].name, at) for i, at in places if sections[i].size]
+
+    def parameters(self, mod: Module) -> list[Parameter]:
+        """The module's parameters, in the order of the file."""
+        read = self._memory.read_u64
+        start, raw = mod.section("__param")
+        found = []
+        for at in range(start, start + len(raw), abi.KernelParam.SIZE):
+            name = self._memory.read_cstring(read(at + abi.KernelParam.name), 256)
+            ops = read(at + abi.KernelParam.ops)
+            found.append(
+                Parameter(
+                    name.decode("latin-1"),
+                    self._memory.read_u32(at + abi.KernelParam.perm) & 0xFFFF,
+                    at,
+                    read(ops + abi.KernelParamOps.set),
+                    read(ops + abi.KernelParamOps.get),
+                )
+            )
+        return found
+
+    def state(self, mod: Module) -> str:
         """A name of STATES; "" while the guest's C has not seen the module yet."""
         return STATES.get(self._memory.read_u32(mod.addr + abi.Module.state), "")
 
@@ -330,7 +374,7 @@ class Modules:
 
     def _use(self, mod: Module, owner: Module) -> None:
         """Kernel: ref_module()"""
-        if self._state(owner) != "LIVE":
+        if self.state(owner) != "LIVE":
             raise KernelError(errno.EBUSY, f"{owner.name} is not live")
         mod.uses.append(owner)
         owner.users.insert(0, mod)

@@ -10,6 +10,9 @@ LINUX_PATHS = {
     "tracing": "/sys/kernel/tracing",
     "kallsyms": "/proc/kallsyms",
     "version": "/sys/kernel/debug/kpfs/version",  # /proc/version is the guest's own
+    "cmdline": "/sys/kernel/debug/kpfs/cmdline",  # likewise
+    "config.gz": "/sys/kernel/debug/kpfs/config.gz",
+    "module": "/sys/kernel/debug/kpfs/module",  # the guest has no /sys/module
     "modules": "/proc/modules",
     "kmsg": "/proc/kmsg",  # the guest has no /dev
     "messages": "/sys/kernel/debug/kpfs/messages",  # the guest has no /var/log

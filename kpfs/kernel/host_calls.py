@@ -6,13 +6,17 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.hostop import HostOp
 from kpfs.guest.kernel.hosttask import HostTask
 from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.guest.loader.modules import Parameter
 from kpfs.guest.machine import Guest
+
+PAGE_SIZE = 4096
 
 # What a file of the mount does in the middle of a system call: its result, or the bytes
 # that were read.  The guest's request may be answered further (cookie, pos).
@@ -125,6 +129,37 @@ class HostCalls:
             self.nested_call("init_module", 0, len(image), parameters)
         finally:
             pending.pop(pid, None)
+
+    def get_parameter(self, parameter: Parameter) -> bytes:
+        """What the parameter of a module says; EPERM: nobody may know.
+
+        Kernel: param_attr_show()
+        """
+        if not parameter.get:
+            raise KernelError(errno.EPERM, f"{parameter.name} cannot be read")
+        ret = self._parameter(parameter.get, parameter)
+        return self._guest.read(self._page, min(ret, PAGE_SIZE))
+
+    def set_parameter(self, parameter: Parameter, value: bytes) -> None:
+        """Set the parameter of a module; EPERM: it cannot be, or what it says.
+
+        Kernel: param_attr_store()
+        """
+        if not parameter.set:
+            raise KernelError(errno.EPERM, f"{parameter.name} cannot be set")
+        self._guest.write(self._page, value[: PAGE_SIZE - 1] + b"\0")
+        self._parameter(parameter.set, parameter)
+
+    def _parameter(self, function: int, parameter: Parameter) -> int:
+        """Run one of a parameter's functions, which return an int."""
+        call = self._guest.syscalls.call_function
+        ret = call(None, function, self._page, parameter.addr) & 0xFFFFFFFF
+        return self._result(ret - (ret >> 31 << 32), parameter.name)
+
+    @cached_property
+    def _page(self) -> int:
+        """A page that values of parameters are handed over in."""
+        return self._guest.area.alloc_data(PAGE_SIZE)
 
     def caller_pid(self) -> int:
         """The host's process that makes the operation that a file is in."""

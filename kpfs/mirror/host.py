@@ -96,6 +96,19 @@ class Host:
                 break
         return data
 
+    def write(self, pid: int, addr: int, data: bytes) -> bool:
+        """Write to memory of the process; False if it cannot be."""
+        try:
+            fd = os.open(f"/proc/{pid}/mem", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return os.pwrite(fd, data, addr) == len(data)
+        except (OSError, OverflowError):
+            return False
+        finally:
+            os.close(fd)
+
     def string(self, pid: int, addr: int, limit: int = PATH_MAX) -> bytes | None:
         """A string without its NUL; None where there is no memory or no end."""
         data = b""

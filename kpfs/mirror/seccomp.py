@@ -32,6 +32,7 @@ SECCOMP_IOCTL_NOTIF_RECV = 0xC0502100
 SECCOMP_IOCTL_NOTIF_SEND = 0xC0182101
 SECCOMP_IOCTL_NOTIF_ID_VALID = 0x40082102
 SECCOMP_IOCTL_NOTIF_SET_FLAGS = 0x40082104
+SECCOMP_IOCTL_NOTIF_ADDFD = 0x40182103
 SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP = 1
 SECCOMP_USER_NOTIF_FLAG_CONTINUE = 1
 PR_SET_NO_NEW_PRIVS = 38
@@ -163,6 +164,15 @@ def let_go_on(listener: int, ident: int) -> bool:
 def answer(listener: int, ident: int, value: int) -> bool:
     """Give the caller value or -errno in place of the call; False if nobody waits."""
     return _send(listener, ident, max(value, 0), min(value, 0), 0)
+
+
+def give_file(listener: int, ident: int, fd: int, flags: int) -> int:
+    """Give the waiting caller a descriptor of our open file: its number there.
+
+    flags: O_CLOEXEC or 0.  OSError where the caller is gone, or Linux is before 5.9.
+    """
+    what = bytearray(struct.pack("=QIIII", ident, 0, fd, 0, flags))
+    return int(fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_ADDFD, what))
 
 
 def is_valid(listener: int, ident: int) -> bool:

@@ -23,6 +23,7 @@ from kpfs.kernel.root import Kernel
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import Host, trees_of
+from kpfs.mirror.instead import Instead
 from kpfs.mirror.keeper import COMMITTED, GAVE_UP, SLOT, SLOTS, STATE_SIZE
 from kpfs.mirror.plan import MirrorGuest, Plan
 from kpfs.mirror.seccomp import Notification
@@ -151,9 +152,15 @@ class Replayer:
     """Makes a host's system call in the guest."""
 
     def __init__(
-        self, kernel: Kernel, host: Host, writers: Writers | None = None
+        self,
+        kernel: Kernel,
+        host: Host,
+        writers: Writers | None = None,
+        instead: Instead | None = None,
     ) -> None:
-        """writers: what the mount asks at each write."""
+        """writers: what the mount asks at each write; instead: answers for the host."""
+        self.instead = instead
+        self.instead_of = frozenset() if instead is None else instead.calls
         self.kernel = kernel
         self.host = host
         self.write = TreeWriter(
@@ -179,6 +186,8 @@ class Replayer:
         if nr in mirror_calls.EXECS or nr in mirror_calls.EXITS:
             self.host.forget(pid)
             self.tasks.pop(pid, None)  # it may change its user
+        if nr in self.instead_of and self.instead:
+            return self.instead(note, self.host, commit)
         return None
 
     def make(self, task: HostTask, plan: Plan) -> int:
@@ -222,7 +231,13 @@ class Replayer:
         return not busy(parent) and self.host.sleeps(parent)
 
 
-def serve(kernel: Kernel, channel: int, source: str, writers: Writers) -> None:
+def serve(
+    kernel: Kernel,
+    channel: int,
+    source: str,
+    writers: Writers,
+    instead: Instead | None = None,
+) -> None:
     """Await a listener on a socket, and supervise: the body of a thread.
 
     source is what the mount table calls the mount; writers: see TreeWriter.
@@ -233,9 +248,11 @@ def serve(kernel: Kernel, channel: int, source: str, writers: Writers) -> None:
         if len(fds) != 2:
             return  # the command could not be filtered, or is gone
         listener, shared = fds
+        if instead is not None:
+            instead.listener = listener
         seccomp.wake_up_synchronously(listener)
         state = mmap.mmap(shared, STATE_SIZE)
-        replayer = Replayer(kernel, Host(trees_of(source)), writers)
+        replayer = Replayer(kernel, Host(trees_of(source)), writers, instead)
         Supervisor(listener, state, replayer, replayer.settled).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

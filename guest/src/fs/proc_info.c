@@ -34,9 +34,11 @@ static int loadavg_proc_show(struct seq_file *m, void *v)
 	return 0;
 }
 
+char *saved_command_line = "kpfs";
+
 static int cmdline_proc_show(struct seq_file *m, void *v)
 {
-	seq_puts(m, "kpfs\n");
+	seq_printf(m, "%s\n", saved_command_line);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kallsyms, version, kmsg, and messages, the log as a file."""
+"""kallsyms, version, cmdline, kmsg, and messages, the log as a file."""
 
 from __future__ import annotations
 
@@ -60,15 +60,26 @@ class Version(ProcFile):
     """What the guest calls itself.  Kernel: version_proc_show()."""
 
     def show(self) -> bytes:
-        banner = self.text("linux_proc_banner", 0)
-        names = (UTS_SYSNAME, UTS_RELEASE, UTS_VERSION)
-        for name in names:
-            part = self.text("init_uts_ns", name * UTS_LENGTH)
-            banner = banner.replace(b"%s", part, 1)
+        banner = guest_string(self.kernel, "linux_proc_banner", 0)
+        for name in (UTS_SYSNAME, UTS_RELEASE, UTS_VERSION):
+            banner = banner.replace(b"%s", uts_name(self.kernel, name), 1)
         return banner
 
-    def text(self, symbol: str, offset: int) -> bytes:
-        return guest_string(self.kernel, symbol, offset)
+
+class Cmdline(ProcFile):
+    """What the guest was booted with.  Kernel: cmdline_proc_show()."""
+
+    def show(self) -> bytes:
+        guest = self.kernel.guest
+        addr = guest.address_of("saved_command_line")
+        if addr is None:
+            raise KernelError(errno.ENOENT, "the guest has no command line")
+        return guest.read_cstring(guest.read_u64(addr), STRING_MAX) + b"\n"
+
+
+def uts_name(kernel: Kernel, field: int) -> bytes:
+    """What the guest's uname() says in a field.  Kernel: init_uts_ns"""
+    return guest_string(kernel, "init_uts_ns", field * UTS_LENGTH)
 
 
 class KmsgHandle(Handle):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""sys/: the switch of jump optimization, and kernel/ftrace_enabled."""
+"""sys/: the switch of jump optimization, and what kernel/ has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import ClassVar
 
 from kpfs.engine.kprobe_ftrace import set_ftrace_enabled
 from kpfs.engine.optimizer import set_kprobes_optimization
-from kpfs.fs.seqfile import Sysctl
+from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
+from kpfs.fs.node import PROC_SYS, File, Handle
+from kpfs.fs.seqfile import OnceHandle, Sysctl
 
 
 class KprobesOptimization(Sysctl):
@@ -50,3 +52,22 @@ class FtraceEnabled(Sysctl):
 
     def set(self, value: int) -> None:
         set_ftrace_enabled(self.kernel.state, value)
+
+
+class Osrelease(File):
+    """A name that uname() gives.  Kernel: proc_do_uts_string()"""
+
+    fs = PROC_SYS
+    field = UTS_RELEASE
+
+    def show(self) -> bytes:
+        return uts_name(self.kernel, self.field) + b"\n"
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return OnceHandle(self, flags, pid)
+
+
+class Version(Osrelease):
+    """The same of the version."""
+
+    field = UTS_VERSION

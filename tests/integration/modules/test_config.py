@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernels that are configured otherwise, as modules meet them."""
+"""Kernels that are configured otherwise, as modules meet them.
+
+This also tests kpfs.fs.files.ikconfig and kpfs.fs.files.sysfs_module.
+"""
 
 import errno
+import gzip
+import os
+import re
 
 import pytest
 
 from kpfs import config
 from kpfs.engine.errors import KernelError
+from tests.harness import ROOT
 from tests.modbox import NOIPA, Box, module
 
 
@@ -98,3 +105,102 @@ def test_modules_that_stay(configured):
         box.rmmod("kprobe_example")
     assert refused.value.errno == errno.ENOSYS
     assert box.modules() == ["kprobe_example"]
+
+
+def read_bytes(box, path):
+    opened = box.vfs.open(box.caller, path, os.O_RDONLY)
+    try:
+        return box.vfs.read(box.caller, opened, 65536, 0)
+    finally:
+        box.vfs.release(opened)
+
+
+def options(box):
+    """The options of config.gz; None: is not set."""
+    found: dict[str, str | None] = {}
+    for line in gzip.decompress(read_bytes(box, "/config.gz")).decode().splitlines():
+        if unset := re.fullmatch(r"# (CONFIG_\w+) is not set", line):
+            found[unset[1]] = None
+        elif not line.startswith("#"):
+            name, _, value = line.partition("=")
+            assert name not in found
+            found[name] = value
+    return found
+
+
+def test_config_gz(configured):
+    usual = options(configured())
+    header = (ROOT / "guest/include/linux/kconfig.h").read_text()
+    defined = dict(re.findall(r"^#define (CONFIG_\w+) (\w+)$", header, re.MULTILINE))
+    del defined["CONFIG_KPROBES_SANITY_TEST_MODULE"]  # only while a module is built
+    for name, value in defined.items():
+        assert usual[name] == ("y" if value == "1" else value), name
+    turned = {o.name: "n" if o.default else "y" for o in config.OPTIONS}
+    for name in ("DOCUMENTED_SYSCTL", "LEGACY_SYMBOLS"):  # no kernel has them
+        del turned[name]
+    other = options(configured(*(f"{name}={value}" for name, value in turned.items())))
+    for name, value in turned.items():
+        assert other[f"CONFIG_{name}"] == ("y" if value == "y" else None)
+        assert usual[f"CONFIG_{name}"] == ("y" if value == "n" else None)
+    assert (usual["CONFIG_PREEMPT_NONE"], other["CONFIG_PREEMPT_NONE"]) == (None, "y")
+    assert options(configured("MODULES=n"))["CONFIG_MODULE_UNLOAD"] is None
+
+
+ATTRIBUTES = (
+    f"{NOIPA} long target(long x) {{ return x; }}\n"
+    "static int number = 5; module_param(number, int, 0644);\n"
+    'static char *text = "one"; module_param(text, charp, 0444);\n'
+    "static int hidden; module_param(hidden, int, 0);\n"
+    "static int several[3] = { 1, 2 }, n = 2;\n"
+    "module_param_array(several, int, &n, 0444);\n"
+    "static int __init go(void) { return number; }\nmodule_init(go);\n"
+    'MODULE_VERSION("1.2");\n'
+    "static void __exit end(void) { }\nmodule_exit(end);\n"
+)
+
+
+def test_sysfs_of_a_module(configured):
+    box = configured()
+    box.insmod(module("attributes", ATTRIBUTES), "number=0 text=two")
+    at = "/module/attributes"
+    assert box.vfs.root.lookup("module").names() == ["attributes"]
+    read = {
+        name: box.read(f"{at}/{name}")
+        for name in ("initstate", "refcnt", "version", "initsize", "taint")
+    }
+    assert read == {
+        "initstate": "live\n",
+        "refcnt": "0\n",
+        "version": "1.2\n",
+        "initsize": "0\n",
+        "taint": "\n",
+    }
+    assert int(box.read(f"{at}/coresize")) == int(box.read("/modules").split()[1])
+    base = box.read("/modules").split()[-1]
+    assert box.read(f"{at}/sections/.text") == f"{base}\n"
+    parameters = f"{at}/parameters"
+    assert box.read(f"{parameters}/number") == "0\n"
+    assert box.read(f"{parameters}/text") == "two\n"
+    assert box.read(f"{parameters}/several") == "1,2\n"
+    box.write(f"{parameters}/number", "0x1f\n")
+    assert box.read(f"{parameters}/number") == "31\n"
+    assert box.int_at("number") == 31
+    for name, text, number in (
+        ("number", "many\n", errno.EINVAL),
+        ("hidden", "1\n", errno.ENOENT),
+    ):
+        with pytest.raises(KernelError) as refused:
+            box.write(f"{parameters}/{name}", text)
+        assert refused.value.errno == number
+    box.rmmod("attributes")
+    with pytest.raises(KernelError) as refused:
+        box.read(f"{at}/refcnt")
+    assert refused.value.errno == errno.ENOENT
+
+
+def test_users_are_not_counted(configured):
+    box = configured("MODULE_UNLOAD=n")
+    box.insmod("kprobe_example")
+    with pytest.raises(KernelError) as refused:
+        box.read("/module/kprobe_example/refcnt")
+    assert refused.value.errno == errno.ENOENT
