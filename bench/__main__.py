@@ -9,13 +9,14 @@ import platform
 import sys
 from functools import partial
 
-from bench import engine, mirror, modules, mount, qemu, smp, watch
+from bench import engine, mirror, modules, mount, overhead, qemu, smp, watch
 from bench.row import Row
 
 GROUPS = {
     **mount.GROUPS,
     **engine.GROUPS,
     **modules.GROUPS,
+    **overhead.GROUPS,
     **mirror.GROUPS,
     **watch.GROUPS,
 }

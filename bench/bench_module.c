@@ -9,14 +9,34 @@ notrace __attribute__((__noipa__)) long bench_target(long x)
 	return x + 1;
 }
 
-__attribute__((__noipa__)) long bench_loop(long n)
-{
-	long sum = 0;
+/* The same with an instruction that runs by a single step, and with an entry nop. */
+long bench_stepped(long x);
+__asm__(".text\n"
+	".globl bench_stepped\n"
+	".type bench_stepped, @function\n"
+	"bench_stepped: incq %rdi\n"
+	"	movq %rdi, %rax\n"
+	"	ret\n"
+	"	nop; nop; nop; nop\n"
+	".size bench_stepped, .-bench_stepped\n");
 
-	while (n--)
-		sum += bench_target(n);
-	return sum;
+__attribute__((__noipa__)) long bench_traced(long x)
+{
+	return x + 1;
 }
+
+#define LOOP(name, target)                                                                         \
+	__attribute__((__noipa__)) long name(long n)                                               \
+	{                                                                                          \
+		long sum = 0;                                                                      \
+                                                                                                   \
+		while (n--)                                                                        \
+			sum += target(n);                                                          \
+		return sum;                                                                        \
+	}
+LOOP(bench_loop, bench_target)
+LOOP(bench_loop_stepped, bench_stepped)
+LOOP(bench_loop_traced, bench_traced)
 
 static int pre(struct kprobe *p, struct pt_regs *regs)
 {
@@ -32,17 +52,19 @@ static long entry(long x)
 	return 0;
 }
 
-static struct kprobe kp = { .symbol_name = "bench_target", .pre_handler = pre };
-static struct kretprobe rp = { .kp.symbol_name = "bench_target", .handler = ret };
-static struct jprobe jp = { .kp.symbol_name = "bench_target", .entry = entry };
+static struct kprobe kp = { .pre_handler = pre };
+static struct kretprobe rp = { .handler = ret };
+static struct jprobe jp = { .entry = entry };
 
-static char *probes = "";
+static char *probes = "", *target = "bench_target";
 module_param(probes, charp, 0);
+module_param(target, charp, 0);
 
 static int __init bench_init(void)
 {
 	int err = 0;
 
+	kp.symbol_name = rp.kp.symbol_name = jp.kp.symbol_name = target;
 	if (strchr(probes, 'k'))
 		err = register_kprobe(&kp);
 	if (!err && strchr(probes, 'j'))

@@ -75,7 +75,7 @@ class X86:
             self.ftrace.slots,
             self.opt.optinsn_slots,
         )
-        self.jprobes = Jprobes(self.runtime, path)
+        self.jprobes = Jprobes(self.runtime, path, self.patcher)
         self.running = path.guest
         symbols = self.runtime.symbols
         self._no_probes = (
@@ -313,6 +313,8 @@ class X86:
             kp.handler = record.addr
             self.handlers[record.addr] = record
             self.path.handlers[record.addr] = kp
+            if kp.pre_handler == self.jprobes.pre_handler:
+                self.jprobes.count(1)
         record.fn = self._function(kp.pre_handler, "pre")
         if kp.post_handler is not None or record.post_fn:
             record.post_fn = self._function(kp.post_handler, "post")
@@ -339,6 +341,8 @@ class X86:
             return
         record = self.handlers.pop(p.handler)
         p.handler = None
+        if record.fn == self.jprobes.pre_handler:
+            self.jprobes.count(-1)
 
         def done() -> None:
             self.path.handlers.pop(record.addr, None)

@@ -166,8 +166,14 @@ void kprobe_flush_task(struct task_struct *tk)
 }
 NOKPROBE_SYMBOL(kprobe_flush_task);
 
-/* The end of a jprobe's entry function: the trap brings the probed function's state back. */
+/*
+ * The end of a jprobe's entry function: the trap brings the probed function's state back. There
+ * is room for the jump to the engine's code that takes its place once there are jprobes.
+ */
 __kprobes void jprobe_return(void)
 {
-	asm volatile("int3\n.globl jprobe_return_end\njprobe_return_end: nop" : : : "memory");
+	asm volatile("int3\n.globl jprobe_return_end\njprobe_return_end: nop; nop; nop; nop"
+		     :
+		     :
+		     : "memory");
 }

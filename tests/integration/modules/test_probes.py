@@ -530,3 +530,31 @@ def test_a_fault_is_mended_however_late(box):
         guest.tick()
     assert box.list() == ["k load+0x5 mended"]
     assert guest.syscalls.call_function(task, load, 0x18) == 42
+
+
+RETURNS = (
+    NOIPA
+    + "long target(long x) { return x; }\n"
+    + "int seen; static long entry(long x) { seen += x; jprobe_return(); return 0; }\n"
+    + 'static struct jprobe jp = { .kp.symbol_name = "target", .entry = entry };\n'
+    + "static int __init go(void) { return register_jprobe(&jp); }\n"
+    + EXIT % "unregister_jprobe(&jp);"
+)
+
+
+def test_jprobe_return_traps_no_more_while_there_are_jprobes(box):
+    """A jump stands over its breakpoint, whose trap was most of what a hit took."""
+    at = box.address("jprobe_return_end") - 1
+    before = box.kernel.guest.read(at, 5)
+    assert before[:1] == b"\xcc"
+    box.insmod(module("returns", RETURNS))
+    assert box.kernel.guest.read(at, 1) == b"\xe9"
+    guest = box.kernel.guest
+    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
+    for offset in (5, 6):
+        assert (
+            guest.syscalls.call_function(task, box.address("target"), offset) == offset
+        )
+    assert box.int_at("seen") == 11
+    box.rmmod("returns")
+    assert box.kernel.guest.read(at, 5) == before
