@@ -58,6 +58,9 @@ class Optimizer(Protocol):
         Kernel: arch_within_optimized_kprobe()
         """
 
+    def buffer(self, op: OptimizedKprobe) -> KAddr | None:
+        """The address of op's detour buffer, if it has one."""
+
     def optimize(self, op: OptimizedKprobe) -> None:
         """Turn op's breakpoint into a jump.  Kernel: arch_optimize_kprobes()"""
 
@@ -156,6 +159,12 @@ class Running(Protocol):
 
         Of the latter the probe (None: nothing was) and its status.  Context: either.
         Kernel: get_kprobe_ctlblk()
+        """
+
+    def statuses(self, p: Kprobe) -> Sequence[int]:
+        """kprobe_status of each CPU, 0 where it does not handle that table entry.
+
+        Context: control.
         """
 
     def cpus_handling(self) -> Collection[int]:
@@ -283,6 +292,12 @@ class Arch(Protocol):
 
         The address of its copy, whether that may end in a jump back, and its length;
         zeros if there is no copy.  Kernel: struct arch_specific_insn
+        """
+
+    def boostable(self, p: Kprobe) -> int | None:
+        """Whether a copy can (0) or does (1) end in a jump back; -1: it cannot.
+
+        None if there is no copy.  Kernel: arch_specific_insn.boostable, as it once was
         """
 
     def text_listing(self, start: KAddr, end: KAddr) -> str:

@@ -478,6 +478,9 @@ class FakeOptimizer:
             return
         op.optinsn = FakeOptInsn(self.slots.get_insn_slot())
 
+    def buffer(self, op: OptimizedKprobe) -> KAddr | None:
+        return op.optinsn.slot if isinstance(op.optinsn, FakeOptInsn) else None
+
     def check(self, op: OptimizedKprobe) -> bool:
         assert op.optinsn is not None
         around = range(op.addr + 1, op.addr + FakeOptInsn.size)
@@ -581,6 +584,9 @@ class FakeRunning:
 
     def kprobe_ctlblk(self) -> tuple[int, Kprobe | None, int]:
         return 0, None, 0
+
+    def statuses(self, p: Kprobe) -> list[int]:
+        return [0, 0]
 
     def cpus_handling(self) -> list[int]:
         return []
@@ -691,6 +697,9 @@ class FakeArch:
 
     def copied_insn(self, p: Kprobe) -> tuple[int, bool, int]:
         return 0x510, True, 1
+
+    def boostable(self, p: Kprobe) -> int | None:
+        return 1
 
     def arch_arm_kprobe(self, p: Kprobe) -> None:
         self.may_fail("arch_arm_kprobe")

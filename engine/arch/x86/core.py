@@ -367,6 +367,12 @@ class X86:
         stepped = ainsn.kind is not Emulation.NONE or p.post_handler is not None
         return ainsn.slot, ainsn.boostable and not stepped, ainsn.insn.length
 
+    def boostable(self, p: Kprobe) -> int | None:
+        slot, boosted, _ = self.copied_insn(p)
+        if not slot:
+            return None
+        return int(boosted) if ainsn_of(p).boostable else -1
+
     # ---- the text
     def arch_arm_kprobe(self, p: Kprobe) -> None:
         """Kernel: arch_arm_kprobe()"""

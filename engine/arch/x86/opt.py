@@ -111,6 +111,9 @@ class OptProbes:
         """Kernel: arch_within_optimized_kprobe()"""
         return op.addr <= addr < op.addr + optinsn_of(op).size
 
+    def buffer(self, op: OptimizedKprobe) -> KAddr | None:
+        return None if op.optinsn is None else optinsn_of(op).buffer
+
     def continuation(self, p: Kprobe) -> KAddr | None:
         """Where a hit goes on while the jump is in the text, else None."""
         if not isinstance(p, OptimizedKprobe) or p.optinsn is None:

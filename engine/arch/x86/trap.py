@@ -118,6 +118,18 @@ class GuestHandlers:
         newest = self.machine.read_u64(KAddr(site + abi.KpSite.first))
         return status, self.handlers.get(newest), self.cpus[base + PREV_STATUS]
 
+    def statuses(self, p: Kprobe) -> list[int]:
+        """The states of the paper's figure, CPU by CPU.  Context: control."""
+        found = []
+        for c in self.runtime.cpus:
+            status = KP_IDLE
+            if p.site and c.current_kprobe == p.site:
+                status = c.status
+            elif p.site and c.status == KP_REENTER and c.prev_kprobe == p.site:
+                status = c.prev_status
+            found.append(status)
+        return found
+
     def cpus_handling(self) -> Collection[int]:
         """The CPUs that are handling a probe.  Context: control."""
         return [n for n, c in enumerate(self.runtime.cpus) if c.current_kprobe]

@@ -336,6 +336,10 @@ class TraceKprobeOps(DynEventOps):
         events = self._ts.dyn_events.of(self)
         return [event for event in events if isinstance(event, TraceKprobe)]
 
+    def owners(self) -> dict[int, str]:
+        """GROUP/NAME of the event that each probe belongs to, by the probe's id()."""
+        return {id(tk.rp.kp): f"{tk.group}/{tk.name}" for tk in self._probes()}
+
     def show(self, event: DynEvent) -> str:
         """Context: control.  Kernel: trace_kprobe_show()"""
         assert isinstance(event, TraceKprobe)

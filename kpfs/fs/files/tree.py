@@ -15,6 +15,7 @@ from kpfs.fs.files import (
     kprobes,
     machine,
     mount_table,
+    probes,
     proc,
     readme,
     sysctl,
@@ -78,6 +79,7 @@ TABLE: tuple[Row, ...] = (
     ("machine/rmmod", 0o200, insmod.Rmmod),
     ("machine/mounts", 0o444, mount_table.Mounts),
     ("machine/text", stat.S_IFDIR | 0o755, machine.TextDir),
+    ("machine/probes", 0o400, probes.Probes),
     ("machine/vmlinux", 0o444, machine.Vmlinux),
     ("machine/stats", 0o444, machine.Stats),
 )
