@@ -86,8 +86,14 @@ kp_lite_\name\()_end:
 2:
 	.endm
 
-	.macro LEAVE_BLOCK kind context
+	/* step: the slot ends in a trap, at which the site is left. */
+	.macro LEAVE_BLOCK kind context step
+	.if	\step
+	PREEMPT	subl \context
+	movq	$KP_HIT_SS, CPU_STATUS(%rbx)
+	.else
 	LEAVE_SITE \context
+	.endif
 	.if	\kind != KP_OPT
 	leaq	PT_SIZE(%rsp), %rdx
 	cmpq	%rdx, PT_SP(%rsp)
@@ -103,15 +109,16 @@ kp_lite_\name\()_end:
 	JUMP
 	.endm
 
-	.macro BLOCK name kind context
-	PIECE	\name\()_krets HEAD \name \kind \context
-	PIECE	\name\()_krets_kret HOOK \name \kind
-	PIECE	\name\()_krets_pre CALL_HANDLER \name \kind
-	PIECE	\name\()_krets_leave LEAVE_BLOCK \kind \context
+	.macro BLOCK name entry kind context step=0
+	PIECE	\name\()_krets HEAD \entry \kind \context
+	PIECE	\name\()_krets_kret HOOK \entry \kind
+	PIECE	\name\()_krets_pre CALL_HANDLER \entry \kind
+	PIECE	\name\()_krets_leave LEAVE_BLOCK \kind \context \step
 	.endm
 
-	BLOCK	int3 KP_INT3 NMI_CONTEXT
-	BLOCK	ftrace KP_FTRACE 1
-	BLOCK	opt KP_OPT 1
+	BLOCK	int3 int3 KP_INT3 NMI_CONTEXT
+	BLOCK	step int3 KP_INT3 NMI_CONTEXT 1
+	BLOCK	ftrace ftrace KP_FTRACE 1
+	BLOCK	opt opt KP_OPT 1
 
 	.section .note.GNU-stack, "", @progbits

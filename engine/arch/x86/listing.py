@@ -60,7 +60,8 @@ class Listing:
         return f"{line:<84} # {note}" if note else line
 
     def plain(self, start: int, end: int) -> Iterator[str]:
-        code = self.machine.read(start, end - start)
+        # no bytes are asked for: in front of them there may be no memory
+        code = self.machine.read(start, end - start) if start < end else b""
         for found in disassemble(code, start, self.dis, self.name):
             yield self.line(found.addr, found.raw, found.text)
 

@@ -146,7 +146,7 @@ class Stubs:
                 data = record.data if entry is not Entry.RUNTIME else 0
         elif records and records[-1].fn == self._jprobe and self._are_krets(records):
             entry = self._short_ways.get(self._jprobe, entry)
-        elif self._have_krets(records) and not (ainsn.hit and ainsn.hit.step):
+        elif self._have_krets(records):
             entry, parts = Entry.KRETS, tuple(records)
         if (entry, data, parts) == (ainsn.entry, ainsn.data, ainsn.parts):
             return False

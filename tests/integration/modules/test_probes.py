@@ -6,11 +6,14 @@ import re
 
 import pytest
 
+from kpfs.engine.arch.x86.ainsn import ainsn_of
 from kpfs.engine.errors import KernelError
 from kpfs.engine.jprobe import Jprobe, register_jprobe
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import unregister_kprobe
+from kpfs.engine.state import get_kprobe
 from tests.modbox import NOIPA, module
+from tests.there import there
 
 EXIT = "module_init(go);\nstatic void __exit end(void) { %s }\nmodule_exit(end);\n"
 
@@ -558,3 +561,34 @@ def test_jprobe_return_traps_no_more_while_there_are_jprobes(box):
     assert box.int_at("seen") == 11
     box.rmmod("returns")
     assert box.kernel.guest.read(at, 5) == before
+
+
+STEPPED_BESIDE = (
+    '__asm__(".text\\n.globl stepped\\n.type stepped, @function\\n"\n'
+    '"stepped: incq %rdi\\n movq %rdi, %rax\\n ret\\n"\n'
+    '".size stepped, .-stepped\\n");\n'
+    "int hits, returns; static int pre(struct kprobe *p, struct pt_regs *r)"
+    " { hits++; return 0; }\n"
+    "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
+    " { returns += regs_return_value(r); return 0; }\n"
+    'static struct kprobe kp = { .symbol_name = "stepped", .pre_handler = pre };\n'
+    'static struct kretprobe rp = { .kp.symbol_name = "stepped", .handler = ret };\n'
+    "static int __init go(void)"
+    " { return register_kprobe(&kp) ?: register_kretprobe(&rp); }\n"
+    + EXIT
+    % "unregister_kprobe(&kp); unregister_kretprobe(&rp);"
+)
+
+
+def test_a_return_probe_beside_a_kprobe_on_a_stepped_instruction(box):
+    """One block of code calls both handlers there, too."""
+    box.insmod(module("stepped_beside", STEPPED_BESIDE))
+    assert [box.call("stepped", x) for x in (6, 7)] == [7, 8]
+    assert [box.int_at(name) for name in ("hits", "returns")] == [2, 15]
+    state = box.kernel.state
+    assert "step" in ainsn_of(there(get_kprobe(state, box.address("stepped")))).blocks
+    assert "breakpoint, was: inc rdi" in box.read("/machine/text/stepped")
+    stats = box.read("/machine/stats")
+    assert re.search(r"^breakpoint +2 +2 +0$", stats, re.MULTILINE)
+    box.rmmod("stepped_beside")
+    assert box.list() == []
