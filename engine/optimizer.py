@@ -3,7 +3,7 @@
 
 A probe that may become a jump is queued and tagged OPTIMIZED at once; its text changes
 when the delayed work has run and a quiescent state has passed.  Between the two a hit
-is a breakpoint that goes on in the detour buffer.
+is a breakpoint that goes on in its slot (in the kernel, in the detour buffer).
 
 The kernel's worker holds kprobe_mutex while it waits for the quiescent state, so that
 nobody can queue a probe meanwhile.  Here they can, and such a probe must not profit
