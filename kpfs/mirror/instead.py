@@ -69,6 +69,7 @@ class Instead:
             if not os.path.exists(b"/proc/" + name)
         }
         calls = [*OPENS, *LOOKS] if self.absent else []
+        self.ends = [name + b"\0" for name in self.absent.values()]
         self.calls = frozenset([*calls, NR_UNAME] if uname else calls)
         with kernel.lock:
             self.names = {
@@ -76,11 +77,20 @@ class Instead:
             }
 
     def __call__(
-        self, note: Notification, host: Host, commit: Callable[[], bool]
+        self,
+        note: Notification,
+        host: Host,
+        commit: Callable[[], bool],
+        memory: bytes | bytearray,
     ) -> int | None:
-        """What the call gives, or -errno; None: it is to go on."""
+        """What the call gives, or -errno; None: it is to go on.
+
+        memory: what the guest was given of the caller's, with the path.
+        """
         if note.nr == NR_UNAME:
             return self.uname(note, host, commit)
+        if not any(end in memory for end in self.ends):
+            return None
         call = OPENS.get(note.nr) or LOOKS[note.nr]
         place = self.place(note, host, call)
         if place is None:

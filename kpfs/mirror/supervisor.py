@@ -187,7 +187,7 @@ class Replayer:
             self.host.forget(pid)
             self.tasks.pop(pid, None)  # it may change its user
         if nr in self.instead_of and self.instead:
-            return self.instead(note, self.host, commit)
+            return self.instead(note, self.host, commit, plan.memory)
         return None
 
     def make(self, task: HostTask, plan: Plan) -> int:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import gzip
-
 from kpfs import abi
 from kpfs.fs.files.proc import UTS_RELEASE, uts_name
 from kpfs.fs.seqfile import ValueFile
@@ -53,6 +51,8 @@ class Ikconfig(ValueFile):
         self.packed = b""
 
     def show(self) -> bytes:
+        import gzip
+
         self.packed = self.packed or gzip.compress(self.text().encode(), mtime=0)
         return self.packed
 
