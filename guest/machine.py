@@ -29,7 +29,6 @@ from kpfs.guest.kernel.syscalls import Syscalls
 from kpfs.guest.kernel.tasks import TaskTable, read_info
 from kpfs.guest.kernel.trace_events import TraceEvents
 from kpfs.guest.loader import elf
-from kpfs.guest.loader.debug_info import with_debug_info
 from kpfs.guest.loader.engine import EngineArea, RuntimeImage
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.kernel_text import KernelText
@@ -335,11 +334,11 @@ class Guest:
     def vmlinux(self, debug_info: bool) -> bytes:
         """The image that runs; debug_info: with its line numbers."""
         image = bytes(self._image.data)
-        return (
-            with_debug_info(image, _read_image(self._image_name + DEBUG_SUFFIX))
-            if debug_info
-            else image
-        )
+        if not debug_info:
+            return image
+        from kpfs.guest.loader.debug_info import with_debug_info
+
+        return with_debug_info(image, _read_image(self._image_name + DEBUG_SUFFIX))
 
     def stats(self) -> dict[str, int]:
         """Counters for machine/stats."""
@@ -359,7 +358,12 @@ class Guest:
             if name.startswith(prefix)
         }
         table = self._needed("sys_call_table")
-        size = next(s.size for s in self._image.symbols() if s.name == "sys_call_table")
+        symbol = self.kallsyms.symbol_at(table)
+        if symbol is None:  # it is data, which kallsyms need not have
+            found = (s for s in self._image.symbols() if s.value == table and s.size)
+            size = next(s.size for s in found)
+        else:
+            size = symbol.size
         raw = self.memory.read(table, size)
         return {
             names[addr]: number
