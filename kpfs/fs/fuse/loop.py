@@ -266,9 +266,15 @@ class Loop:
             self._watch.wind()
 
     def _give(self, request: Request, answer: Answer | None) -> None:
-        """Write an answer."""
+        """Write an answer; whatever becomes of it, others are to be served."""
         if answer is None:
             return
+        try:
+            self._write(request, answer)
+        except Exception:
+            log.exception("request %d was not answered", request.opcode)
+
+    def _write(self, request: Request, answer: Answer) -> None:
         payload, length = answer.payload, proto.ANSWER.size + len(answer.payload)
         head = proto.ANSWER.pack(length, -answer.error, request.unique)
         try:
@@ -279,6 +285,7 @@ class Loop:
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENODEV):
                 raise
+            request.interrupted = False  # who undoes it waits as long as it takes
             if answer.undo is not None:
                 answer.undo()
         else:

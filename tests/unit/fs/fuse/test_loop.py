@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The loop of a mount, where an answer is not wanted; integration/fuse has the rest."""
+
+import errno
+import os
+
+import pytest
+
+from kpfs.fs.fuse import proto
+from kpfs.fs.fuse.loop import Answer, Loop, Request
+from kpfs.kernel.lock import FairLock
+
+
+@pytest.fixture
+def errors():
+    """What the writes to the device are refused with, one after the other."""
+    return [errno.ENOENT]
+
+
+@pytest.fixture
+def loop(monkeypatch, errors):
+    def refuse(_fd, _data):
+        number = errors.pop(0)
+        raise OSError(number, os.strerror(number))
+
+    made = Loop(-1, "/nowhere", lambda request: None, FairLock())
+    monkeypatch.setattr(os, "write", refuse)
+    return made
+
+
+@pytest.fixture
+def request_of_open():
+    return Request((0, proto.OPEN, 2, proto.ROOT, 0, 0, 1), b"")
+
+
+def test_what_is_not_wanted_is_undone(loop, request_of_open):
+    done = []
+
+    def undo():
+        done.append(request_of_open.interrupted)
+
+    request_of_open.interrupt()
+    loop._give(request_of_open, Answer(undo=undo, then=lambda: done.append("then")))
+    assert done == [False]
+
+
+@pytest.mark.logs("was not answered")
+def test_the_loop_goes_on(loop, errors, request_of_open):
+    def undo():
+        raise ZeroDivisionError
+
+    loop._give(request_of_open, Answer(undo=undo))
+    errors.append(errno.EINVAL)
+    loop._give(request_of_open, Answer())
+    assert errors == []
+    loop._give(request_of_open, None)
