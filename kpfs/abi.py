@@ -137,6 +137,8 @@ CTL_MODULE_FREE = 0x103
 CTL_SYMBOL_FIND = 0x108
 CTL_PERCPU_ALLOC = 0x109
 CTL_PERCPU_FREE = 0x10A
+CTL_DEBUGFS_ADD = 0x110
+CTL_DEBUGFS_REMOVE = 0x111
 CTL_JUMP_LABEL = 0x210
 CTL_DEBUGREG = 0x211
 CTL_STACK_TRACE = 0x200
@@ -164,6 +166,12 @@ class KpfsTraceDir:  # struct kpfs_trace_dir
     SIZE = 88
     STRUCT = Struct("<3Q64s")
     made, remove, parent, name = 0, 8, 16, 24
+
+
+class KpfsDebugfs:  # struct kpfs_debugfs
+    SIZE = 32
+    STRUCT = Struct("<4Q")
+    dentry, parent, mode, name = 0, 8, 16, 24
 
 
 # engine/runtime/runtime.h

@@ -42,6 +42,7 @@ class Settings(NamedTuple):
     mirror: bool = False  # a supervisor awaits the listener of a command
     host_uname: bool = False  # the command is told the host's release and version
     config: Config = Config()
+    debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
 
 
 class Daemon:
@@ -286,6 +287,7 @@ def serve(
     )
     from kpfs.fs.files import tree
     from kpfs.fs.fuse import ops as fuse_ops
+    from kpfs.kernel.debugfs import links_in, shown_nowhere
     from kpfs.kernel.root import Kernel
 
     def answering() -> None:
@@ -310,6 +312,11 @@ def serve(
         quiet=settings.quiet_guest,
         config=settings.config,
         mount_table=partial(mounts.shown_table, source=source),
+        show_debugfs=(
+            links_in(settings.debugfs, f"{mountpoint}/debug")
+            if settings.debugfs
+            else shown_nowhere
+        ),
     )
     try:
         fuse_ops.mount(

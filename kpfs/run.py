@@ -81,6 +81,7 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     provide_files(legacy)
     if legacy:
         os.environ.setdefault("KPFS_API", "2.6")  # for build-module
+    settings = settings._replace(debugfs=DEBUGFS)
     daemon = start(settings, TREE, die_with_parent=True)
     daemon.wait_ready()
     try:

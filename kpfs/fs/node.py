@@ -110,7 +110,7 @@ class ProcSysDir(Dir):
 class DynDir(Dir):
     """A directory that has further entries, made as they are looked up.
 
-    ``entry_type`` is what readdir says of them: S_IFDIR or S_IFREG.
+    ``entry_type`` is what readdir says of all of them: S_IFDIR or S_IFREG.
 
     ``entry(name)`` and ``entries()`` are called without the kernel's lock.
     """
@@ -141,6 +141,10 @@ class DynDir(Dir):
     def entries(self) -> Iterable[str]:
         raise NotImplementedError
 
+    def type_of(self, name: str) -> int:
+        """What readdir says of a further entry."""
+        return self.entry_type
+
     def lookup(self, name: str) -> Node | None:
         return self.children.get(name) or self.entry(name)
 
@@ -156,6 +160,8 @@ class File(Node):
     exclusive = False  # EBUSY for all but one at a time
     posthumous = False  # can be read when the guest is dead
     constant = False  # has always the same bytes, and their size; can be mapped
+    after_exits = False  # opened when the files of processes that ended are closed
+    of_guest = False  # the guest's own code serves it, and knows its position
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter

@@ -17,6 +17,7 @@ LINUX_PATHS = {
     "kmsg": "/proc/kmsg",  # the guest has no /dev
     "messages": "/sys/kernel/debug/kpfs/messages",  # the guest has no /var/log
     "machine": "/sys/kernel/debug/kpfs/machine",
+    "debug": "/sys/kernel/debug",  # after those that lie in it
 }
 
 

@@ -31,6 +31,8 @@ LLONG_MAX = (1 << 63) - 1
 EMPTY_WRITE = ord("k") << 8
 # A segment of a writev() that begins further on is not in the guest's memory.
 LAST_SEGMENT = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
+# What a write to a file brings at most that the guest's own code serves.
+GUEST_WRITE_MAX = abi.USER_BUFFER_SIZE - 1
 _IOV = struct.Struct("<2Q")
 
 
@@ -43,6 +45,7 @@ class OpenFile:
         self.handle = handle
         # a process that did not open the file has it from one that did
         self.fds: dict[HostTask, int] = {}
+        self.nonseekable = handle.file.nonseekable
 
     @property
     def node(self) -> File:
@@ -103,11 +106,44 @@ class Vfs:
         with self.kernel.lock:
             if self.calls.dead and node.posthumous:
                 return OpenFile(name, flags, node.open(flags, caller.pid))
+            if node.after_exits:
+                self.calls.reap()
             task = self.calls.task(caller)
             fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
-            opened = OpenFile(name, flags, made[0])
+            opened = OpenFile(
+                name, flags, made[0] if made else node.handle(flags, caller.pid)
+            )
             opened.fds[task] = fd
+            if node.of_guest:
+                opened.nonseekable = not self._seekable(task, fd)
             return opened
+
+    def _seekable(self, task: HostTask, fd: int) -> bool:
+        """Whether a file that the guest's own code serves has a position to set."""
+        try:
+            self.calls.call(task, "lseek", fd, 0, os.SEEK_CUR)
+        except KernelError as refused:
+            return refused.errno != errno.ESPIPE
+        return True
+
+    def _place(
+        self, caller: Caller, opened: OpenFile, offset: int
+    ) -> tuple[HostTask, int]:
+        """Who makes a call on such a file, and by which descriptor.
+
+        It is at the position that FUSE says: it is there already if nobody has set it
+        since the last operation.  Who has the descriptor from another process has the
+        same open file, so that the other one, if it lives, makes the call.
+        """
+        task = self.calls.task(caller)
+        if task not in opened.fds:
+            others = (t for t in opened.fds if not t.gone and not t.blocked)
+            task = next(others, task)
+        there = task in opened.fds and offset == opened.handle.next
+        fd = self._descriptor(task, opened)
+        if not there and not opened.nonseekable and not opened.flags & os.O_APPEND:
+            self.calls.call(task, "lseek", fd, offset, os.SEEK_SET)
+        return task, fd
 
     def _descriptor(self, task: HostTask, opened: OpenFile) -> int:
         """The task's descriptor, made if it has none yet."""
@@ -116,6 +152,8 @@ class Vfs:
             args = AT_FDCWD, opened.path, opened.flags, 0
 
             def op(request: HostOp) -> int:
+                if opened.node.of_guest:
+                    opened.node.opened(opened.flags)
                 self._bind(request, opened.handle)
                 return 0
 
@@ -134,7 +172,8 @@ class Vfs:
                         return self._read(caller, opened, size, offset)
                     except KernelError as e:
                         # another reader has taken what was there
-                        if e.errno != errno.EAGAIN or handle.nonblock:
+                        own = handle.nonblock or opened.node.of_guest
+                        if e.errno != errno.EAGAIN or own:
                             raise
                 if not opened.node.posthumous:
                     self.calls.check()  # else nothing will ever come
@@ -151,6 +190,12 @@ class Vfs:
             data = opened.handle.read(size, offset)
             return data
 
+        if opened.node.of_guest:
+            task, fd = self._place(caller, opened, offset)
+            size = min(size, abi.USER_BUFFER_SIZE)
+            got = self.calls.call(task, "read", fd, task.buffer, size)
+            opened.handle.moved(offset, got)
+            return self.kernel.guest.read(task.buffer, got)
         task = self.calls.task(caller)
         fd = self._descriptor(task, opened)
         self.calls.call(task, "read", fd, task.buffer, size, op=op)
@@ -164,8 +209,12 @@ class Vfs:
             return opened.handle.write(_brought(request, data), offset)
 
         with self.kernel.lock:
-            task = self.calls.task(caller)
-            fd = self._descriptor(task, opened)
+            if opened.node.of_guest:
+                task, fd = self._place(caller, opened, offset)
+                data = data[:GUEST_WRITE_MAX]
+            else:
+                task = self.calls.task(caller)
+                fd = self._descriptor(task, opened)
             taken = self.calls.call(task, "write", fd, data, len(data), op=op)
             opened.handle.moved(offset, taken)
             opened.handle.written(task)
@@ -179,6 +228,9 @@ class Vfs:
         pos does not matter to pwrite64(), which leaves it alone, nor to a file that
         cannot be seeked: nobody can see or change the position that FUSE has of it.
         """
+        if opened.node.of_guest:
+            with self.kernel.lock:
+                return self._write_guest(caller, opened, call, pos)
         handle, data, done = opened.handle, call.data, 0
         fixed = opened.node.nonseekable
         at = call.pos
@@ -209,6 +261,34 @@ class Vfs:
                     pos = at
             handle.written(task)
             return taken, pos
+
+    def _write_guest(
+        self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
+    ) -> tuple[int, int]:
+        """The same for a file that the guest's own code serves."""
+        handle = opened.handle
+        at = handle.next if opened.nonseekable else pos
+        task, fd = self._place(caller, opened, at)
+        if call.name == "pwrite64":
+            data = call.data[:GUEST_WRITE_MAX]
+            args = fd, data, len(data), call.pos
+            return self.calls.call(task, call.name, *args), pos
+        sizes, taken = call.sizes if call.name == "writev" else [len(call.data)], 0
+        for size in sizes:
+            data = call.data[taken : taken + size][:GUEST_WRITE_MAX]
+            try:
+                count = self.calls.call(task, "write", fd, data, len(data))
+            except KernelError:
+                if not taken:
+                    raise
+                break
+            taken += count
+            if count < size:
+                break
+        if not opened.nonseekable:
+            pos = self.calls.call(task, "lseek", fd, 0, os.SEEK_CUR)
+        handle.placed(pos)
+        return taken, pos
 
     def _arguments(
         self, task: HostTask, call: WriteCall, node: File

@@ -58,6 +58,11 @@ class HostCalls:
         self.check()
         return self._guest.syscalls.host_task(caller.pid, caller.uid)
 
+    def reap(self) -> None:
+        """Let the tasks of processes that have ended exit."""
+        self.check()
+        self._guest.syscalls.reap()
+
     @property
     def dead(self) -> str:
         """Why the guest is dead; "" if it lives."""

@@ -14,6 +14,7 @@ from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Built, Guest
 from kpfs.kernel.background import Background
+from kpfs.kernel.debugfs import DebugFs, shown_nowhere
 from kpfs.kernel.host_calls import HostCalls
 from kpfs.kernel.lock import FairLock
 from kpfs.kernel.module_support import ModuleSupport, PartsBuilt
@@ -74,10 +75,12 @@ class Kernel:
         quiet: bool = False,
         config: Config = DEFAULTS,
         mount_table: Callable[[int], bytes] = _no_mount_table,
+        show_debugfs: Callable[[str, bool], None] = shown_nowhere,
     ) -> None:
         """quiet: no background tasks and a virtual clock, so that runs repeat.
 
         mount_table: what /proc/PID/mounts of a process of the host is to show.
+        show_debugfs: told of what comes to the root of debugfs and leaves it.
         """
         self.mount_table = mount_table
         self.lock = FairLock()
@@ -86,6 +89,7 @@ class Kernel:
         self.guest = Guest(nr_cpus, quiet=quiet, built=_built(config), image=image)
         self.background = Background(self.guest, self.lock)
         self.syscalls = HostCalls(self.guest, self.background.guest_ran)
+        self.debugfs = DebugFs(self.guest, show_debugfs)
         ModuleSupport(self.guest, self)
 
     @part

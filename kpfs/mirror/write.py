@@ -126,7 +126,7 @@ class TreeWriter:
         Context: a thread of the mount, in the request.  The lock is not held: a reader
         of the same open file has its position locked while he waits for that lock.
         """
-        moves = call.name != "pwrite64" and not opened.node.nonseekable
+        moves = call.name != "pwrite64" and not opened.nonseekable
         before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0
         caller = Caller(pid, self.host.uid(pid), 0)
         with self.kernel.lock:

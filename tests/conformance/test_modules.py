@@ -10,7 +10,7 @@ from tests import harness, modbox
 
 HERE = harness.CONFORMANCE
 SCRIPTS = sorted(path.stem for path in (HERE / "modules").glob("*.sh"))
-MODULES = ("synth_calls", "watch_calls")
+MODULES = ("synth_calls", "watch_calls", "debugfs_calls")
 # insmod and its kin by the mount's own files, which is faster than by kpfs run
 RUN = """
 insmod() { echo "$*" >"$M/machine/insmod"; } 2>/dev/null
@@ -32,6 +32,8 @@ def test_script(kpfs, applets, script, tmp_path):
         "M": mount,
         "TRACING": mount / "tracing",
         "HITSYM": "__x64_sys_getppid",
+        "DEBUGFS": mount / "debug",
+        "HIT": f"{HERE}/hit-by-file {mount}/machine/syscall",
         "KMODULES": tmp_path,
         "PATH": f"{applets}:/usr/sbin:/usr/bin:/sbin:/bin",
     }

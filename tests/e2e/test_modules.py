@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from tests.modbox import module
+from tests.modbox import build, module
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
@@ -21,6 +21,26 @@ HELLO = (
     "module_init(go);\n"
     'static void __exit end(void) { pr_info("good bye\\n"); }\nmodule_exit(end);\n'
 )
+
+
+def test_files_of_a_module_in_debugfs(kpfs):
+    """At the kernel's own path, while it is loaded."""
+    path = build("debugfs_calls")
+    done = kpfs.sh(
+        f"""
+        cd /sys/kernel/debug
+        insmod {path} && cat calls/u32 && echo 12 > calls/u32 && cat calls/u32
+        echo 13 > calls/twice || ls -d calls/sub; find calls/sub/; readlink calls
+        exec 3< calls/text; rmmod debugfs_calls; exec 3<&-; rmmod debugfs_calls
+        ls
+        """
+    )
+    assert done.stdout.splitlines() == [
+        *("7", "12", "calls/sub", "calls/sub/", "calls/sub/lines"),
+        *("/sys/kernel/debug/kpfs/debug/calls", "kpfs", "kprobes", "tracing"),
+    ]
+    assert "Module debugfs_calls is in use" in done.stderr
+    assert done.stderr.count("\n") == 2
 
 
 def test_the_tools(kpfs):

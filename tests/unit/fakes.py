@@ -2,6 +2,7 @@
 """A Kernel without a guest: file operations run at once, probes on the fake machine."""
 
 import errno
+import stat
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.engine.state import State
 from kpfs.fs.vfs import WriteCall
+from kpfs.kernel.debugfs import Entry
 from kpfs.kernel.host_calls import Caller
 from kpfs.kernel.lock import FairLock
 from tests.fake import FakeArch, FakeMachine
@@ -44,6 +46,8 @@ class FakeKernel:
         self.trace: Any = SimpleNamespace()
         self.config = Config()
         self.syscalls = self.background = self
+        root = Entry("", stat.S_IFDIR | 0o755, None)
+        self.debugfs = SimpleNamespace(root=root)
         self.dead = ""  # why the guest is dead
 
     @property

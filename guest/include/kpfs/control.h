@@ -41,6 +41,9 @@
 #define CTL_SYMBOL_FIND 0x108  /* (struct kpfs_symbol *): 0, -ENOENT */
 #define CTL_PERCPU_ALLOC 0x109 /* (size, align): address of the first CPU's copy, -ENOMEM */
 #define CTL_PERCPU_FREE 0x10a  /* (address) */
+/* kpfs/kernel/debugfs.py: what modules have there */
+#define CTL_DEBUGFS_ADD 0x110    /* (struct kpfs_debugfs *) */
+#define CTL_DEBUGFS_REMOVE 0x111 /* (dentry), which has nothing below it */
 
 #define CTL_JUMP_LABEL 0x210 /* (struct jump_entry *, on): make its site a jump or a nop */
 
@@ -72,6 +75,12 @@ struct kpfs_trace_dir {
 	struct dentry *remove; /* or, if it is NULL, make: */
 	struct dentry *parent;
 	char name[64];
+};
+struct kpfs_debugfs {
+	struct dentry *dentry;
+	struct dentry *parent; /* NULL: the root */
+	unsigned long mode;
+	const char *name;
 };
 long kpfs_control(unsigned long nr, unsigned long a, unsigned long b);
 #endif

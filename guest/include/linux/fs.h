@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 #include <linux/ktime.h>
+#include <linux/export.h>
 #include <linux/limits.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -325,6 +326,37 @@ int simple_unlink(struct inode *dir, struct dentry *dentry);
 int simple_rmdir(struct inode *dir, struct dentry *dentry);
 int simple_rename(struct inode *od, struct dentry *o, struct inode *nd, struct dentry *n);
 int noop_fsync(struct file *file, loff_t start, loff_t end, int datasync);
+int simple_open(struct inode *inode, struct file *file);
+int nonseekable_open(struct inode *inode, struct file *file);
+loff_t default_llseek(struct file *file, loff_t offset, int whence);
+loff_t noop_llseek(struct file *file, loff_t offset, int whence);
+ssize_t simple_write_to_buffer(void *to, size_t available, loff_t *ppos, const void __user *from,
+			       size_t count);
+/* A file that is one number, as text: linux/debugfs.h has one more kind. */
+int simple_attr_open(struct inode *inode, struct file *file, int (*get)(void *, u64 *),
+		     int (*set)(void *, u64), const char *fmt);
+int simple_attr_release(struct inode *inode, struct file *file);
+ssize_t simple_attr_read(struct file *file, char __user *buf, size_t len, loff_t *ppos);
+ssize_t simple_attr_write(struct file *file, const char __user *buf, size_t len, loff_t *ppos);
+ssize_t simple_attr_write_signed(struct file *file, const char __user *buf, size_t len,
+				 loff_t *ppos);
+#define __DEFINE_ATTRIBUTE(__fops, __get, __set, __fmt, __read, __write, __llseek) \
+static int __fops##_open(struct inode *inode, struct file *file) \
+{ return simple_attr_open(inode, file, __get, __set, __fmt); } \
+static const struct file_operations __fops = { \
+	.owner = THIS_MODULE, \
+	.open = __fops##_open, \
+	.release = simple_attr_release, \
+	.read = __read, \
+	.write = __write, \
+	.llseek = __llseek, \
+}
+#define DEFINE_SIMPLE_ATTRIBUTE(fops, get, set, fmt) \
+	__DEFINE_ATTRIBUTE(fops, get, set, fmt, simple_attr_read, simple_attr_write, \
+			   generic_file_llseek)
+#define DEFINE_SIMPLE_ATTRIBUTE_SIGNED(fops, get, set, fmt) \
+	__DEFINE_ATTRIBUTE(fops, get, set, fmt, simple_attr_read, simple_attr_write_signed, \
+			   generic_file_llseek)
 ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from,
 				size_t avail);
 void generic_fillattr(struct inode *inode, struct kstat *stat);

@@ -32,4 +32,14 @@ struct list_head *seq_list_start(struct list_head *head, loff_t pos);
 struct list_head *seq_list_next(void *v, struct list_head *head, loff_t *ppos);
 int single_open(struct file *file, int (*show)(struct seq_file *, void *), void *data);
 int single_release(struct inode *inode, struct file *file);
+#define DEFINE_SHOW_ATTRIBUTE(__name) \
+static int __name##_open(struct inode *inode, struct file *file) \
+{ return single_open(file, __name##_show, inode->i_private); } \
+static const struct file_operations __name##_fops = { \
+	.owner = THIS_MODULE, \
+	.open = __name##_open, \
+	.read = seq_read, \
+	.llseek = seq_lseek, \
+	.release = single_release, \
+}
 static inline bool seq_has_overflowed(struct seq_file *m) { return m->count == m->size; }

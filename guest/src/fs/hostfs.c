@@ -286,7 +286,8 @@ static struct file_system_type trace_fs_type = {
 	.name = "tracefs",
 	.fill_super = trace_fill_super,
 };
-static struct super_block *tracefs_sb, *debugfs_sb;
+static struct super_block *tracefs_sb;
+struct super_block *debugfs_sb;
 
 /* The entry of a new directory, with the caller's reference. */
 static noinline struct dentry *__create_dir(const char *name, struct dentry *parent,
@@ -319,17 +320,6 @@ struct dentry *tracefs_create_dir(const char *name, struct dentry *parent)
 }
 
 void tracefs_remove(struct dentry *dentry)
-{
-	if (!IS_ERR_OR_NULL(dentry))
-		dput(dentry);
-}
-
-struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
-{
-	return __create_dir(name, parent, debugfs_sb, &debugfs_dir_inode_operations);
-}
-
-void debugfs_remove(struct dentry *dentry)
 {
 	if (!IS_ERR_OR_NULL(dentry))
 		dput(dentry);

@@ -2,6 +2,7 @@
 /* What simple file systems have in common. */
 #include <linux/fs.h>
 #include <linux/kernel.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
@@ -143,6 +144,139 @@ ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, con
 	count -= left;
 	*ppos = pos + count;
 	return count;
+}
+
+ssize_t simple_write_to_buffer(void *to, size_t available, loff_t *ppos, const void __user *from,
+			       size_t count)
+{
+	loff_t pos = *ppos;
+	size_t left;
+
+	if (pos < 0)
+		return -EINVAL;
+	if ((size_t)pos >= available || !count)
+		return 0;
+	count = min(count, available - (size_t)pos);
+	left = copy_from_user(to + pos, from, count);
+	if (left == count)
+		return -EFAULT;
+	count -= left;
+	*ppos = pos + count;
+	return count;
+}
+
+int simple_open(struct inode *inode, struct file *file)
+{
+	if (inode->i_private)
+		file->private_data = inode->i_private;
+	return 0;
+}
+
+int nonseekable_open(struct inode *inode, struct file *file)
+{
+	file->f_mode &= ~(FMODE_LSEEK | FMODE_PWRITE);
+	return 0;
+}
+
+loff_t default_llseek(struct file *file, loff_t offset, int whence)
+{
+	loff_t ret = generic_file_llseek(file, offset, whence);
+
+	barrier();
+	return ret;
+}
+
+loff_t noop_llseek(struct file *file, loff_t offset, int whence)
+{
+	return file->f_pos;
+}
+
+/* ---- files that are one number */
+struct simple_attr {
+	int (*get)(void *, u64 *);
+	int (*set)(void *, u64);
+	char get_buf[24]; /* enough for a u64 and a newline, else fmt must be so */
+	char set_buf[24];
+	void *data;
+	const char *fmt;
+	struct mutex mutex;
+};
+
+int simple_attr_open(struct inode *inode, struct file *file, int (*get)(void *, u64 *),
+		     int (*set)(void *, u64), const char *fmt)
+{
+	struct simple_attr *attr = kzalloc(sizeof(*attr), GFP_KERNEL);
+
+	if (!attr)
+		return -ENOMEM;
+	attr->get = get;
+	attr->set = set;
+	attr->data = inode->i_private;
+	attr->fmt = fmt;
+	mutex_init(&attr->mutex);
+	file->private_data = attr;
+	return 0;
+}
+
+int simple_attr_release(struct inode *inode, struct file *file)
+{
+	kfree(file->private_data);
+	return 0;
+}
+
+/* The number as it was when its reading began. */
+ssize_t simple_attr_read(struct file *file, char __user *buf, size_t len, loff_t *ppos)
+{
+	struct simple_attr *attr = file->private_data;
+	ssize_t ret = 0;
+	u64 val;
+
+	if (!attr->get)
+		return -EACCES;
+	mutex_lock(&attr->mutex);
+	if (!*ppos || !attr->get_buf[0]) {
+		ret = attr->get(attr->data, &val);
+		if (!ret)
+			scnprintf(attr->get_buf, sizeof(attr->get_buf), attr->fmt,
+				  (unsigned long long)val);
+	}
+	if (!ret)
+		ret = simple_read_from_buffer(buf, len, ppos, attr->get_buf, strlen(attr->get_buf));
+	mutex_unlock(&attr->mutex);
+	return ret;
+}
+
+static noinline ssize_t attr_write(struct file *file, const char __user *buf, size_t len,
+				   bool is_signed)
+{
+	struct simple_attr *attr = file->private_data;
+	size_t size = min(sizeof(attr->set_buf) - 1, len);
+	unsigned long long val = 0;
+	ssize_t ret = -EFAULT;
+
+	if (!attr->set)
+		return -EACCES;
+	mutex_lock(&attr->mutex);
+	if (!copy_from_user(attr->set_buf, buf, size)) {
+		attr->set_buf[size] = 0;
+		ret = is_signed ? kstrtoll(attr->set_buf, 0, (long long *)&val) :
+				  kstrtoull(attr->set_buf, 0, &val);
+		if (!ret)
+			ret = attr->set(attr->data, val) ?: len;
+	}
+	mutex_unlock(&attr->mutex);
+	return ret;
+}
+
+ssize_t simple_attr_write(struct file *file, const char __user *buf, size_t len, loff_t *ppos)
+{
+	return attr_write(file, buf, len, false);
+}
+
+ssize_t simple_attr_write_signed(struct file *file, const char __user *buf, size_t len,
+				 loff_t *ppos)
+{
+	return attr_write(file, buf, len, true);
 }
 
 noinline int dcache_dir_open(struct inode *inode, struct file *file)

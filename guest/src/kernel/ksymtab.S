@@ -67,6 +67,11 @@
 	EXPORT	0, remove_wait_queue, request_irq, schedule, schedule_timeout
 	EXPORT	0, schedule_timeout_interruptible, schedule_timeout_uninterruptible, scnprintf
 	EXPORT	0, send_sig, send_sig_info, seq_lseek, seq_open, seq_printf, seq_putc, seq_puts
+	EXPORT	0, kstrtobool_from_user, kstrtoint_from_user, kstrtol_from_user
+	EXPORT	0, kstrtoll_from_user, kstrtouint_from_user, kstrtoul_from_user
+	EXPORT	0, kstrtoull_from_user
+	EXPORT	0, default_llseek, generic_file_llseek, no_llseek, nonseekable_open
+	EXPORT	0, noop_llseek, simple_open, simple_write_to_buffer
 	EXPORT	0, seq_read, seq_release, seq_write, simple_read_from_buffer, simple_strtol
 	EXPORT	0, simple_strtoul, simple_strtoull, single_open, single_release, skb_clone
 	EXPORT	0, skb_copy_bits, skb_pull, skb_push, skb_put, skb_trim, skip_spaces, snprintf
@@ -87,8 +92,15 @@
 	EXPORT	1, atomic_notifier_chain_register, atomic_notifier_chain_unregister
 	EXPORT	1, blocking_notifier_call_chain, blocking_notifier_chain_register
 	EXPORT	1, blocking_notifier_chain_unregister, copy_from_kernel_nofault
-	EXPORT	1, __synth_event_gen_cmd_start, copy_to_kernel_nofault, debugfs_create_dir
-	EXPORT	1, debugfs_remove, disable_kprobe, dynevent_create
+	EXPORT	1, __synth_event_gen_cmd_start, copy_to_kernel_nofault, debugfs_attr_read
+	EXPORT	1, debugfs_attr_write, debugfs_create_atomic_t, debugfs_create_blob
+	EXPORT	1, debugfs_create_bool, debugfs_create_dir, debugfs_create_file
+	EXPORT	1, debugfs_create_file_unsafe, debugfs_create_size_t, debugfs_create_u16
+	EXPORT	1, debugfs_create_u32, debugfs_create_u32_array, debugfs_create_u64
+	EXPORT	1, debugfs_create_u8, debugfs_create_ulong, debugfs_create_x16
+	EXPORT	1, debugfs_create_x32, debugfs_create_x64, debugfs_create_x8, debugfs_lookup
+	EXPORT	1, debugfs_remove, disable_kprobe, dynevent_create, simple_attr_open
+	EXPORT	1, simple_attr_read, simple_attr_release, simple_attr_write
 	EXPORT	1, enable_kprobe, find_get_pid, find_get_task_by_vpid, find_module, get_kprobe
 	EXPORT	1, is_module_address, is_module_text_address, jprobe_return
 	EXPORT	1, kallsyms_lookup_name, kill_pid, kpfs_yield, kprobe_running, ktime_get

@@ -2,6 +2,7 @@
 /* Numbers out of strings. */
 #include <linux/errno.h>
 #include <linux/kernel.h>
+#include <linux/uaccess.h>
 
 #define KSTRTOX_OVERFLOW (1U << 31)
 
@@ -67,7 +68,7 @@ int kstrtoull(const char *s, unsigned int base, unsigned long long *res)
 	return _kstrtoull(s, base, res);
 }
 
-static noinline int kstrtoll(const char *s, unsigned int base, long long *res)
+noinline int kstrtoll(const char *s, unsigned int base, long long *res)
 {
 	unsigned long long value;
 	bool minus = *s == '-';
@@ -150,6 +151,36 @@ int kstrtobool(const char *s, bool *res)
 		}
 	}
 	return -EINVAL;
+}
+
+/* The number that user memory says, of which no more is looked at than a number can have. */
+static int copy_number(char *buf, size_t size, const char __user *s, size_t count)
+{
+	count = min(count, size - 1);
+	if (copy_from_user(buf, s, count))
+		return -EFAULT;
+	buf[count] = 0;
+	return 0;
+}
+
+#define FROM_USER(name, type) \
+int name##_from_user(const char __user *s, size_t count, unsigned int base, type *res) \
+{ \
+	char buf[1 + sizeof(type) * 8 + 1 + 1]; /* sign, binary digits, newline, NUL */ \
+	return copy_number(buf, sizeof(buf), s, count) ?: name(buf, base, res); \
+}
+FROM_USER(kstrtoull, unsigned long long)
+FROM_USER(kstrtoll, long long)
+FROM_USER(kstrtoul, unsigned long)
+FROM_USER(kstrtol, long)
+FROM_USER(kstrtouint, unsigned int)
+FROM_USER(kstrtoint, int)
+
+int kstrtobool_from_user(const char __user *s, size_t count, bool *res)
+{
+	char buf[4];
+
+	return copy_number(buf, sizeof(buf), s, count) ?: kstrtobool(buf, res);
 }
 
 unsigned long simple_strtoul(const char *cp, char **endp, unsigned int base)

@@ -51,6 +51,8 @@ class Insmod(File):
 class Rmmod(File):
     """rmmod: ``NAME`` unloads a module."""
 
+    after_exits = True  # an open file in debugfs counts as a use of its module
+
     def store(self, data: bytes) -> None:
         words = data.split(b"\0", 1)[0].split()
         if len(words) != 1:

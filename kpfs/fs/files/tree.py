@@ -7,6 +7,7 @@ import stat
 
 from kpfs.fs.files import (
     buffers,
+    debugfs,
     dynevents,
     events,
     ikconfig,
@@ -39,6 +40,7 @@ TABLE: tuple[Row, ...] = (
     ("kprobes/list", 0o400, kprobes.List),
     ("kprobes/enabled", 0o600, kprobes.Enabled),
     ("kprobes/blacklist", 0o400, kprobes.Blacklist),
+    ("debug", stat.S_IFDIR | 0o700, debugfs.DebugfsDir),
     ("sys", stat.S_IFDIR | 0o555, _proc_sys),
     ("sys/debug", stat.S_IFDIR | 0o555, _proc_sys),
     ("sys/debug/kprobes-optimization", 0o644, sysctl.KprobesOptimization),

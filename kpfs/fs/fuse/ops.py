@@ -340,7 +340,7 @@ class Operations:
         if not node.constant:  # as soon as Linux has the answer
             inode.truncated |= bool(flags & os.O_TRUNC)
         how = proto.FOPEN_DIRECT_IO
-        if node.nonseekable:
+        if opened.nonseekable:
             how |= proto.FOPEN_NONSEEKABLE
         return Answer(
             payload=proto.OPEN_ANSWER.pack(fh, how, 0), undo=lambda: self.close(fh)
@@ -423,7 +423,7 @@ def is_constant(node: Node) -> bool:
 def type_of(folder: Dir, name: str) -> int:
     """What readdir says of an entry: the type of a mode."""
     if isinstance(folder, DynDir) and name not in folder.children:
-        return folder.entry_type
+        return folder.type_of(name)
     return folder.children[name].mode
 
 

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""debug/ of the mount: what is shown of a module's entries."""
+
+import errno
+import stat
+
+import pytest
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.files.debugfs import DebugfsDir, DebugfsFile
+from kpfs.kernel.debugfs import Entry
+from tests.there import stand_in, there
+from tests.unit.fakes import FakeKernel
+
+
+@pytest.fixture
+def kernel():
+    """One module has a directory with a file in it."""
+    kernel = FakeKernel()
+    root = kernel.debugfs.root
+    mine = root.children["mine"] = Entry("mine", stat.S_IFDIR | 0o755, root)
+    mine.children["hits"] = Entry("hits", stat.S_IFREG | 0o444, mine)
+    return kernel
+
+
+def test_names_types_and_modes(kernel):
+    root = DebugfsDir(stand_in(kernel))
+    assert list(root.names()) == ["mine"]
+    assert root.type_of("mine") == stat.S_IFDIR
+    mine = there(root.lookup("mine"))
+    assert isinstance(mine, DebugfsDir)
+    assert mine.mode == stat.S_IFDIR | 0o755
+    assert mine.type_of("hits") == stat.S_IFREG
+    hits = there(mine.lookup("hits"))
+    assert isinstance(hits, DebugfsFile)
+    assert hits.mode == stat.S_IFREG | 0o444
+    assert mine.lookup("hits") is hits
+    assert mine.lookup("misses") is None
+
+
+def test_what_is_removed_is_not_there(kernel):
+    root = DebugfsDir(stand_in(kernel))
+    first = there(root.lookup("mine"))
+    entry = kernel.debugfs.root.children.pop("mine")
+    assert root.lookup("mine") is None
+    assert list(root.names()) == []
+    kernel.debugfs.root.children["mine"] = Entry("mine", entry.mode, None)
+    assert root.lookup("mine") is not first
+
+
+def test_a_file_that_the_guest_has_not(kernel):
+    file = DebugfsFile(stand_in(kernel), Entry("hits", stat.S_IFREG, None))
+    with pytest.raises(KernelError) as refused:
+        file.open(0)
+    assert refused.value.errno == errno.ENOENT
