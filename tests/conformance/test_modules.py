@@ -10,7 +10,7 @@ from tests import harness, modbox
 
 HERE = harness.CONFORMANCE
 SCRIPTS = sorted(path.stem for path in (HERE / "modules").glob("*.sh"))
-MODULES = ("synth_calls", "watch_calls", "debugfs_calls")
+MODULES = ("synth_calls", "watch_calls", "debugfs_calls", "kprobe_calls")
 # insmod and its kin by the mount's own files, which is faster than by kpfs run
 RUN = """
 insmod() { echo "$*" >"$M/machine/insmod"; } 2>/dev/null

@@ -17,6 +17,7 @@
 #define LLONG_MIN (-LLONG_MAX - 1)
 #define ULLONG_MAX (~0ULL)
 #define SIZE_MAX (~(size_t)0)
+#define SSIZE_MAX ((ssize_t)(SIZE_MAX >> 1))
 #define U8_MAX ((u8)~0)
 #define U16_MAX ((u16)~0)
 #define U32_MAX ((u32)~0)
@@ -25,6 +26,10 @@
 #define S16_MAX ((s16)(U16_MAX >> 1))
 #define S32_MAX ((s32)(U32_MAX >> 1))
 #define S64_MAX ((s64)(U64_MAX >> 1))
+#define S8_MIN ((s8)(-S8_MAX - 1))
+#define S16_MIN ((s16)(-S16_MAX - 1))
+#define S32_MIN ((s32)(-S32_MAX - 1))
+#define S64_MIN ((s64)(-S64_MAX - 1))
 #define NAME_MAX 255
 #define PATH_MAX 4096
 #define PIPE_BUF 4096
