@@ -115,10 +115,11 @@ def provide_files(legacy: bool) -> None:
     flags = mounts.MS_NOSUID | mounts.MS_NODEV
     try:
         mounts.provide_in_root(MODULES, os.mkdir)
-        mounts.mount("tmpfs", MODULES, "tmpfs", flags, "mode=755")
-        for release in {RELEASE, os.uname().release}:
-            os.mkdir(f"{MODULES}/{release}")
-            os.symlink(f"{HERE}/kbuild", f"{MODULES}/{release}/build")
+        if os.path.isdir(MODULES):  # a chroot may have no /lib
+            mounts.mount("tmpfs", MODULES, "tmpfs", flags, "mode=755")
+            for release in {RELEASE, os.uname().release}:
+                os.mkdir(f"{MODULES}/{release}")
+                os.symlink(f"{HERE}/kbuild", f"{MODULES}/{release}/build")
         if legacy:
             mounts.provide_in_root(SYSLOG, mounts.make_file)
     except OSError as error:

@@ -235,11 +235,11 @@ def provide_in_root(path: str, make: Callable[[str], None]) -> None:
     """Make path exist for this mount namespace alone: what is not there, by ``make``.
 
     The directory that it is in is covered as by provide_directory(), and takes no new
-    file then, as that would be lost.
+    file then, as that would be lost.  Where that is not there, nothing is done.
     """
-    if os.path.lexists(path):
-        return
     parent = os.path.dirname(path)
+    if os.path.lexists(path) or not os.path.isdir(parent):
+        return
     _cover(parent)
     make(path)
     flags = MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV

@@ -32,6 +32,12 @@ Module                  Size  Used by
 kprobe_example         12288  0
   k  do_sys_openat2+0x0    [FTRACE]
 """
+# Builds a module by the program that is in the wheel, and by make.
+BUILDS = """
+cd {folder} && build-module m.c && insmod m.ko && rmmod m && rm m.ko
+make -s -C /lib/modules/6.1.0-kpfs/build M=$PWD modules && insmod m.ko
+lsmod | cut -d ' ' -f 1
+"""
 DATA = ("py.typed", "bin/*", "kbuild/*", "guest/image/**", "guest/include/**")
 NEW_VENV = ("-m", "venv", "--without-pip")
 PIP = ("-m", "pip", "--disable-pip-version-check")
@@ -146,6 +152,20 @@ def test_it_has_all_modules_and_what_they_read_and_no_more(wheel):
 def test_the_command(installed):
     assert installed.run("kpfs", "run", "--", *LIST.split()) == ""
     assert installed.run("kpfs", "run", "--", "sh", "-c", USES_DATA) == USED
+
+
+@pytest.mark.fuse
+@pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
+def test_modules_are_built(installed, tmp_path):
+    """With nothing of the checkout."""
+    (tmp_path / "m.c").write_text(
+        "#include <linux/debugfs.h>\n#include <linux/kprobes.h>\n"
+        'MODULE_LICENSE("GPL");\n'
+    )
+    (tmp_path / "Makefile").write_text("obj-m := m.o\n")
+    script = BUILDS.format(folder=tmp_path)
+    shown = installed.run("kpfs", "run", "--", "sh", "-c", script)
+    assert shown.split() == ["Module", "m"]
 
 
 def test_the_module_and_the_version(installed):

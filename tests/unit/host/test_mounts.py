@@ -6,7 +6,7 @@ from functools import partial
 from types import SimpleNamespace
 
 from kpfs.fs.files.mount_table import Mounts
-from kpfs.host.mounts import as_linux_shows, shown_table
+from kpfs.host.mounts import as_linux_shows, provide_in_root, shown_table, table
 from tests.there import stand_in
 
 FLAGS = "rw,nosuid,nodev,relatime"
@@ -50,3 +50,17 @@ def test_the_table_is_that_of_who_opens_it():
     with open("/proc/self/mounts", "rb") as table:
         expected = table.read()
     assert handle.read(len(expected) + 1, 0) == expected
+
+
+def test_what_is_there_or_cannot_be_is_not_provided(tmp_path):
+    """Without a mount: else it would be refused, or be seen in the table."""
+    there = tmp_path / "there"
+    there.mkdir()
+
+    def make(path):
+        raise AssertionError(path)
+
+    before = list(table())
+    provide_in_root(str(there), make)
+    provide_in_root(str(tmp_path / "no/such"), make)
+    assert list(table()) == before
