@@ -50,6 +50,7 @@ static void say_probe(void)
 
 	kp.symbol_name = "probed";
 	kp.pre_handler = pre;
+	kp.post_handler = post; /* so that it stays a breakpoint, however long this takes */
 	SAY(register_kprobe(&kp));
 	SAY(kp.addr == (kprobe_opcode_t *)probed);
 	SAY(kp.opcode);
@@ -66,7 +67,6 @@ static void say_probe(void)
 	SAY(kp.addr == (kprobe_opcode_t *)probed);
 	kp.addr = NULL;
 	kp.flags = 0;
-	kp.post_handler = post;
 	SAY(register_kprobe(&kp));
 	SAY(kp.ainsn.boostable);
 	SAY(kp.ainsn.size);
