@@ -67,6 +67,9 @@ static int module_file_open(struct inode *inode, struct file *filp)
 	fsdata_leave(fsd);
 	if (ret)
 		fsdata_put(fsd);
+	/* a process of the host: its children find the file by the mount, and not here */
+	if (current->flags & PF_HOST)
+		filp->f_mode |= FMODE_NOT_INHERITED;
 	return ret;
 }
 

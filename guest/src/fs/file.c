@@ -93,7 +93,7 @@ struct files_struct *dup_fd(struct files_struct *oldf)
 	for (fd = 0; fd < oldf->fdt.max_fds; fd++) {
 		struct file *f = oldf->fdt.fd[fd];
 
-		if (!f)
+		if (!f || f->f_mode & FMODE_NOT_INHERITED)
 			continue;
 		newf->fdt.fd[fd] = get_file(f);
 		__set_open_fd(fd, &newf->fdt);

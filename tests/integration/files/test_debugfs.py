@@ -4,6 +4,7 @@
 What Linux makes of them is in tests/conformance/modules/debugfs.sh.
 """
 
+import errno
 import os
 
 import pytest
@@ -90,6 +91,17 @@ def test_a_module_is_in_use_while_its_file_is_open(box):
     box.vfs.release(opened)
     box.rmmod("debugfs_calls")
     assert not box.kernel.debugfs.root.children
+
+
+def test_a_child_does_not_keep_it_open(box):
+    """It may be forked in the guest before the parent's close is known there."""
+    opened = box.vfs.open(box.caller, TEXT, os.O_RDONLY)
+    task = next(iter(opened.fds))
+    syscalls = box.kernel.guest.syscalls
+    child = syscalls.host_task(777_001, 0, "child", task.pid)
+    assert syscalls.call(child, "lseek", opened.fds[task], 0, 1) == -errno.EBADF
+    box.vfs.release(opened)
+    box.rmmod("debugfs_calls")
 
 
 def test_nothing_is_left_in_the_guest(box):
