@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
 from kpfs import abi
+from kpfs.engine.errors import MemoryFault
 from kpfs.engine.ktypes import MASK64
 from kpfs.guest.emu.libunicorn import EmulatorError, find_library
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
@@ -283,6 +284,9 @@ class Cpu:
         def out(_uc: int, port: int, _size: int, value: int) -> None:
             try:
                 handlers[port](value)
+            except (LookupError, MemoryFault, struct.error) as exc:
+                # what it is given comes from the guest, which may be out of its mind
+                self._fail(EmulatorError(f"bad hypercall {port:#x} ({exc!r})"))
             except BaseException as exc:
                 self._fail(exc)
 

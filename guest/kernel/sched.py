@@ -237,7 +237,7 @@ class Sched:
         if pending and self._deliver(pending[0]):
             del pending[0]
         elif pending and self._idle[number]:
-            raise EmulatorError("an idle CPU does not take interrupts")
+            raise self._died("an idle CPU does not take interrupts")
         self._idle[number] = False
         _I32.pack_into(ram, self._pcpu[number] + abi.KpfsPcpu.credit, CREDIT)
         self._clock.now()

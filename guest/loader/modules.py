@@ -246,8 +246,12 @@ class Modules:
                     raise KernelError(errno.ENOMEM, "the module is too large")
                 data = self._memory.read(first, second)
             return self.load(data).addr
-        mod = self._by_addr[first]
+        mod = self._by_addr.get(first)
+        if mod is None:
+            raise KernelError(errno.ENOENT, f"no module at {first:#x}")
         if number == abi.CTL_MODULE_STATE:
+            if second not in STATES:
+                raise KernelError(errno.EINVAL, f"no state {second:#x}")
             self._notify(STATES[second], mod.name)
         elif number == abi.CTL_MODULE_FREE_INIT:
             self._free_init(mod)

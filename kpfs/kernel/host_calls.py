@@ -110,9 +110,15 @@ class HostCalls:
         Raises what the call fails with.
         """
         ret = self._guest.syscalls.call(
-            self._standing[-1], name, *args, host_op=self._files
+            self._caller(), name, *args, host_op=self._files
         )
         return self._result(ret, name)
+
+    def _caller(self) -> HostTask:
+        """The task that stands in a file's operation; ESRCH if none of ours does."""
+        if not self._standing:
+            raise KernelError(errno.ESRCH, "nobody of the host makes this call")
+        return self._standing[-1]
 
     def _result(self, ret: int, name: str) -> int:
         if ret == BLOCKED:
@@ -128,7 +134,7 @@ class HostCalls:
 
         Raises what it is refused with.
         """
-        pid, pending = self._standing[-1].pid, self._guest.modules.pending
+        pid, pending = self._caller().pid, self._guest.modules.pending
         pending[pid] = image
         try:
             self.nested_call("init_module", 0, len(image), parameters)
@@ -168,7 +174,7 @@ class HostCalls:
 
     def caller_pid(self) -> int:
         """The host's process that makes the operation that a file is in."""
-        return self._guest.syscalls.host_pid(self._standing[-1])
+        return self._guest.syscalls.host_pid(self._caller())
 
     def stats(self) -> dict[str, int]:
         """How many calls were made, and the time that they took."""

@@ -109,3 +109,8 @@ def tail(box: Box, lines: int = 30) -> str:
     """The end of the guest's log."""
     records = box.kernel.guest.log.records()[-lines:]
     return "\n".join(record.text.decode("latin-1") for record in records)
+
+
+def where() -> str:
+    """The last calls of the exception that is handled."""
+    return traceback.format_exc()[-1500:].partition("\n")[2]

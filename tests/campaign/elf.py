@@ -18,7 +18,7 @@ from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
 from tests import harness
-from tests.campaign.child import BrokenError, Grave, in_child, tail
+from tests.campaign.child import BrokenError, Grave, in_child, tail, where
 from tests.campaign.hunt import Hunt, Part
 from tests.modbox import Box, build
 
@@ -238,9 +238,8 @@ class Loader:
             try:
                 self.one(seed)
             except BaseException as error:
-                raise BrokenError(
-                    f"{type(error).__name__}: {error}\n{tail(self.box)}"
-                ) from error
+                what = f"{type(error).__name__}: {error}\n{where()}"
+                raise BrokenError(f"{what}\n{tail(self.box)}") from error
         return self.tally
 
 
