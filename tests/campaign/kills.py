@@ -36,12 +36,13 @@ done 2>/dev/null
 echo done
 """
 CLIENT = """
-import sys
+import os, sys
 top = sys.argv[1]
 try:
     while True:
-        with open(f"{top}/tracing/kprobe_events", "a") as file:
-            file.write(f"p:e{sys.argv[2]} vfs_read\\n")
+        fd = os.open(f"{top}/tracing/kprobe_events", os.O_WRONLY | os.O_APPEND)
+        os.write(fd, f"p:e{sys.argv[2]} vfs_read\\n".encode())
+        os.close(fd)
         open(f"{top}/kprobes/list").read()
         open(f"{top}/tracing/trace").read()
 except OSError:

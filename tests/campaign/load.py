@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""64 clients at one mount: what they read is whole, and all that they do is counted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests import harness
+from tests.campaign import client
+from tests.campaign.hunt import Hunt, Part
+from tests.campaign.mounted import Mounts, WrongError, log_of
+from tests.e2e import stress
+
+CLIENTS = 64
+CALLERS, MAKERS, LOOKERS = 8, 4, 8
+ROUND = 15  # s with one mount
+PATIENCE = 60  # s that they may take to end
+MEMORY_MAX = 256 << 20  # bytes
+
+
+def roles(switch: str) -> list[tuple[str, int]]:
+    """Who does what: some have a number of their own, one alone switches."""
+    toggler = "toggler" if switch == "optimizer" else "lax_toggler"
+    found = [(switch, 0)]
+    found += [(toggler, i) for i in range(len(stress.TARGETS))]
+    found += [("caller", i) for i in range(CALLERS)]
+    found += [("maker", i) for i in range(MAKERS)]
+    found += [("looker", i) for i in range(LOOKERS)]
+    return found + [("reader", i) for i in range(CLIENTS - len(found))]
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def counted(mount: Path) -> int:
+    """Hits of the event that the callers hit."""
+    for line in (mount / "tracing/kprobe_profile").read_text().splitlines():
+        name, hits, _ = line.split()
+        if name == "calls":
+            return int(hits)
+    raise WrongError("the event is not there any more")
+
+
+def one_round(hunt: Hunt, mount: Path, switch: str, seconds: float) -> None:
+    """All clients at once, for so long; WrongError if something is not right."""
+    events = stress.definitions() + client.EVENT + "\n"
+    (mount / "tracing/kprobe_events").write_text(events)
+    for name in ("calls", *(f"f{i}" for i in range(len(stress.FIXED)))):
+        (mount / f"tracing/events/stress/{name}/enable").write_text("1")
+    words = [sys.executable, "-m", "tests.campaign.client", str(mount)]
+    who = roles(switch)
+    children = [
+        subprocess.Popen(
+            [*words, role, str(number), str(seconds)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=harness.ROOT,
+        )
+        for role, number in who
+    ]  # fmt: skip
+    try:
+        calls = watch(hunt, who, children, seconds)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    hits = counted(mount)
+    # while all probes are disarmed, a call is not counted
+    if hits > calls or (switch == "optimizer" and hits != calls):
+        raise WrongError(f"{hits} hits of {calls} calls")
+    if (size := resident(harness.daemon_of(mount))) > MEMORY_MAX:
+        raise WrongError(f"the daemon has {size >> 20} MiB")
+    hunt.tally["calls counted"] += calls
+
+
+def watch(
+    hunt: Hunt,
+    who: list[tuple[str, int]],
+    children: list[subprocess.Popen[str]],
+    seconds: float,
+) -> int:
+    """Wait for the clients; how many system calls the callers have made."""
+    calls = 0
+    for (role, _), child in zip(who, children, strict=True):
+        try:
+            out, err = child.communicate(timeout=seconds + PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise WrongError(f"a {role} does not end") from None
+        if err or child.returncode:
+            raise WrongError(f"{role}: {err}")
+        rounds = int(out.split()[0])
+        if not rounds:
+            raise WrongError(f"a {role} has starved")
+        calls += rounds * client.CALLS * (role == "caller")
+        hunt.did(rounds)
+    return calls
+
+
+def run(hunt: Hunt) -> None:
+    mounts = Mounts(hunt.scratch)
+    switches = ["optimizer", "switcher"]
+    hunt.end = min(hunt.end, hunt.begin + hunt.number)
+    hunt.number = 1 << 62
+    while hunt.more():
+        switches.reverse()
+        target = None
+        try:
+            with mounts.new("--quiet-guest") as target:
+                one_round(hunt, target, switches[1], ROUND)
+        except (WrongError, OSError, AssertionError) as error:
+            hunt.finding(f"{error}", *([log_of(target)] if target else []))
+
+
+PART = Part("rounds of clients", 600, 1, run)
