@@ -86,6 +86,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_TROUBLE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except OSError as error:
+        print(f"kpfs: {_why_not(error)}", file=sys.stderr)
+        return EXIT_TROUBLE
+
+
+def _why_not(error: OSError) -> str:
+    """Cause and remedy for a system call that nobody expected to fail."""
+    frame = error.__traceback__
+    while frame and frame.tb_next:
+        frame = frame.tb_next
+    where = frame.tb_frame.f_code.co_name if frame else "kpfs"
+    words = f"{where}(): {error.filename or ''} {error.strerror}".replace("  ", " ")
+    if error.errno in (errno.EPERM, errno.ENOSYS):
+        words += "; a sandbox or a container's seccomp profile has to allow it"
+    return words
 
 
 # ---- arguments

@@ -196,6 +196,13 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
     _close_all_but({0, 1, 2, pipe, channel})
     guard.start(log=1)
     report = _Report(pipe)
+    try:
+        os.writev(pipe, (b"",))  # so libfuse answers; who asks would wait for ever
+    except OSError as error:
+        report.fail(
+            SetupError(f"writev(): {error.strerror}; a sandbox has to allow it")
+        )
+        return 2
 
     def ready() -> None:
         report.send("ready")

@@ -171,6 +171,10 @@ def supervise(
         if calls:
             calls.hand_over()
         return _await(pid, watched, daemon, job)
+    except OSError:  # nobody would look after it
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
     finally:
         job.ended(pid)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -37,6 +37,7 @@ COMMITTED = (1 << 64) - 1  # in place of the time of receipt
 PATIENCE = 5.0  # s in which a report must be answered
 DYING = re.compile(r"^State:\s*[ZX]|^CoreDumping:\s*1", re.M)
 TICK = 0.5  # s between looks
+READY = b"r"  # of the command to the runner: a filter is being installed
 NEXT_REPORTS = 8  # the one in work may be that much after the last that was shown
 
 
@@ -176,10 +177,12 @@ class Filter:
 
         self.ours.close()
         try:
+            # with the filter nothing may go wrong: each call waits for an answer
+            self.commands.sendmsg((READY,))
             listener = seccomp.install_listener(CALLS)
-        except KernelError as error:
+        except (KernelError, OSError) as error:
             if error.errno != errno.EBUSY:  # a kpfs run within another: that has them
-                reason = os.strerror(error.errno)
+                reason = os.strerror(error.errno or 0)
                 print(f"kpfs: system calls are not mirrored: {reason}", file=sys.stderr)
             return
         # what is called from here on waits until the runner has given the listener on
@@ -189,7 +192,9 @@ class Filter:
         """In the runner: give the listener to the supervisor, and have it watched."""
         self.commands.close()
         with self.ours, self.channel:
-            _, fds, _, _ = socket.recv_fds(self.ours, 1, 1)
+            fds: list[int] = []
+            if self.ours.recv(len(READY)):
+                _, fds, _, _ = socket.recv_fds(self.ours, 1, 1)
             for listener in fds:
                 start(listener, self.channel, self.supervisor, self.mountpoint)
                 os.close(listener)

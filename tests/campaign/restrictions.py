@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,18 +29,17 @@ SCRIPT = (
     f"echo p:e vfs_read >/sys/kernel/tracing/kprobe_events && cat {LIST} && echo fine"
 )
 FINE = "fine\n"
-# what scripts/kpfs, its Python, the daemon and the supervisor call, as strace tells
+# what scripts/kpfs, its Python, the daemon and the supervisor call, as strace tells,
+# but for what cannot fail
 WORDS = """
 read 0  write 1  close 3  fstat 5  poll 7  lseek 8  mmap 9  mprotect 10  munmap 11
-brk 12  rt_sigaction 13  rt_sigprocmask 14  ioctl 16  pread64 17  pwrite64 18
-writev 20  access 21  sched_yield 24  mremap 25  madvise 28  dup2 33  getpid 39
-sendmsg 46  recvmsg 47  getsockname 51  socketpair 53  getsockopt 55  clone 56
-vfork 58  execve 59  exit 60  wait4 61  kill 62  uname 63  fcntl 72  ftruncate 77
-chdir 80  rename 82  mkdir 83  readlink 89  sysinfo 99  getuid 102  getgid 104
-geteuid 107  getegid 108  setpgid 109  getppid 110  getpgrp 111  setsid 112
-rt_sigtimedwait 128  statfs 137  pivot_root 155  prctl 157  arch_prctl 158  chroot 161
-mount 165  umount2 166  gettid 186  futex 202  getdents64 217  set_tid_address 218
-fadvise64 221  timer_create 222  timer_settime 223  timer_delete 226
+rt_sigaction 13  rt_sigprocmask 14  ioctl 16  pread64 17  pwrite64 18  writev 20
+access 21  sched_yield 24  mremap 25  madvise 28  dup2 33  sendmsg 46  recvmsg 47
+getsockname 51  socketpair 53  getsockopt 55  clone 56  vfork 58  execve 59  wait4 61
+kill 62  uname 63  fcntl 72  ftruncate 77  chdir 80  rename 82  mkdir 83  readlink 89
+sysinfo 99  setpgid 109  setsid 112  rt_sigtimedwait 128  statfs 137  pivot_root 155
+prctl 157  arch_prctl 158  chroot 161  mount 165  umount2 166  futex 202
+getdents64 217  fadvise64 221  timer_create 222  timer_settime 223  timer_delete 226
 clock_gettime 228  waitid 247  openat 257  newfstatat 262  ppoll 271  unshare 272
 set_robust_list 273  signalfd4 289  epoll_create1 291  dup3 292  pipe2 293
 prlimit64 302  setns 308  process_vm_readv 310  process_vm_writev 311  seccomp 317
@@ -63,11 +61,11 @@ BASE = (
 )
 MOUNT = """
 "$0" mount "$@" || exit
-shift $(($# - 1)); cat "$1/kprobes/list" && "$0" umount "$1"
+shift $(($# - 1)); cat "$1/kprobes/list" || exit; "$0" umount "$1"
 """
 NEW_DEV = """
 mount --make-rprivate /
-mkdir "$1/dev"; for name in null zero tty urandom; do
+mkdir -p "$1/dev"; for name in null zero tty urandom; do
   touch "$1/dev/$name"; mount --bind /dev/$name "$1/dev/$name"
 done
 mount --rbind "$1/dev" /dev; shift; exec "$@"
@@ -77,16 +75,16 @@ NO_DEVICE = (
 )
 READ_ONLY = """
 mount --make-rprivate /
-mkdir "$1/ro"; mount -t tmpfs none "$1/ro"; mount -o remount,ro "$1/ro"
+mkdir -p "$1/ro"; mount -t tmpfs none "$1/ro"; mount -o remount,ro "$1/ro"
 export HOME=$1/ro TMPDIR=$1/ro; mount --bind "$1" "$1"; mount --bind /tmp /tmp
 mount -o remount,bind,ro /tmp; unset XDG_CACHE_HOME; shift; exec "$@"
 """
 FULL = """
 mount --make-rprivate /
-mkdir "$1/full"; mount -t tmpfs -o size=16k none "$1/full"; export HOME=$1/full
+mkdir -p "$1/full"; mount -t tmpfs -o size=16k none "$1/full"; export HOME=$1/full
 export TMPDIR=$HOME XDG_CACHE_HOME=$HOME
 mkdir -p $HOME/kpfs; echo >$HOME/kpfs/kpfs.log
-cat /dev/zero >$HOME/filling 2>/dev/null; shift; exec "$@"
+cat /dev/zero >$HOME/filling 2>/dev/null || :; shift; exec "$@"
 """
 STATIC = (
     ".globl _start\n_start: mov $1,%eax; mov $1,%edi; lea msg(%rip),%rsi; mov $5,%edx\n"
@@ -108,7 +106,10 @@ class Tries:
     def __init__(self, hunt: Hunt) -> None:
         self.hunt = hunt
         self.number = 0
-        self.environment = dict(os.environ)
+        cache = str(hunt.scratch / "cache")
+        self.environment = {**os.environ, "XDG_CACHE_HOME": cache}
+        self.base = hunt.scratch / "base.py"
+        self.base.write_text(BASE)
         self.log: list[str] = ["--log", str(hunt.scratch / "log")]
 
     def call(
@@ -125,7 +126,8 @@ class Tries:
 
     def judge(self, done: subprocess.CompletedProcess[str], works: bool) -> str:
         """Whether it "works" or is "refused"; WrongError if neither."""
-        lines = done.stderr.splitlines()
+        said = done.stderr.splitlines()  # the first use prepares what it needs
+        lines = [line for line in said if not line.startswith("kpfs: preparing ")]
         ours = all(line.startswith("kpfs: ") for line in lines) and len(lines) <= 1
         if done.returncode == 0 and works and ours:
             return "works"
@@ -149,9 +151,14 @@ class Tries:
         target.mkdir()
         words = [*prefix, "sh", "-c", MOUNT, str(KPFS), *self.log, str(target)]
         done = self.call(words)
-        if harness.is_mounted(target):
+        how = self.judge(done, True)
+        if not harness.is_mounted(target):
+            return how
+        # it was kpfs umount that could not do its work, and has said so
+        self.judge(self.call([str(KPFS), "umount", str(target)]), True)
+        if how == "works" or harness.is_mounted(target):
             raise WrongError(f"a mount is left: {done.stderr}")
-        return self.judge(done, True)
+        return "works, umount refused"
 
     def both(self, prefix: list[str]) -> str:
         how = [f"run {self.run(prefix)}, mount {self.mount(prefix)}"]
@@ -163,11 +170,13 @@ class Tries:
     # ---- rows
     def denied(self, name: str, error: int) -> str:
         words = [sys.executable, "-I", "-S", str(DENY), str(CALLS[name]), str(error)]
-        with contextlib.suppress(WrongError):
-            base = self.call([*words, sys.executable, "-I", "-S", "-c", BASE])
-            if base.returncode == 0 and base.stdout == 2 * FINE and not base.stderr:
-                return self.both(words)
-        return "no Python runs there"
+        try:
+            base = self.call([*words, sys.executable, "-I", "-S", str(self.base)])
+        except WrongError:
+            return "no Python runs there"
+        if base.returncode or base.stdout != 2 * FINE or base.stderr:
+            return "no Python runs there"
+        return self.both(words)
 
     def elsewhere(self, script: str) -> str:
         """In a mount namespace that the script prepares."""
@@ -177,8 +186,6 @@ class Tries:
         prefix = ["unshare", "-m", "sh", "-ec", script, "sh", str(folder)]
         if self.call([*prefix, "true"]).returncode:
             return "no mount namespace here"
-        shutil.rmtree(folder)
-        folder.mkdir()
         log, self.log = self.log, []
         try:
             return self.both(prefix)
@@ -217,7 +224,7 @@ class Tries:
             done = self.call([kpfs, "run", *self.log, "--", "sh", "-c", SCRIPT])
             return f"run {self.judge(done, done.stdout.endswith(FINE))}"
         finally:
-            self.environment = dict(os.environ)
+            self.environment["PATH"] = os.environ["PATH"]
 
 
 def pythons() -> dict[str, str]:
