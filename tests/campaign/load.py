@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""64 clients at one mount: what they read is whole, and all that they do is counted."""
+"""64 clients at one mount: what they read is whole, and all that they do is counted.
+
+The number is one of seconds, here alone.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests import harness
@@ -12,6 +17,7 @@ from tests.campaign import client
 from tests.campaign.hunt import Hunt, Part
 from tests.campaign.mounted import Mounts, WrongError, log_of
 from tests.e2e import stress
+from tests.fuzz import load
 
 CLIENTS = 64
 CALLERS, MAKERS, LOOKERS = 8, 4, 8
@@ -48,7 +54,7 @@ def counted(mount: Path) -> int:
     raise WrongError("the event is not there any more")
 
 
-def one_round(hunt: Hunt, mount: Path, switch: str, seconds: float) -> None:
+def one_round(hunt: Hunt, mount: Path, *, switch: str, seconds: float) -> None:
     """All clients at once, for so long; WrongError if something is not right."""
     events = stress.definitions() + client.EVENT + "\n"
     (mount / "tracing/kprobe_events").write_text(events)
@@ -101,19 +107,33 @@ def watch(
     return calls
 
 
+def as_fast_as_they_can(hunt: Hunt, mount: Path, seconds: float) -> None:
+    """The clients of tests.fuzz.load, each of which looks whether it got its way."""
+    report = load.run(mount, CLIENTS, seconds)
+    if report.wrong:
+        raise WrongError("\n".join(report.wrong[:20]))
+    if report.memory > MEMORY_MAX / 1e6:
+        raise WrongError(f"the daemon had {report.memory:.0f} MB")
+    hunt.did(sum(kind.times for kind in report.kinds.values()))
+
+
 def run(hunt: Hunt) -> None:
     mounts = Mounts(hunt.scratch)
-    switches = ["optimizer", "switcher"]
+    rounds: list[Callable[..., None]] = [
+        partial(one_round, switch="optimizer"),
+        as_fast_as_they_can,
+        partial(one_round, switch="switcher"),
+    ]
     hunt.end = min(hunt.end, hunt.begin + hunt.number)
     hunt.number = 1 << 62
     while hunt.more():
-        switches.reverse()
+        rounds.append(rounds.pop(0))
         target = None
         try:
             with mounts.new("--quiet-guest") as target:
-                one_round(hunt, target, switches[1], ROUND)
+                rounds[0](hunt, target, seconds=ROUND)
         except (WrongError, OSError, AssertionError) as error:
             hunt.finding(f"{error}", *([log_of(target)] if target else []))
 
 
-PART = Part("rounds of clients", 600, 1, run)
+PART = Part("operations", 600, 1, run)  # for 600 s, however many that are

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The campaign itself: it ends with all that it has started, and sees what is wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+
+from tests import harness
+from tests.campaign import __main__ as campaign
+from tests.campaign.child import in_child
+from tests.campaign.fuzz import Writes
+from tests.campaign.guard import GuardedMmap, guard
+from tests.campaign.hunt import Hunt, progress_of
+from tests.fuzz.lines import WrongError
+
+
+def start(folder, *words, **options):
+    """The command, whose parts are those of this file's fakes."""
+    code = f"import sys; sys.argv[1:] = {words!r}; {options.pop('code', '')}"
+    code += "\nfrom tests.campaign.__main__ import main; sys.exit(main())"
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=harness.ROOT,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+
+
+FAKE = """
+import subprocess, time
+from tests.campaign import __main__ as campaign
+from tests.campaign.hunt import Part
+def body(hunt):
+    {}
+campaign.PARTS = ("fake",)
+campaign.load = lambda name: Part("things", 5, 1, body)
+"""
+
+
+def fake(body):
+    return FAKE.format(body.replace("\n", "\n    "))
+
+
+def test_wrong_words():
+    done = start("/tmp", "nosuch").communicate(timeout=60)
+    assert "no such part: nosuch" in done[1]
+
+
+def test_it_counts_and_is_content(tmp_path):
+    child = start(tmp_path, "--seed", "3", code=fake("hunt.did(5, 'done')"))
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (0, "")
+    assert "fake                   5 things" in out
+    assert "0 findings" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finding_is_kept(tmp_path):
+    child = start(tmp_path, code=fake("hunt.finding('bad', log='a text')"))
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert "FINDING fake-1: bad" in out
+    (folder,) = tmp_path.iterdir()
+    assert f"1 findings, in {folder}" in out
+    kept = (folder / "fake/findings/fake-1/what").read_text()
+    assert kept.startswith("bad\n\nscripts/campaign --seed ")
+    assert "a text" in kept
+
+
+def test_a_part_that_fails_is_a_finding(tmp_path):
+    child = start(tmp_path, code=fake("1 / 0"))
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert "FINDING fake-1: the part itself failed" in out
+
+
+LEAVES = "subprocess.Popen(['sleep', '1234567'], start_new_session=True)"
+
+
+def test_what_is_left_behind_is_a_finding_and_ends(tmp_path):
+    child = start(tmp_path, code=fake(LEAVES))
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert "FINDING fake-1: fake left processes behind" in out
+    assert "1234567" not in processes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_all_ends_when_it_is_interrupted(tmp_path, number):
+    child = start(tmp_path, code=fake(f"{LEAVES}\nhunt.did(2)\ntime.sleep(600)"))
+    until = time.monotonic() + 30
+    while "1234567" not in processes():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    child.send_signal(number)
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "things" in out
+    assert "1234567" not in processes()
+
+
+def processes():
+    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+
+
+def test_time_is_shared(tmp_path):
+    body = "while hunt.more():\n    time.sleep(0.1)"
+    begin = time.monotonic()
+    child = start(tmp_path, "--minutes", "0.02", code=fake(body))
+    child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert time.monotonic() - begin < 30
+
+
+def test_progress_outlives_its_process(tmp_path):
+    hunt = Hunt("x", 10, 0, 1, tmp_path)
+    hunt.did(3, "good")
+    hunt.finding("something")
+    progress = progress_of(tmp_path)
+    assert progress == (3, "1 good", ("x-1: something",))
+
+
+def test_a_child_that_dies_hangs_or_complains():
+    assert in_child(lambda: [1, 2], 10) == ([1, 2], "")
+    assert "wait status 0x9" in in_child(lambda: os.kill(os.getpid(), 9), 10).wrong
+    assert "no end within 0.2 s" in in_child(lambda: time.sleep(60), 0.2).wrong
+    assert "ZeroDivisionError" in in_child(lambda: 1 / 0, 10).wrong
+
+    def complains():
+        import logging
+
+        logging.getLogger("kpfs").warning("hm")
+
+    assert "WARNING kpfs: hm" in in_child(complains, 10).wrong
+
+
+def test_who_leaves_guarded_memory_dies():
+    import ctypes
+
+    def read_at(before):
+        ram = GuardedMmap().mmap(-1, 1 << 20, flags=0x22)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(ram))
+        return ctypes.string_at(start + before, 1)[0]
+
+    assert in_child(lambda: read_at(0), 10).value == 0
+    assert in_child(lambda: read_at((1 << 20) - 1), 10).value == 0
+    for outside in (-1, -4096, 1 << 20):
+        wrong = in_child(partial(read_at, outside), 10).wrong
+        assert "Segmentation fault" in wrong
+
+
+@pytest.mark.guest
+def test_guests_come_and_go_in_guarded_memory():
+    def boot():
+        from kpfs.guest.machine import Guest
+
+        guard()
+        for _ in range(5):
+            Guest(1, quiet=True).close()
+
+    assert in_child(boot, 60) == (None, "")
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+def test_the_fuzzer_sees_what_a_refused_write_leaves(kpfs, monkeypatch):
+    mount = kpfs.mount("--quiet-guest")
+    writes = Writes(mount, 1)
+    writes.targets = [str(mount / "tracing/buffer_size_kb")]
+    texts = iter(range(1000))
+    monkeypatch.setattr(writes, "show", lambda _name: str(next(texts)))
+
+    def some():
+        for _ in range(50):
+            writes.any()
+
+    with pytest.raises(WrongError, match="->"):
+        some()
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+@pytest.mark.parametrize(
+    ("part", "number"),
+    [("hits", 1), ("hostile", 20), ("elf", 20), ("kills", 2), ("fuzz", 100)],
+)
+def test_a_little_of_each(tmp_path, part, number):
+    child = start(tmp_path, "--seed", "1", "--number", str(number), part)
+    out, err = child.communicate(timeout=150)
+    assert (child.returncode, err) == (0, ""), out
+
+
+def test_the_table_of_parts():
+    for name in campaign.PARTS:
+        part = campaign.load(name)
+        assert part.number > 0
+        assert part.share > 0
