@@ -216,6 +216,7 @@ def is_dead(path: str) -> bool:
     """Whether a FUSE mount lies at path whose daemon is gone."""
     try:
         os.stat(path)
+        os.statvfs(path)  # of stat() Linux may remember what a daemon answered
     except OSError as error:
         return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
     return False

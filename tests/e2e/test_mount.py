@@ -144,6 +144,16 @@ def test_what_a_killed_daemon_leaves_is_replaced(kpfs, mount):
     assert not harness.is_mounted(mount)
 
 
+def test_it_is_replaced_at_once(kpfs, mount):
+    """Though Linux still remembers the attributes of its root."""
+    for _ in range(3):
+        daemon = harness.daemon_of(mount)
+        mount.stat()
+        harness.kill(daemon, signal.SIGKILL)
+        done = kpfs("mount", mount)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_umount_of_what_a_killed_daemon_left(kpfs, mount):
     harness.kill(harness.daemon_of(mount), signal.SIGKILL)
     done = kpfs("umount", mount)
