@@ -5,18 +5,22 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from functools import partial
 
 import pytest
 
+from kpfs.guest.loader import modelf
 from tests import harness
 from tests.campaign import __main__ as campaign
+from tests.campaign import elf, hits, restrictions
 from tests.campaign.child import in_child
 from tests.campaign.fuzz import Writes
 from tests.campaign.guard import GuardedMmap, guard
 from tests.campaign.hunt import Hunt, progress_of
 from tests.fuzz.lines import WrongError
+from tests.modbox import build
 
 
 def start(folder, *words, **options):
@@ -183,6 +187,48 @@ def test_the_fuzzer_sees_what_a_refused_write_leaves(kpfs, monkeypatch):
 
     with pytest.raises(WrongError, match="->"):
         some()
+
+
+@pytest.mark.guest
+def test_a_hit_that_is_not_counted_is_seen(monkeypatch):
+    monkeypatch.setattr(hits, "COUNTERS", {"all_hits": 4})
+    wrong = in_child(partial(hits.hammer, 2, 1, build("hammer")), 60).wrong
+    assert wrong.startswith("all_hits: ")
+
+
+@pytest.mark.guest
+def test_a_module_that_is_not_looked_at_is_seen(monkeypatch, tmp_path):
+    monkeypatch.setattr(modelf, "damage", lambda _image: "")
+    modules = sorted(elf.SHIPPED.glob("*.ko"))
+    with tempfile.TemporaryFile() as file:
+        work = partial(elf.batch, modules, tmp_path, file.fileno(), list(range(60)))
+        assert "it is in kpfs's own log" in in_child(work, 60).wrong
+
+
+def answer(status, out="", err=""):
+    return subprocess.CompletedProcess(["kpfs"], status, out, err)
+
+
+@pytest.mark.parametrize(
+    ("done", "how"),
+    [
+        (answer(0), "works"),
+        (answer(0, err="kpfs: system calls are not mirrored\n"), "works"),
+        (answer(2, err="kpfs: no /dev/fuse: load it\n"), "refused"),
+        (answer(2), None),
+        (answer(1, err="kpfs: no\n"), None),
+        (answer(1, err="Traceback (most recent call last):\n..."), None),
+        (answer(2, err="kpfs: this\nkpfs: that\n"), None),
+        (answer(-6), None),
+    ],
+)
+def test_what_counts_as_one_line(tmp_path, done, how):
+    tries = restrictions.Tries(Hunt("x", 1, 0, 1, tmp_path))
+    if how:
+        assert tries.judge(done, works=True) == how
+    else:
+        with pytest.raises(restrictions.WrongError):
+            tries.judge(done, works=True)
 
 
 @pytest.mark.fuse
