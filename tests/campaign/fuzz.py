@@ -10,6 +10,8 @@ import errno
 import os
 import random
 import signal
+import sys
+import tempfile
 from pathlib import Path
 
 from tests.campaign.hunt import Hunt, Part
@@ -118,17 +120,20 @@ class Writes(MountFuzzer):
         return 0
 
 
+def options(seed: int) -> list[str]:
+    """Of a mount for the writes of that seed."""
+    words = [f"--cpus={random.Random(seed).randint(1, 4)}"]
+    return [*words, "--quiet-guest"] if seed % LIVE else words
+
+
 def run(hunt: Hunt) -> None:
     signal.signal(signal.SIGALRM, too_long)
     mounts = Mounts(hunt.scratch)
     while hunt.more():
         seed = hunt.rng.getrandbits(32)
-        options = [f"--cpus={random.Random(seed).randint(1, 4)}"]
-        if seed % LIVE:
-            options.append("--quiet-guest")
         writes, target = None, None
         try:
-            with mounts.new(*options) as target:
+            with mounts.new(*options(seed)) as target:
                 writes = Writes(target, seed)
                 for number in range(hunt.left(PER_MOUNT)):
                     if not hunt.more():
@@ -141,12 +146,27 @@ def run(hunt: Hunt) -> None:
             signal.alarm(0)
             made = writes.made if writes else []
             what = f"{error}\nafter {made[-1:]} of {len(made)} writes to a new mount"
+            again = f"python -m tests.campaign.fuzz {seed}"
             log = [log_of(target)] if target else []
-            hunt.finding(f"{what}\n{options}", *log, writes="\n".join(made))
+            hunt.finding(f"{what}\n{again}", *log, writes="\n".join(made))
         signal.alarm(0)
         if writes:
             for word, count in writes.tally.items():
                 hunt.tally["taken" if word.endswith("ok") else "refused"] += count
 
 
+def main() -> None:
+    """Make the writes of a seed once more: what is wrong is raised."""
+    seed = int(sys.argv[1])
+    signal.signal(signal.SIGALRM, too_long)
+    with tempfile.TemporaryDirectory() as folder:
+        with Mounts(Path(folder)).new(*options(seed)) as target:
+            writes = Writes(target, seed)
+            for number in range(PER_MOUNT):
+                writes.step(number)
+
+
 PART = Part("writes", 1_000_000, 3, run)
+
+if __name__ == "__main__":
+    main()

@@ -269,7 +269,8 @@ def run(hunt: Hunt) -> None:
                     hunt.tally.update(answer.value)
                     break
                 done = int.from_bytes(os.pread(at, 4, 0), "little") + 1
-                hunt.finding(f"{answer.wrong}\nseed {seeds[done - 1]}")
+                what = f"{answer.wrong}\nseed {seeds[done - 1]}"
+                hunt.finding(what, hunt.scratch / "hostile.ko")
                 hunt.did(done)
                 seeds = seeds[done:] if hunt.more() else []
 
