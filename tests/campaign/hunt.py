@@ -55,6 +55,7 @@ class Hunt:
         self.done = 0
         self.tally: Counter[str] = Counter()
         self.begin = time.monotonic()
+        self.short = seconds > 0  # there is a limit to the time
         self.end = self.begin + seconds if seconds else float("inf")
         self._note = ""
         self._findings: list[str] = []

@@ -261,7 +261,9 @@ def rows(tries: Tries) -> dict[str, Callable[[], str]]:
         "a static program": lambda: tries.program(STATIC),
         "a 32-bit program": lambda: tries.program(STATIC_32, "-m32"),
     }
-    for version, path in pythons().items():
+    # to prepare a checkout for another Python takes as long as the package index does
+    others = {} if tries.hunt.short else pythons()
+    for version, path in others.items():
         found[f"Python {version}"] = lambda path=path: tries.python(path)  # type: ignore[misc]
     for name in CALLS:
         for error in ERRNOS:
