@@ -34,7 +34,9 @@ class Writes(MountFuzzer):
     """Writes of both kinds to one mount."""
 
     def __init__(self, mount: Path, seed: int) -> None:
+        """In a guest with a life of its own, its own hits change what files say."""
         super().__init__(mount, seed)
+        self.quiet = bool(seed % LIVE)
         self.made: list[str] = []
         self.targets: list[str] = []
 
@@ -42,6 +44,10 @@ class Writes(MountFuzzer):
         signal.alarm(PATIENCE)
         self.made.append(f"{path} {data!r}")
         return super().write(path, data)
+
+    def compare(self, names: list[str]) -> None:
+        if self.quiet:
+            super().compare(names)
 
     def step(self, number: int) -> None:
         """One write, and now and then a look at everything."""
@@ -66,7 +72,7 @@ class Writes(MountFuzzer):
         offset = rng.choice((0, 0, 0, 0, 0, 1, 4096, 1 << 40))
         name = os.path.relpath(path, self.mount)
         self.made.append(f"{name} {data!r} {flags:#o} {offset}")
-        watched = self.comparable(name, flags)
+        watched = self.comparable(name, flags) if self.quiet else []
         before = {each: self.look_at(each) for each in watched}
         number = self.attempt(name, data, flags, offset)
         word = errno.errorcode[number] if number else "ok"

@@ -23,7 +23,7 @@ CLIENTS = 64
 CALLERS, MAKERS, LOOKERS = 8, 4, 8
 ROUND = 15  # s with one mount
 PATIENCE = 60  # s that they may take to end
-MEMORY_MAX = 256 << 20  # bytes
+MEMORY_MAX = 400 << 20  # bytes; a guest has 64 MiB of RAM, and as much for its buffers
 
 
 def roles(switch: str) -> list[tuple[str, int]]:
