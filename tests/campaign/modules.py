@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from tests.campaign.hunt import Hunt, Part
 from tests.fuzz.lockups import NR_MODULES, WALL_MAX, case, run_case
 
@@ -11,6 +13,7 @@ LIVE = 4  # one in so many guests has a life of its own
 
 
 def run(hunt: Hunt) -> None:
+    logging.getLogger().addHandler(logging.NullHandler())  # guests may die here
     numbers = list(range(NR_MODULES))
     hunt.rng.shuffle(numbers)
     while hunt.more():
