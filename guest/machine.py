@@ -212,9 +212,11 @@ class Guest:
         self.sched.run_until_idle(BACKGROUND_TURNS)
 
     def close(self) -> None:
-        """Free the emulator; the guest is gone."""
+        """Free the emulator and the memory; the guest is gone."""
+        self.sched.dead = "the guest is gone"
         self.syscalls.close()
         self.cpus.close()
+        self.memory.close()
 
     def _module_percpu(self) -> ModulePerCpu:
         size = self.info.percpu_size

@@ -20,7 +20,7 @@ from kpfs.host.mounts import SetupError, source_name
 if TYPE_CHECKING:
     import socket
 
-    from kpfs.kernel.root import Kernel
+    from kpfs.fs.booted import Booted
     from kpfs.mirror.write import Writers
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
@@ -282,6 +282,7 @@ def serve(
         format=LOG_FORMAT,
         stream=sys.stderr,
     )
+    from kpfs.fs.booted import Booted
     from kpfs.fs.files import tree
     from kpfs.fs.fuse import ops as fuse_ops
     from kpfs.kernel.root import Kernel
@@ -295,37 +296,40 @@ def serve(
 
             threading.Thread(
                 target=_mirror,
-                args=(kernel, channel, source, writers),
+                args=(booted, channel, source, writers),
                 name="mirror",
                 daemon=True,
             ).start()
 
     writers: Writers = {}
     source = source_name(os.getpid())
-    kernel = Kernel(
+    boot = partial(
+        Kernel,
         nr_cpus=settings.cpus,
         quiet=settings.quiet_guest,
         config=settings.config,
         mount_table=partial(mounts.shown_table, source=source),
     )
+    booted = Booted(boot, tree.build)
     try:
         fuse_ops.mount(
-            kernel,
-            tree.build(kernel),
+            booted.kernel,
+            booted.root,
             mountpoint,
             answering,
             fsname=source,
             allow_other=os.geteuid() == 0,
             in_order=settings.quiet_guest,
             writers=writers,
+            booted=booted,
         )
     except fuse_ops.FuseUnavailable as error:
         raise SetupError(str(error)) from None
     finally:
-        kernel.stop()
+        booted.stop()
 
 
-def _mirror(kernel: Kernel, channel: int, source: str, writers: Writers) -> None:
+def _mirror(booted: Booted, channel: int, source: str, writers: Writers) -> None:
     from kpfs.mirror import supervisor as mirror
 
-    mirror.serve(kernel, channel, source, writers)
+    mirror.serve(booted, channel, source, writers)

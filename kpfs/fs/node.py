@@ -154,7 +154,8 @@ class File(Node):
     kernel: Kernel  # not there where none was given, for a file that asks nothing of it
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
-    posthumous = False  # can be read when the guest is dead
+    posthumous = False  # can be opened and read when the guest is dead
+    revives = False  # and be written
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter

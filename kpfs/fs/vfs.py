@@ -38,7 +38,8 @@ _IOV = struct.Struct("<2Q")
 class OpenFile:
     """A file opened through the mount, and its descriptors in the guest."""
 
-    def __init__(self, path: bytes, flags: int, handle: Handle) -> None:
+    def __init__(self, vfs: Vfs, path: bytes, flags: int, handle: Handle) -> None:
+        self.vfs = vfs  # the guest may have been replaced since
         self.path = path
         self.flags = flags
         self.handle = handle
@@ -86,6 +87,16 @@ class Vfs:
         if not handle.file.may_pwrite(handle.flags):
             request.flags |= abi.HOST_NO_PWRITE
 
+    def _lacks_guest(self, without: bool) -> bool:
+        """Whether the guest is dead and an operation is to be done ``without`` it.
+
+        ESHUTDOWN: it is dead and needed, or gone.
+        """
+        if without and self.calls.dead:
+            return True
+        self.calls.check()
+        return False
+
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
         """open(2) of a path of the mount."""
@@ -99,11 +110,11 @@ class Vfs:
 
         name = linux_path(path).encode("latin-1")
         with self.kernel.lock:
-            if self.calls.dead and node.posthumous:
-                return OpenFile(name, flags, node.open(flags, caller.pid))
+            if self._lacks_guest(node.posthumous):
+                return OpenFile(self, name, flags, node.open(flags, caller.pid))
             task = self.calls.task(caller)
             fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
-            opened = OpenFile(name, flags, made[0])
+            opened = OpenFile(self, name, flags, made[0])
             opened.fds[task] = fd
             return opened
 
@@ -133,22 +144,21 @@ class Vfs:
         handle = opened.handle
         with self.kernel.lock:
             while True:
+                lacking = self._lacks_guest(opened.node.posthumous)
                 if handle.nonblock or handle.ready():
                     try:
+                        if lacking:
+                            return handle.read(size, offset)
                         return self._read(caller, opened, size, offset)
                     except KernelError as e:
                         # another reader has taken what was there
                         if e.errno != errno.EAGAIN or handle.nonblock:
                             raise
-                if not opened.node.posthumous:
-                    self.calls.check()  # else nothing will ever come
                 self.kernel.background.wait(POLL_INTERVAL)
                 if interrupted():
                     raise KernelError(errno.EINTR, "a signal")
 
     def _read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
-        if self.calls.dead and opened.node.posthumous:
-            return opened.handle.read(size, offset)
         data = b""
 
         def op(_request: HostOp) -> bytes:
@@ -169,6 +179,8 @@ class Vfs:
             return opened.handle.write(_brought(request, data), offset)
 
         with self.kernel.lock:
+            if self._lacks_guest(opened.node.revives):
+                return opened.handle.write(data, offset)
             task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
             taken = self.calls.call(task, "write", fd, data, len(data), op=op)
@@ -202,6 +214,8 @@ class Vfs:
             return taken
 
         with self.kernel.lock:
+            if self._lacks_guest(opened.node.revives):
+                return handle.write(data, pos), pos
             task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
             rest = self._arguments(task, call, opened.node)
@@ -234,9 +248,16 @@ class Vfs:
         ]
         return [b"".join(vector), len(sizes)]
 
+    def poll(self, opened: OpenFile) -> bool:
+        """Whether there is something to read.  Called under the kernel's lock."""
+        self._lacks_guest(opened.node.posthumous)
+        return opened.handle.poll()
+
     def release(self, opened: OpenFile) -> None:
         """The last close(2): each task that still lives gives its descriptor back."""
         with self.kernel.lock:
+            if self.calls.closed:
+                return
             for task, fd in opened.fds.items():
                 if not task.gone and not self.calls.dead:
                     with contextlib.suppress(KernelError):

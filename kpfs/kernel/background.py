@@ -67,6 +67,8 @@ class Background:
         wake = self._wake_ticker
         while not self._stopped:
             with self._lock:
+                if self._stopped:
+                    return
                 wake.clear()
                 seconds = self._run_due()
             if seconds is None or seconds > 0:
@@ -92,10 +94,15 @@ class Background:
         self._tick_at = deadline
         return None if deadline is None else (deadline - guest.clock.now()) / NSEC
 
+    def retire(self) -> None:
+        """End the background work for good, and wake who waits.  The lock is held."""
+        self._stopped = True
+        self._wake_ticker.set()
+        self._changed.notify_all()
+
     def stop(self) -> None:
         """End the background work; the caller must not hold the lock."""
         with self._lock:
-            self._stopped = True
-            self._wake_ticker.set()
+            self.retire()
         if self._ticker is not None:
             self._ticker.join()

@@ -40,7 +40,7 @@ class HostCalls:
         self._guest_ran = guest_ran
         self._files: Op = _no_files
         self._standing: list[HostTask] = []  # tasks within a file's operation
-        self._closed = False
+        self.closed = False  # the guest is gone
         self._nr_calls = 0
         self._busy = 0  # ns in calls
 
@@ -56,12 +56,12 @@ class HostCalls:
 
     @property
     def dead(self) -> str:
-        """Why the guest is dead; "" if it lives."""
-        return self._guest.sched.dead
+        """Why the guest is dead; "" if it lives, or is gone."""
+        return "" if self.closed else self._guest.sched.dead
 
     def check(self) -> None:
         """Refuse what needs a guest that lives: ESHUTDOWN."""
-        if self._closed:  # a thread of the mount that came too late
+        if self.closed:  # who had a file of it open, or came too late
             raise KernelError(errno.ESHUTDOWN, "the guest is gone")
         if self.dead:
             raise KernelError(errno.ESHUTDOWN, self.dead)
@@ -89,10 +89,12 @@ class HostCalls:
 
         self.check()
         begin = time.perf_counter_ns()
-        ret = self._guest.syscalls.call(task, name, *args, host_op=host_op)
-        self._nr_calls += 1
-        self._busy += time.perf_counter_ns() - begin
-        self._guest_ran()
+        try:
+            ret = self._guest.syscalls.call(task, name, *args, host_op=host_op)
+        finally:  # those who wait are to learn of its death, too
+            self._nr_calls += 1
+            self._busy += time.perf_counter_ns() - begin
+            self._guest_ran()
         return self._result(ret, name)
 
     def nested_call(self, name: str, *args: int | str | bytes) -> int:
@@ -139,4 +141,4 @@ class HostCalls:
 
     def close(self) -> None:
         """Refuse all that come from now on: the guest ends."""
-        self._closed = True
+        self.closed = True

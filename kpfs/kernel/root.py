@@ -35,6 +35,10 @@ def _no_mount_table(_pid: int) -> bytes:
     raise KernelError(errno.ENOENT, "there is no mount")
 
 
+def _no_reboot() -> None:
+    raise KernelError(errno.ENOTSUP, "nobody can reboot it")
+
+
 class part(Generic[T]):  # noqa: N801 (a decorator, as property is)
     """A part of the kernel, built when it is first asked for (the lock may be held).
 
@@ -63,13 +67,17 @@ class Kernel:
         quiet: bool = False,
         config: Config = DEFAULTS,
         mount_table: Callable[[int], bytes] = _no_mount_table,
+        reboot: Callable[[], None] = _no_reboot,
+        lock: threading.RLock | None = None,
     ) -> None:
         """quiet: no background tasks and a virtual clock, so that runs repeat.
 
         mount_table: what /proc/PID/mounts of a process of the host is to show.
+        reboot: puts a fresh kernel, with the same lock, in the place of this one.
         """
         self.mount_table = mount_table
-        self.lock = threading.RLock()
+        self.reboot = reboot
+        self.lock = lock or threading.RLock()
         self.config = config
         ftrace = config.on("KPROBES_ON_FTRACE")
         self.guest = Guest(nr_cpus, quiet=quiet, dynamic_ftrace=ftrace)
@@ -145,5 +153,13 @@ class Kernel:
         """End the guest; nothing of this kernel may be used afterwards."""
         self.background.stop()
         with self.lock:
-            self.syscalls.close()
-            self.guest.close()
+            self.retire()
+
+    def retire(self) -> None:
+        """End the guest at once; who has one of its files open gets ESHUTDOWN.
+
+        Context: control, lock held.
+        """
+        self.background.retire()
+        self.syscalls.close()
+        self.guest.close()

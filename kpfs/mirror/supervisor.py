@@ -29,6 +29,8 @@ from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.write import NAMES, Commit, TreeWriter, Writers
 
 if TYPE_CHECKING:
+    from kpfs.fs.booted import Booted
+    from kpfs.fs.node import Dir
     from kpfs.guest.kernel.syscalls import HostTask
 
 log = logging.getLogger(__name__)
@@ -181,10 +183,20 @@ class Replayer:
             self.tasks.pop(pid, None)  # it may change its user
         return None
 
+    def follow(self, kernel: Kernel, _root: Dir) -> None:
+        """Make the calls in another kernel from now on, by tasks that are made there.
+
+        Context: control, lock held.
+        """
+        self.kernel, self.guest = kernel, MirrorGuest(kernel.guest)
+        self.tasks = {}
+
     def make(self, task: HostTask, plan: Plan) -> int:
         """Have a task make a call: its value, -errno."""
-        ret = self.guest.call(task, plan)
-        self.kernel.background.guest_ran()
+        try:
+            ret = self.guest.call(task, plan)
+        finally:
+            self.kernel.background.guest_ran()
         if ret == BLOCKED:
             log.warning("mirrored call %d of %d sleeps", plan.nr, task.pid)
         return ret
@@ -222,7 +234,7 @@ class Replayer:
         return not busy(parent) and self.host.sleeps(parent)
 
 
-def serve(kernel: Kernel, channel: int, source: str, writers: Writers) -> None:
+def serve(booted: Booted, channel: int, source: str, writers: Writers) -> None:
     """Await a listener on a socket, and supervise: the body of a thread.
 
     source is what the mount table calls the mount; writers: see TreeWriter.
@@ -235,7 +247,9 @@ def serve(kernel: Kernel, channel: int, source: str, writers: Writers) -> None:
         listener, shared = fds
         seccomp.wake_up_synchronously(listener)
         state = mmap.mmap(shared, STATE_SIZE)
-        replayer = Replayer(kernel, Host(trees_of(source)), writers)
+        with booted.kernel.lock:
+            replayer = Replayer(booted.kernel, Host(trees_of(source)), writers)
+            booted.follow(replayer.follow)
         Supervisor(listener, state, replayer, replayer.settled).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

@@ -132,7 +132,8 @@ class TreeWriter:
         with self.kernel.lock:
             if not commit():
                 raise KernelError(errno.ESRCH, f"{pid} is gone")
-            self.task(pid)
+            if not vfs.calls.dead:
+                self.task(pid)
             taken, after = vfs.write_call(caller, opened, call, before)
         if moves and after != before:
             with contextlib.suppress(OSError):

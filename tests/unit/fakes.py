@@ -44,6 +44,7 @@ class FakeKernel:
         self.config = Config()
         self.syscalls = self.background = self
         self.dead = ""  # why the guest is dead
+        self.closed = False
 
     @property
     def dynamic_events(self):

@@ -116,6 +116,29 @@ def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
     return int(word, 8 if octal else 0)
 
 
+class Reboot(File):
+    """reboot: a write starts a fresh guest in place of this one, dead or alive."""
+
+    posthumous = revives = True
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return RebootHandle(self, flags, pid)
+
+
+class RebootHandle(Handle):
+    """Reboots after the write, which is a system call of the old guest if it lives."""
+
+    def take(self, data: bytes, pos: int) -> int:
+        kernel: Kernel = self.file.kernel
+        if kernel.syscalls.dead:
+            kernel.reboot()
+        return len(data)
+
+    def written(self, task: HostTask) -> None:
+        kernel: Kernel = self.file.kernel
+        kernel.reboot()
+
+
 class Stats(SeqFile):
     """stats: probes, hits and misses by what a probe is armed with, and the machine."""
 

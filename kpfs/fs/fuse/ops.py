@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kpfs.engine.errors import KernelError
+from kpfs.fs.booted import Booted
 from kpfs.fs.fuse.loop import Loop
 from kpfs.fs.node import NAME_MAX, Dir, DynDir, File, Node, walk
 from kpfs.fs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs
@@ -106,6 +107,13 @@ class Operations:
         return getattr(self, op)(*args)
 
     # ---- life
+    def follow(self, kernel: Kernel, root: Dir) -> None:
+        """Serve another kernel from now on.  Called under their lock."""
+        self.kernel, self.root = kernel, root
+        self.vfs = Vfs(kernel, root)
+        self.notify_pollers()
+        kernel.background.start(self.notify_pollers)
+
     def init(self, _path: str) -> int:
         self.kernel.background.start(self.notify_pollers)
         self.on_ready()
@@ -207,14 +215,14 @@ class Operations:
         return self.parent(path)[0].refuse(operation)
 
     def mkdir(self, path: str, _mode: int) -> int:
-        node, name = self.parent(path)
         with self.kernel.lock:
+            node, name = self.parent(path)
             node.mkdir(name)
         return 0
 
     def rmdir(self, path: str) -> int:
-        node, name = self.parent(path)
         with self.kernel.lock:
+            node, name = self.parent(path)
             node.rmdir(name)
         return 0
 
@@ -263,9 +271,8 @@ class Operations:
     def read(self, _path: str, size: int, offset: int, fi: Any) -> bytes:
         if not fi.lock_owner:  # for the page cache: see LOOKUP_SIZE
             raise KernelError(errno.EINVAL, "no splice here")
-        data = self.vfs.read(
-            self.caller(), self.files[fi.fh], size, offset, self.interrupted
-        )
+        opened = self.files[fi.fh]
+        data = opened.vfs.read(self.caller(), opened, size, offset, self.interrupted)
         if len(data) > size:
             raise AssertionError(f"{len(data)} bytes for a read of {size}")
         return data
@@ -274,8 +281,8 @@ class Operations:
         caller, opened = self.caller(), self.files[fi.fh]
         in_place = self.writers.pop(caller.pid, None)
         if in_place is not None:
-            return in_place(self.vfs, opened)
-        return self.vfs.write(caller, opened, data, offset)
+            return in_place(opened.vfs, opened)
+        return opened.vfs.write(caller, opened, data, offset)
 
     def ioctl(
         self, _path: str, cmd: int, _arg: Any, fi: Any, _flags: int, _data: Any
@@ -286,7 +293,8 @@ class Operations:
             in_place = self.writers.pop(self.caller().pid, None)
         if in_place is None:
             raise KernelError(errno.ENOTTY, "no such ioctl")
-        return in_place(self.vfs, self.files[fi.fh])
+        opened = self.files[fi.fh]
+        return in_place(opened.vfs, opened)
 
     def fsync(self, _path: str, _datasync: int, _fi: Any) -> int:
         raise KernelError(errno.EINVAL, "no fsync here")
@@ -297,33 +305,42 @@ class Operations:
             for poller in [p for p in self.pollers if p[0] is opened]:
                 self.pollers.remove(poller)
                 self.libfuse.fuse_pollhandle_destroy(ctypes.c_void_p(poller[1]))
-        self.vfs.release(opened)
+        opened.vfs.release(opened)
         return 0
 
     # ---- poll, which fusepy does not know
     def poll(self, fh: int, pollhandle: int) -> int:
         """The events that are there; wakes pollhandle later if a read would block."""
-        opened = self.files[fh]
-        with self.kernel.lock:
-            ready = opened.handle.poll()
-            if not ready and pollhandle:
-                self.pollers.append((opened, pollhandle))
-                return 0
-        if pollhandle:
-            self.libfuse.fuse_pollhandle_destroy(ctypes.c_void_p(pollhandle))
+        opened, waits = self.files[fh], False
+        try:
+            with self.kernel.lock:
+                ready = opened.vfs.poll(opened)
+                if not ready and pollhandle:
+                    self.pollers.append((opened, pollhandle))
+                    waits = True
+        finally:
+            if pollhandle and not waits:
+                self.libfuse.fuse_pollhandle_destroy(ctypes.c_void_p(pollhandle))
         return POLLIN | POLLOUT if ready else 0
 
     def notify_pollers(self) -> None:
         """Wake those whose file can be read now.  Called under the kernel's lock."""
         waiting = []
         for opened, pollhandle in self.pollers:
-            if opened.handle.poll():
+            if self.is_over(opened):
                 handle = ctypes.c_void_p(pollhandle)
                 self.libfuse.fuse_notify_poll(handle)
                 self.libfuse.fuse_pollhandle_destroy(handle)
             else:
                 waiting.append((opened, pollhandle))
         self.pollers = waiting
+
+    def is_over(self, opened: OpenFile) -> bool:
+        """Whether who polls a file need not wait: it can be read, or never will be."""
+        try:
+            return opened.vfs.poll(opened)
+        except KernelError:
+            return True
 
 
 def answer(operation: Callable[..., T], *args: Any) -> T | int:
@@ -387,10 +404,12 @@ def mount(
     allow_other: bool = False,
     in_order: bool = False,
     writers: MutableMapping[int, InPlace] | None = None,
+    booted: Booted | None = None,
 ) -> None:
     """Mount root and serve it until it is unmounted or a signal ends it.
 
-    in_order: see Loop; writers: see Operations.
+    in_order: see Loop; writers: see Operations; booted: who has the kernel, if it can
+    be started anew.
 
     To be called in the main thread, with the default actions of SIGTERM, SIGINT and
     SIGHUP: libfuse then takes them and unmounts.  on_ready runs once the mount answers.
@@ -401,6 +420,8 @@ def mount(
     libfuse.fuse_exited.argtypes = [ctypes.c_void_p]
     loop = Loop(libfuse, in_order=in_order)
     operations = Operations(kernel, root, libfuse, loop, on_ready, writers)
+    if booted is not None:
+        booted.follow(operations.follow)
     _fuse_class(fuse, loop, operations.end)(
         operations,
         os.fsencode(mountpoint).decode("latin-1"),

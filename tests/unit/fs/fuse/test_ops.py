@@ -150,7 +150,7 @@ def test_libfuse_3_is_refused(monkeypatch):
 
 
 def test_a_write_of_a_thread_that_stands_for_another(ops):
-    ops.files[1] = opened = SimpleNamespace()
+    ops.files[1] = opened = SimpleNamespace(vfs=ops.vfs)
     fi = SimpleNamespace(fh=1)
     made = []
 
