@@ -121,6 +121,7 @@ class Guest:
             later=self.sched.call_after_quiescence,
             vermagic=self._vermagic(),
         )
+        self.sched.in_module = lambda ip: self.modules.at(ip) is not None
         self.text = KernelText(
             self._image,
             self.kallsyms,

@@ -7,6 +7,7 @@ Physical layout, all of it one private mapping that is touched lazily:
     16 MiB     the kernel image, then the guest's page allocator up to ram_size
     ram_size   the module area, mapped linearly at MODULE_BASE
     above      the user slots, mapped linearly at USER_BASE
+    above      the kernel stacks, each mapped in the upper half of its STACK_STRIDE
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ AREA_SIZE = 64 << 20
 AREA_END = abi.MODULE_BASE + AREA_SIZE
 USER_MAP_SIZE = abi.USER_SLOTS * abi.USER_SIZE
 USER_END = abi.USER_BASE + USER_MAP_SIZE
+STACK_END = abi.STACK_BASE + abi.STACKS * abi.STACK_STRIDE
+_STACK_MASK = abi.STACK_STRIDE - 1
+_STACK_LOW = abi.STACK_STRIDE - abi.STACK_SIZE  # what is not mapped below each
 
 PTE_PRESENT = 1
 PTE_WRITE = 2
@@ -55,7 +59,8 @@ class Memory(machine.Memory):
         self.ram_size = ram_size
         self._area_at = ram_size
         self._user_at = ram_size + AREA_SIZE
-        self.size = self._user_at + USER_MAP_SIZE
+        self._stacks_at = self._user_at + USER_MAP_SIZE
+        self.size = self._stacks_at + abi.STACKS * abi.STACK_SIZE
         self.ram = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             self.ram.madvise(mmap.MADV_NOHUGEPAGE)  # a huge page per touch: 2 MiB RSS
@@ -65,8 +70,9 @@ class Memory(machine.Memory):
         self._low = PAGE_SIZE
         self.cr3 = self.alloc_low(PAGE_SIZE)
         self.area = PageArea(self)
-        self.map_range(abi.DIRECT_MAP, 0, self.size, KERNEL_DATA)
+        self.map_range(abi.DIRECT_MAP, 0, self._stacks_at, KERNEL_DATA)
         self.map_range(abi.USER_BASE, self._user_at, USER_MAP_SIZE, USER_DATA)
+        self._map_stacks()
 
     def host_address(self) -> int:
         """Where the physical memory lies in this process."""
@@ -125,6 +131,22 @@ class Memory(machine.Memory):
             entry = phys + offset | flags if flags & PTE_PRESENT else 0
             _U64.pack_into(self.ram, table + (at >> 12 & 511) * 8, entry)
 
+    def _map_stacks(self) -> None:
+        """Map the kernel stacks, and leave out what is below each.
+
+        One page table has those of LARGE_PAGE bytes.
+        """
+        flags, at = KERNEL_DATA | PTE_PRESENT | PTE_USED, self._stacks_at
+        low = (0,) * (_STACK_LOW // PAGE_SIZE)
+        for virt in range(abi.STACK_BASE, STACK_END, LARGE_PAGE):
+            entries: list[int] = []
+            for _ in range(LARGE_PAGE // abi.STACK_STRIDE):
+                stack = range(at | flags, at + abi.STACK_SIZE | flags, PAGE_SIZE)
+                entries += (*low, *stack)
+                at += abi.STACK_SIZE
+            table = self._entry(self._directory(virt), virt >> 21 & 511)
+            struct.pack_into("<512Q", self.ram, table, *(e & MASK64 for e in entries))
+
     def load_image(self, virt: int, data: bytes, memsz: int, flags: int) -> None:
         """Place one segment of the kernel at virt - KERNEL_MAP and map it."""
         phys = virt - KERNEL_MAP
@@ -148,8 +170,13 @@ class Memory(machine.Memory):
         elif addr >= KERNEL_MAP:
             if self._image_start <= addr and end <= self._image_end:
                 return addr - KERNEL_MAP
+        elif addr >= abi.STACK_BASE:
+            at = addr - abi.STACK_BASE
+            over = (at & _STACK_MASK) - _STACK_LOW
+            if over >= 0 and over + size <= abi.STACK_SIZE and end <= STACK_END:
+                return self._stacks_at + at // abi.STACK_STRIDE * abi.STACK_SIZE + over
         elif addr >= abi.DIRECT_MAP:
-            if end <= abi.DIRECT_MAP + self.size:
+            if end <= abi.DIRECT_MAP + self._stacks_at:
                 return addr - abi.DIRECT_MAP
         elif abi.USER_BASE <= addr and end <= USER_END:
             return addr - abi.USER_BASE + self._user_at

@@ -18,11 +18,18 @@ from time import thread_time
 
 from kpfs import abi
 from kpfs.engine.errors import MemoryFault
-from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.cpu import (
+    REG_DI,
+    REG_FLAGS,
+    REG_IP,
+    REG_SP,
+    X86_EFLAGS_IF,
+    Cpu,
+)
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
-from kpfs.guest.emu.watchdog import GRACE
+from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE
 from kpfs.guest.kernel.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -35,6 +42,9 @@ HOST_OP_COST = 0.005  # s at most, that a file's operation counts as the guest's
 DEATH = 2.0  # limits after which the guest is dead
 OWN_SHARE = 0.25  # of the time, from which on the task of the request is to blame
 KERN_EMERG = 0
+REACH_INSNS = 50
+REACH_STEPS = 200  # of so many instructions, for who is to be killed
+_CURRENT_AT, _PREEMPT_AT = abi.KpfsPcpu.current_task, abi.KpfsPcpu.preempt_count
 _STUCK = -1  # why a turn ended: the watchdog ended it
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
 _I32 = struct.Struct("<i")
@@ -55,6 +65,7 @@ class Patience:
         self.seconds = 0.0
         self._turns = 0
         self._kill_at = 1.0  # limits
+        self._grace = GRACE  # of them, until the next one is killed
         self._shares: dict[int, float] = {}  # of the time, by address of the task
 
     def spend(self, seconds: float, turns: int) -> float:
@@ -81,7 +92,8 @@ class Patience:
 
     def was_killed(self, spent: float) -> None:
         """Somebody was; it is the next one's turn, if that does not help."""
-        self._kill_at = spent + GRACE
+        self._kill_at = spent + self._grace
+        self._grace = SHORT_GRACE
         self._shares.clear()
 
     def follow(self, nested: Patience) -> None:
@@ -124,6 +136,7 @@ class Sched:
         self.host_ops: dict[int, int] = {}
         self._on_host_op: Callable[[int, int], None] = self._no_host_op
         self._on_exit: Callable[[int], None] = lambda _pid: None
+        self.in_module: Callable[[int], bool] = lambda _ip: False
         self.timer_entry = timer_entry
         self._serve_control = serve_control
         self._panic_reason = panic_reason
@@ -256,11 +269,16 @@ class Sched:
 
     def _deliver(self, entry: int) -> bool:
         """An interrupt to the loaded CPU; False if it takes none now."""
+        cpu = self._cpu
         try:
-            return self._cpu.interrupt(entry)
+            return cpu.interrupt(entry)
         except MemoryFault as exc:
-            sp = self._cpu.read_reg(REG_SP)
-            raise self._died(f"double fault: interrupt, stack {sp:#x}") from exc
+            try:
+                self._traps.no_room(exc.addr)
+            except GuestPanicError as why:
+                raise self._died(why) from why
+            self._idle[cpu.active] = False
+            return False
 
     def _died(self, why: object) -> GuestPanicError:
         """The guest is dead from now on, which is said once."""
@@ -362,11 +380,42 @@ class Sched:
                 f"soft lockup: CPU {cpu.active} stuck for {rounded}s at {ip:#x}"
             )
         if stuck or (due and self._reason in (abi.HC_YIELD, abi.HC_API)):
-            patience.was_killed(spent)
             try:
+                if not self._reach_module(at, task):
+                    return
+                patience.was_killed(spent)
                 self._traps.lockup(round(patience.seconds))
             except (GuestPanicError, EmulatorError) as exc:
                 raise self._died(exc) from exc
+
+    def _reach_module(self, at: int, task: int) -> bool:
+        """Let a task that is to be killed go on to where it holds no kernel lock.
+
+        That is in the text of a module, or where it can be preempted; if it does not
+        come there soon, it is killed where it is.  False: it has lost its CPU.
+        """
+        cpu, ram = self._cpu, self._ram
+        for _ in range(REACH_STEPS):
+            count = _I32.unpack_from(ram, at - _CURRENT_AT + _PREEMPT_AT)[0]
+            ip = cpu.read_reg(REG_IP)
+            if not ip or self.in_module(ip):
+                return True
+            if not count and cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF:
+                return True
+            self._reason = 0
+            cpu.run(REACH_INSNS)
+            if self._reason == abi.HC_API:
+                self._serve_control(cpu.active)
+            elif self._reason == abi.HC_IDLE:
+                self._idle[cpu.active] = True
+                return False
+            elif self._reason == abi.HC_PANIC:
+                raise GuestPanicError(self._panic_reason())
+            elif self._reason:
+                return self._reason == abi.HC_YIELD
+            if _U64.unpack_from(ram, at)[0] != task:
+                return False
+        return True
 
     def prefer(self, number: int) -> None:
         """Let this CPU have the next turn."""

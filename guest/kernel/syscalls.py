@@ -40,7 +40,7 @@ BLOCKED = -512  # answer of call(): the task sleeps, longer than we wait for it
 # How long a call may sleep: on a live machine the lock is held meanwhile.
 PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
-EXPIRIES_MAX = 20_000  # timers in one wait: some come again for ever, every 4 ms
+EXPIRIES_MAX = 2_000  # timers in one wait: some come again for ever, every 4 ms
 MAX_ARGS = 6
 NR_CLONE3 = 435
 NR_EXIT_GROUP = 231

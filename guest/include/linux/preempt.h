@@ -29,11 +29,13 @@
 
 void preempt_schedule(void);
 
-/* A dying task leaves all that it held. */
-static __always_inline void set_preempt_count_zero(void)
+static __always_inline void set_preempt_count(int n)
 {
-	__asm__ __volatile__("movl $0, %%gs:0x14" : : : "memory");
+	__asm__ __volatile__("movl %0, %%gs:0x14" : : "ri"(n) : "memory");
 }
+
+/* A dying task leaves all that it held. */
+static __always_inline void set_preempt_count_zero(void) { set_preempt_count(0); }
 
 static __always_inline void preempt_disable(void)
 {
