@@ -109,6 +109,7 @@ class Guest:
             wakeups=self._shared + 0x100,
             resched_entry=self._needed("asm_sysvec_reschedule_ipi"),
             numbers=self._syscall_numbers,
+            address_of=self.address_of,
         )
         self.modules = Modules(
             mem,

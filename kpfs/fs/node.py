@@ -158,6 +158,7 @@ class File(Node):
     revives = False  # and be written
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
+    sleeps = False  # a write to it may take as long as the guest's code likes
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
 
     def __init__(self, kernel: Kernel | None = None) -> None:
@@ -244,8 +245,14 @@ class Handle:
         taken = self.file.store(data)
         return len(data) if taken is None else taken
 
-    def written(self, task: HostTask) -> None:
-        """Called after a task's write() has taken something; may still fail it."""
+    # what it does is done in written(), for whom the mount serves
+    acts_later = False
+
+    def written(self, task: HostTask, interrupted: Callable[[], bool]) -> None:
+        """Called after a task's write() has taken something; may still fail it.
+
+        interrupted: whether the process that wrote has got a signal.
+        """
 
     def seek_end(self) -> None:
         """Called by lseek(SEEK_END), which then answers the size that stat shows."""

@@ -172,7 +172,14 @@ class Vfs:
         opened.handle.moved(offset, len(data))
         return data
 
-    def write(self, caller: Caller, opened: OpenFile, data: bytes, offset: int) -> int:
+    def write(
+        self,
+        caller: Caller,
+        opened: OpenFile,
+        data: bytes,
+        offset: int,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> int:
         """write(2) or pwrite(2): the number of bytes taken."""
 
         def op(request: HostOp) -> int:
@@ -185,7 +192,7 @@ class Vfs:
             fd = self._descriptor(task, opened)
             taken = self.calls.call(task, "write", fd, data, len(data), op=op)
             opened.handle.moved(offset, taken)
-            opened.handle.written(task)
+            opened.handle.written(task, interrupted)
             return taken
 
     def write_call(
@@ -226,7 +233,7 @@ class Vfs:
                 else:
                     handle.placed(at)
                     pos = at
-            handle.written(task)
+            handle.written(task, lambda: False)
             return taken, pos
 
     def _arguments(
@@ -289,6 +296,8 @@ class Vfs:
             data = handle.read(request.count, request.pos)
             request.pos += len(data)
             return data
+        if handle.acts_later:
+            raise KernelError(errno.EINVAL, "not for the guest itself")
         taken, request.pos = handle.write_at(request.data(), request.pos)
         return taken
 

@@ -47,6 +47,9 @@ class Background:
 
     def wait(self, seconds: float) -> None:
         """Give up the lock until something ran in the guest, or the time is over."""
+        if self._ticker is None:  # then those who wait let the guest's time pass
+            due = self._run_due()
+            seconds = seconds if due is None else max(0.0, min(due, seconds))
         self._waiters += 1
         try:
             self._changed.wait(seconds)

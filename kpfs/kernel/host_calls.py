@@ -14,6 +14,8 @@ from kpfs.guest.kernel.hosttask import HostTask
 from kpfs.guest.kernel.syscalls import BLOCKED
 from kpfs.guest.machine import Guest
 
+WAIT = 0.05  # s between looks whether who waits got a signal
+
 # What a file of the mount does in the middle of a system call: its result, or the bytes
 # that were read.  The guest's request may be answered further (cookie, pos).
 Op = Callable[[HostOp], "int | bytes"]
@@ -34,12 +36,20 @@ def _no_files(_request: HostOp) -> int:
 class HostCalls:
     """Makes these system calls.  Context: control, lock held."""
 
-    def __init__(self, guest: Guest, guest_ran: Callable[[], None]) -> None:
-        """guest_ran: called after each."""
+    def __init__(
+        self,
+        guest: Guest,
+        guest_ran: Callable[[], None],
+        wait: Callable[[float], None],
+    ) -> None:
+        """guest_ran: called after each.
+
+        wait: gives up the lock until the guest ran again, or for so many seconds.
+        """
         self._guest = guest
         self._guest_ran = guest_ran
+        self._wait = wait
         self._files: Op = _no_files
-        self._standing: list[HostTask] = []  # tasks within a file's operation
         self.closed = False  # the guest is gone
         self._nr_calls = 0
         self._busy = 0  # ns in calls
@@ -78,15 +88,7 @@ class HostCalls:
         op is run where the call reaches a file of the mount; what it raises, or any
         other failure of the call, is raised here.
         """
-        run = op or self._files
-
-        def host_op(request: HostOp) -> int | bytes:
-            self._standing.append(task)
-            try:
-                return run(request)
-            finally:
-                self._standing.pop()
-
+        host_op = op or self._files
         self.check()
         begin = time.perf_counter_ns()
         try:
@@ -97,14 +99,31 @@ class HostCalls:
             self._guest_ran()
         return self._result(ret, name)
 
-    def nested_call(self, name: str, *args: int | str | bytes) -> int:
-        """A system call by the task that stands in a file's operation, in its middle.
+    def sleeping_call(
+        self,
+        task: HostTask,
+        name: str,
+        *args: int | str | bytes,
+        interrupted: Callable[[], bool],
+    ) -> int:
+        """A system call that may sleep for as long as it likes: its value.
 
+        The lock is given up meanwhile.  A signal, of which ``interrupted`` tells, wakes
+        the task if it sleeps interruptibly; else it is waited for all the same.
         Raises what the call fails with.
         """
-        ret = self._guest.syscalls.call(
-            self._standing[-1], name, *args, host_op=self._files
-        )
+        syscalls, told = self._guest.syscalls, False
+        self.check()
+        ret = syscalls.call(task, name, *args, host_op=self._files, sleeps=True)
+        while ret == BLOCKED:
+            self._guest_ran()
+            self._wait(WAIT)
+            self.check()
+            if not told and interrupted():
+                told = True
+                syscalls.interrupt(task)
+            ret = syscalls.collect(task)
+        self._guest_ran()
         return self._result(ret, name)
 
     def _result(self, ret: int, name: str) -> int:
@@ -116,21 +135,26 @@ class HostCalls:
             raise KernelError(-ret, f"{name}(): {why}")
         return ret
 
-    def insmod(self, image: bytes, parameters: bytes) -> None:
-        """init_module() by the task that stands in a file's operation.
-
-        Raises what it is refused with.
-        """
-        pid, pending = self._standing[-1].pid, self._guest.modules.pending
-        pending[pid] = image
+    def insmod(
+        self,
+        task: HostTask,
+        image: bytes,
+        parameters: bytes,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        """init_module() of an image; raises what it is refused with."""
+        pending = self._guest.modules.pending
+        pending[task.pid] = image
         try:
-            self.nested_call("init_module", 0, len(image), parameters)
+            self.sleeping_call(
+                task, "init_module", 0, len(image), parameters, interrupted=interrupted
+            )
         finally:
-            pending.pop(pid, None)
+            pending.pop(task.pid, None)
 
-    def caller_pid(self) -> int:
-        """The host's process that makes the operation that a file is in."""
-        return self._guest.syscalls.host_pid(self._standing[-1])
+    def host_pid(self, task: HostTask) -> int:
+        """The host's process that a task stands for."""
+        return self._guest.syscalls.host_pid(task)
 
     def stats(self) -> dict[str, int]:
         """How many calls were made, and the time that they took."""

@@ -82,7 +82,9 @@ class Kernel:
         ftrace = config.on("KPROBES_ON_FTRACE")
         self.guest = Guest(nr_cpus, quiet=quiet, dynamic_ftrace=ftrace)
         self.background = Background(self.guest, self.lock)
-        self.syscalls = HostCalls(self.guest, self.background.guest_ran)
+        self.syscalls = HostCalls(
+            self.guest, self.background.guest_ran, self.background.wait
+        )
         ModuleSupport(self.guest, self)
 
     @part

@@ -93,6 +93,8 @@ class TreeWriter:
 
         def in_place(vfs: Vfs, opened: OpenFile) -> int:
             nonlocal reached
+            if opened.node.sleeps:  # no thread of ours can wait so long
+                raise KernelError(errno.EAGAIN, "the caller is to write itself")
             reached = True
             return self.make(vfs, opened, note.pid, fd, call, commit)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
@@ -80,6 +80,7 @@ class Syscall(File):
 class SyscallHandle(Handle):
     """Makes the calls after the write, as they may need what a write holds."""
 
+    acts_later = True
     lines: Sequence[bytes] = ()
 
     def take(self, data: bytes, pos: int) -> int:
@@ -87,7 +88,7 @@ class SyscallHandle(Handle):
         self.lines = [*self.lines, *data.split(b"\n")]  # of one writev()
         return len(data)
 
-    def written(self, task: HostTask) -> None:
+    def written(self, task: HostTask, interrupted: Callable[[], bool]) -> None:
         lines, self.lines = self.lines, ()
         for line in lines:
             words = list(WORD.finditer(line))
@@ -128,13 +129,15 @@ class Reboot(File):
 class RebootHandle(Handle):
     """Reboots after the write, which is a system call of the old guest if it lives."""
 
+    acts_later = True
+
     def take(self, data: bytes, pos: int) -> int:
         kernel: Kernel = self.file.kernel
         if kernel.syscalls.dead:
             kernel.reboot()
         return len(data)
 
-    def written(self, task: HostTask) -> None:
+    def written(self, task: HostTask, interrupted: Callable[[], bool]) -> None:
         kernel: Kernel = self.file.kernel
         kernel.reboot()
 

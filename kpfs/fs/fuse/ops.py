@@ -282,7 +282,7 @@ class Operations:
         in_place = self.writers.pop(caller.pid, None)
         if in_place is not None:
             return in_place(opened.vfs, opened)
-        return opened.vfs.write(caller, opened, data, offset)
+        return opened.vfs.write(caller, opened, data, offset, self.interrupted)
 
     def ioctl(
         self, _path: str, cmd: int, _arg: Any, fi: Any, _flags: int, _data: Any
