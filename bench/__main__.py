@@ -9,10 +9,16 @@ import platform
 import sys
 from functools import partial
 
-from bench import engine, mirror, modules, mount, qemu
+from bench import engine, mirror, modules, mount, qemu, watch
 from bench.row import Row
 
-GROUPS = {**mount.GROUPS, **engine.GROUPS, **modules.GROUPS, **mirror.GROUPS}
+GROUPS = {
+    **mount.GROUPS,
+    **engine.GROUPS,
+    **modules.GROUPS,
+    **mirror.GROUPS,
+    **watch.GROUPS,
+}
 
 
 def show(row: Row) -> str:

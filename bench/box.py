@@ -6,17 +6,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kpfs.config import Config
 from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.host_calls import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.kernel.root import DEFAULTS, Kernel
 
 
 class Box:
     """A quiet kernel; reads and writes are system calls in it, as on a mount."""
 
-    def __init__(self, nr_cpus: int = 2) -> None:
-        self.kernel = Kernel(nr_cpus=nr_cpus, quiet=True)
+    def __init__(self, nr_cpus: int = 2, config: Config = DEFAULTS) -> None:
+        self.kernel = Kernel(nr_cpus=nr_cpus, quiet=True, config=config)
         self.vfs = Vfs(self.kernel, tree.build(self.kernel))
         self.caller = Caller(os.getpid(), 0, 0)
 

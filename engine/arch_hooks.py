@@ -151,6 +151,13 @@ class Running(Protocol):
     def kprobe_running(self) -> Kprobe | None:
         """The probe whose handler runs on the running CPU.  Context: either."""
 
+    def kprobe_ctlblk(self) -> tuple[int, Kprobe | None, int]:
+        """What the running CPU does: its status, and what was interrupted by it.
+
+        Of the latter the probe (None: nothing was) and its status.  Context: either.
+        Kernel: get_kprobe_ctlblk()
+        """
+
     def cpus_handling(self) -> Collection[int]:
         """The CPUs that are in the middle of handling a probe.  Context: control."""
 
@@ -270,6 +277,13 @@ class Arch(Protocol):
 
     def nmissed(self, p: Kprobe) -> int:
         """How often one registered probe (never an aggr_kprobe) was missed."""
+
+    def copied_insn(self, p: Kprobe) -> tuple[int, bool, int]:
+        """How the instruction of a prepared probe is run.
+
+        The address of its copy, whether that may end in a jump back, and its length;
+        zeros if there is no copy.  Kernel: struct arch_specific_insn
+        """
 
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         """Disassemble text as it is now, with the slots and detour buffers in use."""

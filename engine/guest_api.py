@@ -28,6 +28,8 @@ from kpfs.engine.register import (
 from kpfs.engine.state import State, get_kprobe
 
 KSYM_NAME_LEN = 512
+_AINSN = abi.ArchSpecificInsn.STRUCT
+_CTLBLK = struct.Struct("<3Q")  # struct kprobe_ctlblk, and in it struct prev_kprobe
 _PROBES_MAX = 1 << 20  # of one batch: more pointers than the guest has memory for
 
 
@@ -86,7 +88,7 @@ class GuestApi:
     # ---- calls
     def serve(self, number: int, first: int, second: int) -> int:
         """Serve one call of the guest; raise KernelError if it is refused."""
-        if abi.CTL_GET_KPROBE <= number <= abi.CTL_KPROBES_HANDLED:
+        if abi.CTL_GET_KPROBE <= number <= abi.CTL_KPROBE_CTLBLK:
             return self._serve_other(number, first)
         read, action = self._readers.get(number & ~0xF), number & 0xF
         if read is None:
@@ -112,6 +114,11 @@ class GuestApi:
             return self._structure_of(get_kprobe(st, first))
         if number == abi.CTL_KPROBE_RUNNING:
             return self._structure_of(st.arch.running.kprobe_running())
+        if number == abi.CTL_KPROBE_CTLBLK:
+            status, previous, its_status = st.arch.running.kprobe_ctlblk()
+            block = status, self._structure_of(previous), its_status
+            st.machine.write(first, _CTLBLK.pack(*block))
+            return 0
         cpu = st.machine.cpu()
         if number == abi.CTL_KPROBES_HANDLED:
             return sum(1 << n for n in st.arch.running.cpus_handling() if n != cpu)
@@ -176,7 +183,7 @@ class GuestApi:
     def _read_kprobe(self, st: State, at: int) -> Kprobe:
         code = abi.Kprobe.STRUCT
         row = code.unpack(st.machine.read(at + abi.Kprobe.nmissed, code.size))
-        _, addr, symbol, offset, pre, post, fault, brk, _, flags = row
+        _, addr, symbol, offset, pre, post, fault, brk, _, _, flags = row
         return Kprobe(
             symbol_name=_name(st, symbol) if symbol else None,
             offset=offset,
@@ -216,6 +223,7 @@ class GuestApi:
         m, p = st.machine, _kprobe_of(probe)
         m.write_u64(at + abi.Kprobe.addr, p.addr)
         m.write(at + abi.Kprobe.opcode, bytes(p.opcode[:1] or 1))
+        m.write(at + abi.Kprobe.ainsn, _AINSN.pack(*st.arch.copied_insn(p)))
         m.write(at + abi.Kprobe.flags, p.flags.to_bytes(4, "little"))
 
     def sync_flags(self) -> None:

@@ -65,7 +65,9 @@ def register_kretprobe(st: State, rp: Kretprobe) -> None:
     if rp.data_size > KRETPROBE_MAX_DATA_SIZE:
         raise KernelError(errno.E2BIG, "too much data in an instance")
     if rp.maxactive <= 0:
-        rp.maxactive = max(10, 2 * st.machine.nr_cpus)
+        # 6.1 has the first in either case, where the documents distinguish
+        nr_cpus = st.machine.nr_cpus
+        rp.maxactive = max(10, 2 * nr_cpus) if st.preemption else nr_cpus
     rh = Rethook(
         data=rp,
         entry_handler=rp.entry_handler,

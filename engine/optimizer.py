@@ -186,6 +186,8 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
         # its handler is called after a single step that a jump does not make
         or p.post_handler
         or p.break_handler
+        # it is asked about a fault of the instruction, not of a displaced copy of it
+        or any(kp.fault_handler for kp in p.list)
         or not st.arch.opt.check(p)
     ):
         return

@@ -148,7 +148,7 @@ def _add_new_kprobe(st: State, ap: Kprobe, p: Kprobe) -> None:
     """Put p on ap's list; EEXIST: a second break_handler.  Kernel: add_new_kprobe()"""
     if p.break_handler and ap.break_handler:
         raise KernelError(errno.EEXIST, "has a jprobe already")
-    if p.post_handler or p.break_handler:
+    if p.post_handler or p.break_handler or p.fault_handler:
         unoptimize_kprobe(st, ap, True)
     if p.break_handler:
         ap.list.append(p)

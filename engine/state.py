@@ -47,8 +47,9 @@ class State:
         *,
         optprobes: bool = True,
         kprobes_on_ftrace: bool = True,
+        preemption: bool = True,
     ) -> None:
-        """optprobes, kprobes_on_ftrace: CONFIG_OPTPROBES, CONFIG_KPROBES_ON_FTRACE.
+        """The kernel's CONFIG_OPTPROBES, CONFIG_KPROBES_ON_FTRACE, CONFIG_PREEMPTION.
 
         Context: control.
         Kernel: init_kprobes(), init_optprobes()
@@ -57,6 +58,7 @@ class State:
         self.arch = arch
         self.optprobes = optprobes
         self.kprobes_on_ftrace = kprobes_on_ftrace
+        self.preemption = preemption
         self.ftrace_enabled = 1  # the number that was written
         self.kprobe_table: dict[KAddr, Kprobe] = {}
         # the same probes by hash, the newest last: the order of kprobes/list

@@ -8,6 +8,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
@@ -15,6 +16,7 @@ from kpfs.engine.ktypes import MASK64, KTime, Task
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu import memory
 from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.debugreg import DebugRegisters
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.traps import Traps
 from kpfs.guest.kernel.backtrace import Backtrace
@@ -35,6 +37,7 @@ from kpfs.guest.loader.percpu import ModulePerCpu
 
 IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 KERNEL_IMAGE = "vmlinux"
+LEGACY_IMAGE = "vmlinux-legacy"  # do_fork() and sys_open() are in the way, as in 2.6
 RUNTIME_IMAGE = "runtime.o"
 DEFAULT_CPUS = 2
 BACKGROUND_TURNS = 64  # at most, before the lock is given back
@@ -48,6 +51,20 @@ _USER_NAMES = {  # of system calls whose function is named otherwise
     "newuname": "uname",
     "sendfile64": "sendfile",
 }
+
+
+class Built(NamedTuple):
+    """How the kernel is configured."""
+
+    # the nops at functions' entries may become calls; else they are nops like any other
+    dynamic_ftrace: bool = True
+    preemption: bool = True
+    kallsyms_all: bool = True
+    modules: bool = True
+    module_unload: bool = True
+
+
+AS_USUAL = Built()
 
 
 class Guest:
@@ -64,27 +81,27 @@ class Guest:
         nr_cpus: int = DEFAULT_CPUS,
         *,
         quiet: bool = False,
-        dynamic_ftrace: bool = True,
-        image: str | None = None,
+        built: Built = AS_USUAL,
+        image: str = KERNEL_IMAGE,
         ram_size: int = memory.RAM_SIZE,
     ) -> None:
         """Load and boot; ``quiet`` is without background tasks, on virtual time.
 
-        dynamic_ftrace: the nops at functions' entries may become calls; else they are
-        nops like any other.
+        built: how the kernel is configured.
         """
         if not 1 <= nr_cpus <= abi.NR_CPUS:
             raise KernelError(errno.EINVAL, f"1 to {abi.NR_CPUS} CPUs")
         self.nr_cpus = nr_cpus
         self.quiet = quiet
+        self.built = built
         self.memory = mem = memory.Memory(ram_size)
-        self._image = elf.ElfFile(_read_image(image or KERNEL_IMAGE))
+        self._image = elf.ElfFile(_read_image(image))
         self._load_segments()
         self.cpus = self.text_writer = Cpu(mem, nr_cpus)
         self._shared = mem.alloc_low(memory.PAGE_SIZE)
         self.clock = Clock(mem, self._shared, quiet)
         self.traps = Traps(self.cpus, mem, self.address_of)
-        self.kallsyms = Kallsyms(self._image)
+        self.kallsyms = Kallsyms(self._image, built.kallsyms_all)
         self.info = read_info(mem, self._needed("kpfs_guest_info"))
         self.task_table = TaskTable(mem, self.info)
         self.log = KernelLog(
@@ -121,6 +138,7 @@ class Guest:
             current_pid=lambda: self.current().pid,
             later=self.sched.call_after_quiescence,
             vermagic=self._vermagic(),
+            can_unload=built.module_unload,
         )
         self.sched.in_module = lambda ip: self.modules.at(ip) is not None
         self.text = KernelText(
@@ -129,7 +147,7 @@ class Guest:
             self.modules,
             self.address_of,
             text=range(self._needed("_stext"), self._needed("_etext")),
-            dynamic_ftrace=dynamic_ftrace,
+            dynamic_ftrace=built.dynamic_ftrace,
         )
         self._jump_labels = JumpLabels(mem, self._image, self.cpus.drop)
         self.area = EngineArea(mem)
@@ -151,6 +169,10 @@ class Guest:
             runtime=self.runtime_image,
         )
         self.control.register(CTL_MODULE, self.modules.serve)
+        self.control.register((abi.CTL_SYMBOL_FIND,), self.modules.find_symbol)
+        percpu_calls = (abi.CTL_PERCPU_ALLOC, abi.CTL_PERCPU_FREE)
+        self.control.register(percpu_calls, self.modules.percpu.serve)
+        self.control.register((abi.CTL_DEBUGREG,), self._debug_registers().serve)
         self.control.register((abi.CTL_JUMP_LABEL,), self._jump_labels.serve)
         self.control.register((abi.CTL_STACK_TRACE,), self.backtrace.serve)
         self._boot()
@@ -202,6 +224,7 @@ class Guest:
             shared,
             shared + 0x100,
             self.clock.boot_time,
+            self._config_word(),
         )
         abi.KpfsBootParams.STRUCT.pack_into(mem.ram, self._shared + 0x40, *words)
         info = self.info
@@ -212,6 +235,15 @@ class Guest:
             entry = self._needed("secondary_startup_64")
             self.sched.start_cpu(number, pcpu, entry, number)
         self.sched.run_until_idle(BACKGROUND_TURNS)
+
+    def _config_word(self) -> int:
+        """What of the configuration the guest is told at boot."""
+        built = self.built
+        word = abi.CONFIG_PREEMPTION if built.preemption else 0
+        if built.modules:
+            word |= abi.CONFIG_MODULES
+            word |= abi.CONFIG_MODULE_UNLOAD if built.module_unload else 0
+        return word
 
     def close(self) -> None:
         """Free the emulator and the memory; the guest is gone."""
@@ -224,6 +256,11 @@ class Guest:
         size = self.info.percpu_size
         start, end = self._needed("__per_cpu_reserved"), self.info.percpu_base + size
         return ModulePerCpu(self.memory, range(start, end), size, self.nr_cpus)
+
+    def _debug_registers(self) -> DebugRegisters:
+        base, size = self.info.percpu_base, self.info.percpu_size
+        pcpus = [base + size * number for number in range(self.nr_cpus)]
+        return DebugRegisters(self.cpus, self.memory, self.traps, pcpus)
 
     def _vermagic(self) -> str:
         """What a module must say it was built for."""
@@ -314,8 +351,8 @@ class Guest:
             if name.startswith(prefix)
         }
         table = self._needed("sys_call_table")
-        symbol = self.kallsyms.symbol_at(table)
-        raw = self.memory.read(table, symbol.size if symbol else 0)
+        size = next(s.size for s in self._image.symbols() if s.name == "sys_call_table")
+        raw = self.memory.read(table, size)
         return {
             names[addr]: number
             for number, (addr,) in enumerate(_U64.iter_unpack(raw))

@@ -48,6 +48,9 @@ HOST_WRITE = 3
 HOST_RELEASE = 4
 HOST_DATA_SIZE = 4096
 HOST_NO_PWRITE = 0x1_0000_0000
+CONFIG_PREEMPTION = 1
+CONFIG_MODULES = 2
+CONFIG_MODULE_UNLOAD = 4
 
 
 class KpfsRequest:  # struct kpfs_request
@@ -84,17 +87,18 @@ class KpfsCloneArgs:  # struct kpfs_clone_args
 
 
 class KpfsPcpu:  # struct kpfs_pcpu
-    SIZE = 120
-    STRUCT = Struct("<2QI3i11Q")
+    SIZE = 184
+    STRUCT = Struct("<2QI3i18Qi4x")
     self, current_task, cpu_number, preempt_count, need_resched = 0, 8, 16, 20, 24
     credit, next_deadline, irq_stack_top, api, this_cpu_off = 28, 32, 40, 48, 112
+    dr, dr6, dr7, debug_stack_top, debug_off = 120, 152, 160, 168, 176
 
 
 class KpfsBootParams:  # struct kpfs_boot_params
-    SIZE = 56
-    STRUCT = Struct("<7Q")
+    SIZE = 64
+    STRUCT = Struct("<8Q")
     nr_cpus, free_start, free_end, quiet, clock, wakeups = 0, 8, 16, 24, 32, 40
-    boot_time = 48
+    boot_time, config = 48, 56
 
 
 class KpfsWakeups:  # struct kpfs_wakeups
@@ -124,6 +128,7 @@ CTL_GET_KPROBE = 0x30
 CTL_KPROBE_RUNNING = 0x31
 CTL_OOPS = 0x32
 CTL_KPROBES_HANDLED = 0x33
+CTL_KPROBE_CTLBLK = 0x34
 CTL_TRACE_GET_FILE = 0x40
 CTL_TRACE_PUT_FILE = 0x41
 CTL_TRACE_SET_CLR = 0x42
@@ -135,7 +140,11 @@ CTL_MODULE_LOAD = 0x100
 CTL_MODULE_STATE = 0x101
 CTL_MODULE_FREE_INIT = 0x102
 CTL_MODULE_FREE = 0x103
+CTL_SYMBOL_FIND = 0x108
+CTL_PERCPU_ALLOC = 0x109
+CTL_PERCPU_FREE = 0x10A
 CTL_JUMP_LABEL = 0x210
+CTL_DEBUGREG = 0x211
 CTL_STACK_TRACE = 0x200
 
 
@@ -143,6 +152,12 @@ class KpfsStackTrace:  # struct kpfs_stack_trace
     SIZE = 32
     STRUCT = Struct("<4Q")
     store, size, skip, regs = 0, 8, 16, 24
+
+
+class KpfsSymbol:  # struct kpfs_symbol
+    SIZE = 32
+    STRUCT = Struct("<4Q")
+    name, addr, gpl, owner = 0, 8, 16, 24
 
 
 class KpfsSetClr:  # struct kpfs_set_clr
@@ -401,6 +416,13 @@ class KpFnTable:  # struct kp_fn_table
     mask, fn = 0, 8
 
 
+# guest/include/asm/kprobes.h
+class ArchSpecificInsn:  # struct arch_specific_insn
+    SIZE = 16
+    STRUCT = Struct("<QiB3x")
+    insn, boostable, size = 0, 8, 12
+
+
 # guest/include/linux/kprobes.h
 KPROBE_FLAG_GONE = 1
 KPROBE_FLAG_DISABLED = 2
@@ -411,22 +433,23 @@ KRETPROBE_MAX_DATA_SIZE = 4096
 
 
 class Kprobe:  # struct kprobe
-    SIZE = 104
-    STRUCT = Struct("<3QI4x4QB3xI")
+    SIZE = 128
+    STRUCT = Struct("<3QI4x4QB7x16sI")
     nmissed, addr, symbol_name, offset, pre_handler = 32, 40, 48, 56, 64
-    post_handler, fault_handler, break_handler, opcode, flags = 72, 80, 88, 96, 100
+    post_handler, fault_handler, break_handler, opcode, ainsn = 72, 80, 88, 96, 104
+    flags = 120
 
 
 class Kretprobe:  # struct kretprobe
-    SIZE = 136
+    SIZE = 160
     STRUCT = Struct("<2Q2iQ")
-    handler, entry_handler, maxactive, nmissed, data_size = 104, 112, 120, 124, 128
+    handler, entry_handler, maxactive, nmissed, data_size = 128, 136, 144, 148, 152
 
 
 class Jprobe:  # struct jprobe
-    SIZE = 112
+    SIZE = 136
     STRUCT = Struct("<Q")
-    entry = 104
+    entry = 128
 
 
 # guest/include/linux/module.h

@@ -44,12 +44,23 @@ OPTIONS = (
         "probes can be defined by files",
         absent=("tracing/kprobe_events", "tracing/kprobe_profile"),
     ),
+    Option("PREEMPT", "a task can lose its CPU within the kernel"),
+    Option("KALLSYMS_ALL", "kallsyms has data beside functions"),
+    Option("MODULES", "modules can be loaded", absent=("modules",)),
+    Option("MODULE_UNLOAD", "modules can be unloaded"),
     # Documentation/trace/kprobes.rst has it in an example; no Linux 6.1 does
     Option(
         "DOCUMENTED_SYSCTL",
         "debug.kprobes_optimization is there too, and takes y and n",
         default=False,
         absent=("sys/debug/kprobes_optimization",),
+    ),
+    # Documentation/kprobes.txt of 2006 to 2012 probes them in its examples
+    Option(
+        "LEGACY_SYMBOLS",
+        "tasks are made by do_fork() and files opened by sys_open(), as in 2.6",
+        default=False,
+        absent=("messages",),
     ),
 )
 _BY_NAME = {option.name: option for option in OPTIONS}

@@ -271,10 +271,7 @@ def serve(
     gc.disable()  # 10 ms of a start; nothing is freed before the tree answers
     _prctl(PR_SET_NAME, b"kpfs")
     for number in guard.ENDING:
-        signal.signal(number, signal.SIG_DFL)  # libfuse takes only these over
-    library = sys._xoptions.get("kpfs_libfuse")
-    if isinstance(library, str):
-        os.environ["FUSE_LIBRARY_PATH"] = library
+        signal.signal(number, signal.SIG_DFL)  # whatever the caller had ignored
     import logging
 
     logging.basicConfig(
@@ -319,12 +316,9 @@ def serve(
             answering,
             fsname=source,
             allow_other=os.geteuid() == 0,
-            in_order=settings.quiet_guest,
             writers=writers,
             booted=booted,
         )
-    except fuse_ops.FuseUnavailable as error:
-        raise SetupError(str(error)) from None
     finally:
         booted.stop()
 

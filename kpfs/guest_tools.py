@@ -47,9 +47,12 @@ def _write(name: str, words: Sequence[str]) -> None:
 
 
 def _loaded() -> dict[str, list[str]]:
-    """The lines of /proc/modules, cut into words, by name."""
-    with open(f"{TREE}/modules", encoding="ascii") as f:
-        rows = [line.split() for line in f]
+    """The lines of /proc/modules, cut into words, by name; {}: no such file."""
+    try:
+        with open(f"{TREE}/modules", encoding="ascii") as f:
+            rows = [line.split() for line in f]
+    except FileNotFoundError:  # a kernel without modules
+        return {}
     return {row[0]: row for row in rows}
 
 

@@ -31,6 +31,10 @@ PLACES = {
     "DEBUGFS_PATH": DEBUGFS,
     "TRACEFS_PATH": "/sys/kernel/tracing",
 }
+SYSLOG = "/var/log/messages"  # with LEGACY_SYMBOLS
+MODULES = "/lib/modules"  # RELEASE/build in it is what make builds modules in
+RELEASE = "6.1.0-kpfs"  # the guest's, which uname(2) of the host may not say
+HERE = os.path.dirname(os.path.abspath(__file__))
 BINDS = (
     ("tracing", "/sys/kernel/tracing"),
     ("tracing", f"{DEBUGFS}/tracing"),
@@ -41,6 +45,7 @@ BINDS = (
     ("version", "/proc/version"),
     ("modules", "/proc/modules"),
     ("kmsg", "/dev/kmsg"),
+    ("messages", SYSLOG),
     ("machine/mounts", "/proc/mounts"),
 )
 # signals for the command; those of the terminal reach it without our help
@@ -64,6 +69,10 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     privileged = os.geteuid() == 0
     enter_namespaces()
     prepare_mount_points(privileged)
+    legacy = settings.config.on("LEGACY_SYMBOLS")
+    provide_files(legacy)
+    if legacy:
+        os.environ.setdefault("KPFS_API", "2.6")  # for build-module
     daemon = start(settings, TREE, die_with_parent=True)
     daemon.wait_ready()
     try:
@@ -90,6 +99,21 @@ def prepare_mount_points(privileged: bool) -> None:
         raise SetupError(
             f"{error.filename}: {error.strerror}: /proc and /sys must be mounted"
         ) from None
+
+
+def provide_files(legacy: bool) -> None:
+    """Have make find how modules are built, and, of old, syslog's file be there."""
+    flags = mounts.MS_NOSUID | mounts.MS_NODEV
+    try:
+        mounts.provide_in_root(MODULES, os.mkdir)
+        mounts.mount("tmpfs", MODULES, "tmpfs", flags, "mode=755")
+        for release in {RELEASE, os.uname().release}:
+            os.mkdir(f"{MODULES}/{release}")
+            os.symlink(f"{HERE}/kbuild", f"{MODULES}/{release}/build")
+        if legacy:
+            mounts.provide_in_root(SYSLOG, mounts.make_file)
+    except OSError as error:
+        raise SetupError(f"{error.filename}: {error.strerror}") from None
 
 
 def bind_tree() -> None:
@@ -193,7 +217,7 @@ def _exec(
 
 def _module_tools() -> dict[str, str]:
     """Environment in which insmod and its kin are those of kpfs/bin."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
+    folder = os.path.join(HERE, "bin")
     path = os.environ.get("PATH", os.defpath)
     return {"PATH": f"{folder}:{path}", "KPFS_PYTHON": sys.executable}
 

@@ -573,6 +573,9 @@ class FakeRunning:
     def kprobe_running(self) -> Kprobe | None:
         return None
 
+    def kprobe_ctlblk(self) -> tuple[int, Kprobe | None, int]:
+        return 0, None, 0
+
     def cpus_handling(self) -> list[int]:
         return []
 
@@ -679,6 +682,9 @@ class FakeArch:
         if self.core.kprobe_table.get(p.addr) in (None, p):
             self.sites.pop(p.addr, None)
         p.site = None
+
+    def copied_insn(self, p: Kprobe) -> tuple[int, bool, int]:
+        return 0x510, True, 1
 
     def arch_arm_kprobe(self, p: Kprobe) -> None:
         self.may_fail("arch_arm_kprobe")

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench import box
+from kpfs.config import Config
 from kpfs.engine.errors import KernelError
+from kpfs.kernel.root import DEFAULTS
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "tests" / "modules"
@@ -58,8 +60,8 @@ def module(name: str, body: str, *options: str) -> Path:
 class Box(box.Box):
     """A kernel that modules are loaded into, and what tests ask of it."""
 
-    def __init__(self, nr_cpus: int = 2) -> None:
-        super().__init__(nr_cpus)
+    def __init__(self, nr_cpus: int = 2, config: Config = DEFAULTS) -> None:
+        super().__init__(nr_cpus, config)
         self._seq = 0
 
     # ---- modules

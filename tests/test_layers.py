@@ -73,7 +73,6 @@ MAY_NOT_IMPORT = {
 }
 # third-party package -> who alone may import it; nobody may import any other
 KEEPERS = {
-    "fuse": ("kpfs.fs.fuse.ops",),
     "unicorn": ("kpfs.guest.emu.cpu", "bench.guestcode"),
     "capstone": ("kpfs.engine.arch.x86.insn",),
 }

@@ -285,7 +285,7 @@ struct kp_jprobe {
 
 /* Offsets in a module's struct kprobe and kretprobe. */
 #define KPROBE_NMISSED 32
-#define KRETPROBE_NMISSED 124
+#define KRETPROBE_NMISSED 148
 
 /* The state of a CPU; 256 bytes. */
 #define KP_IDLE 0UL /* Linux's names and values; KP_HIT_ACTIVE, KP_HIT_SS: above */

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import struct
 from collections.abc import Collection
 
@@ -14,6 +15,8 @@ from kpfs.engine.ktypes import MASK64, KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.words import trace_get_user
 
+# Numbers that need no closer look, as nearly all are: a list may have 100,000
+_PLAIN = re.compile(rb"(?:[1-9][0-9]{0,8}[ \n])*")
 PID_BITS = 30
 PID_BUF_SIZE = 127
 
@@ -62,6 +65,24 @@ class GuestSet(GuestTable):
         table = places(keys)
         head = abi.KpHash.STRUCT.pack(len(table) - 1)
         super().__init__(runtime, head + struct.pack(f"<{len(table)}Q", *table))
+        self._count = len(keys)
+        self._mask = len(table) - 1
+
+    def add(self, keys: Collection[int]) -> bool:
+        """Put in further numbers; False: there is no room, and nothing was done.
+
+        Half of the places stay free.
+        """
+        if 2 * (self._count + len(keys)) > self._mask:
+            return False
+        table, mask = self.view[abi.KpHash.STRUCT.size :].cast("Q"), self._mask
+        for key in keys:
+            i = place(key) & mask
+            while table[i]:
+                i = (i + 1) & mask
+            table[i] = key
+        self._count += len(keys)
+        return True
 
 
 class PidSet:
@@ -82,29 +103,35 @@ class PidSet:
 
         Kernel: trace_pid_write()
         """
-        pids = set(self.pids or ())
-        done = 0
+        done = _plain_end(data)
+        pids = set(map(int, data[:done].split()))
         while done < len(data):
-            word, used = trace_get_user(data[done:], PID_BUF_SIZE)
-            done += used
+            word, done = trace_get_user(data, PID_BUF_SIZE, done)
             if not word:
                 break
             pid = _pid(word)
             if pid >> PID_BITS:
                 raise KernelError(errno.EPERM, f"{pid} is no pid")
             pids.add(pid)
-        self._set(pids or None)
+        self._add(pids - (self.pids or set()))
         return done
 
-    def clear(self) -> None:
-        self._set(None)
+    def _add(self, pids: set[int]) -> None:
+        """Add what is not there yet: in the guest's copy, or in a larger one."""
+        if not pids:
+            return
+        self.pids = self.pids or set()
+        self.pids |= pids
+        old, keys = self._guest, {pid + 1 for pid in pids}
+        if old is not None:
+            if old.add(keys):
+                return
+            keys = {pid + 1 for pid in self.pids}
+            old.free()
+        self._guest = GuestSet(self._runtime, keys)
 
-    def _set(self, pids: set[int] | None) -> None:
-        old = self._guest
-        self.pids = pids
-        self._guest = None
-        if pids is not None:
-            self._guest = GuestSet(self._runtime, {pid + 1 for pid in pids})
+    def clear(self) -> None:
+        self.pids, old, self._guest = None, self._guest, None
         if old is not None:
             old.free()
 
@@ -112,6 +139,12 @@ class PidSet:
     def addr(self) -> int:
         """The address of the guest's copy, 0 if there is no list."""
         return self._guest.addr if self._guest else 0
+
+
+def _plain_end(data: bytes) -> int:
+    """Where the plain numbers at the head of data end."""
+    plain = _PLAIN.match(data)
+    return plain.end() if plain else 0
 
 
 def _pid(word: str) -> int:

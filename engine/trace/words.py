@@ -11,6 +11,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import BLANKS
 
 _WORD = re.compile(f"[^{BLANKS}]+")
+_USER_WORD = re.compile(f"[{BLANKS}]*([^{BLANKS}\0]*)".encode("latin-1"))
 # Kernel: _ctype[] calls these bytes letters, whatever the user meant by them
 _HIGH_ALPHA = "\xc0-\xd6\xd8-\xf6\xf8-\xff"
 _NAME = re.compile(f"[A-Za-z_{_HIGH_ALPHA}][A-Za-z0-9_{_HIGH_ALPHA}]*")
@@ -32,18 +33,14 @@ def is_good_system_name(name: str) -> bool:
     return _SYSTEM_NAME.fullmatch(name) is not None
 
 
-def trace_get_user(data: bytes, room: int) -> tuple[str, int]:
-    """(first word, bytes up to and with the blank behind it); EINVAL: too long.
+def trace_get_user(data: bytes, room: int, start: int = 0) -> tuple[str, int]:
+    """(first word from start on, place behind it and its blank); EINVAL: too long.
 
-    Kernel: trace_get_user().
+    It takes no longer than the word is.  Kernel: trace_get_user().
     """
-    text = data.decode("latin-1")
-    start = 0
-    while start < len(text) and text[start] in BLANKS:
-        start += 1
-    end = start
-    while end < len(text) and text[end] not in BLANKS and text[end] != "\0":
-        end += 1
-    if end - start > room:
+    found = _USER_WORD.match(data, start)
+    assert found is not None  # it matches nothing as well
+    begin, end = found.span(1)
+    if end - begin > room:
         raise KernelError(errno.EINVAL, "word too long")
-    return text[start:end], min(end + 1, len(text))
+    return data[begin:end].decode("latin-1"), min(end + 1, len(data))

@@ -22,7 +22,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
 from kpfs import abi
@@ -53,6 +53,8 @@ _GDTR, _MSR = 243, 248
 _SEGMENTS = (17, 28, 49)  # ds es ss
 _ARCH_X86, _MODE_64 = 4, 8
 _HOOK_INTR, _HOOK_INSN, _HOOK_INSN_INVALID = 1, 2, 1 << 14
+_HOOK_MEM_READ, _HOOK_MEM_WRITE = 1 << 10, 1 << 11
+_MEM_WRITE = 17  # what a memory hook is called for, else a read
 _INS_OUT = 500
 _PROT_ALL = 7
 _CTL_WRITE = 1 << 30
@@ -101,7 +103,10 @@ class Cpu:
 
     ``breakpoint`` gets the RIP after an int3 and returns where to go on; ``trap`` gets
     any other vector; ``entered`` the address behind a TRAP_ENTRY; ``hypercalls`` is
-    indexed by port.  All run in hit context; run() raises what was raised in one.
+    indexed by port; ``accessed`` gets what hook_memory() asks for: whether it is a
+    write, physical address, size.  All run in hit context; run() raises what was raised
+    in one.  ``go_on``, in control context, says whether to take up a run that has ended
+    without a stop().
     """
 
     def __init__(self, memory: Memory, nr_cpus: int) -> None:
@@ -113,6 +118,8 @@ class Cpu:
         self.trap: Callable[[int], None] = self._no_handler
         self.hypercalls: list[Callable[[int], object]] = [self._no_handler] * 256
         self.entered: Callable[[int], None] = self._no_handler
+        self.accessed: Callable[[bool, int, int], None] = lambda *_: None
+        self.go_on: Callable[[], bool] = lambda: False
         self.error: BaseException | None = None
         self.stopped = False
         self.active = 0  # virtual CPU whose registers are loaded
@@ -165,6 +172,8 @@ class Cpu:
         self._ids = [ctypes.c_int(reg) for reg in _PT_REGS]
         self._rip_id = ctypes.c_int(_RIP)
         self._zero = ctypes.c_uint64(0)
+        self._memory_hooks: list[ctypes.c_void_p] = []
+        self._hooks_deleted = False
         self._regs = (ctypes.c_uint64 * 21)()
         base = ctypes.addressof(self._regs)
         self._regs[REG_ORIG_AX] = MASK64
@@ -201,13 +210,16 @@ class Cpu:
         self._check(self._py.uc_context_alloc(self._uc, ctypes.byref(context)))
         return ctypes.c_void_p(context.value)
 
-    def _hook(self, kind: int, hook: _Hook) -> None:
-        """Have hook called for that kind of event, at any address."""
-        handle = ctypes.byref(ctypes.c_void_p())
+    def _hook(
+        self, kind: int, hook: _Hook, first: int = 1, last: int = 0
+    ) -> ctypes.c_void_p:
+        """Have hook called for that kind of event; by default at any address."""
+        handle = ctypes.c_void_p()
         address = ctypes.cast(hook, ctypes.c_void_p)  # type: ignore[arg-type]
-        add, everywhere = self._py.uc_hook_add, (_U64(1), _U64(0))
-        self._check(add(self._uc, handle, kind, address, None, *everywhere, _INS_OUT))
-        self._keep.append(hook)
+        to, where = ctypes.byref(handle), (_U64(first), _U64(last))
+        add = self._py.uc_hook_add
+        self._check(add(self._uc, to, kind, address, None, *where, _INS_OUT))
+        return handle
 
     def _add_hooks(self) -> None:
         word, half, make = ctypes.c_size_t, ctypes.c_uint32, ctypes.CFUNCTYPE
@@ -215,9 +227,12 @@ class Cpu:
         intr = make(None, word, half)(self._make_intr())
         out = make(None, word, half, ctypes.c_int, half)(self._make_out())
         invalid = make(ctypes.c_bool, word, word)(self._on_invalid)
+        memory = make(None, word, ctypes.c_int, word, ctypes.c_int)(self._on_memory)
         self._hook(_HOOK_INTR, intr)
         self._hook(_HOOK_INSN, out)
         self._hook(_HOOK_INSN_INVALID, invalid)
+        self._memory_hook = memory
+        self._keep += (intr, out, invalid)
 
     # ---- hooks, which no exception may leave
     def _fail(self, exc: BaseException) -> None:
@@ -288,6 +303,12 @@ class Cpu:
         except BaseException as exc:
             self._fail(exc)
         return True
+
+    def _on_memory(self, _uc: int, kind: int, addr: int, size: int) -> None:
+        try:
+            self.accessed(kind == _MEM_WRITE, addr, size)
+        except BaseException as exc:
+            self._fail(exc)
 
     def clear_exception(self, vector: int) -> int:
         """Forget the previous exception, as its delivery would; returns the error code.
@@ -417,6 +438,13 @@ class Cpu:
         self.stopped = True
         self._py.uc_emu_stop(self._uc)
 
+    def end_run(self) -> None:
+        """Leave the run, to ask ``go_on``: at once in a trap or behind a memory access.
+
+        Behind an access that is in the middle of its instruction; RIP stays there.
+        """
+        self._py.uc_emu_stop(self._uc)
+
     def run(self, count: int = 0) -> None:
         """Run the loaded CPU until something stops it, or exactly count instructions.
 
@@ -433,6 +461,13 @@ class Cpu:
             self._py.uc_reg_read(self._uc, self._rip_id, self._ip_ref)
         limit = ctypes.c_size_t(count) if count else self._zero
         err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
+        while not err and not self.stopped and self.go_on():
+            self._ip.value = self.read_reg(REG_IP)
+            err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
+        if self._hooks_deleted:
+            # the library has kept them to the end of a run, and made code for them
+            self._hooks_deleted = False
+            self.drop_all()
         if self.error is not None:
             error, self.error = self.error, None
             raise error
@@ -440,6 +475,23 @@ class Cpu:
             raise EmulatorError(
                 f"libunicorn: error {err} at {self.read_reg(REG_IP):#x}"
             )
+
+    # ---- memory hooks (control)
+    def hook_memory(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Have ``accessed`` called before any access that begins within these ranges.
+
+        A range is (first, last), in physical addresses.  While there are any, the
+        library looks at all accesses, and code takes about 5 times as long; without,
+        as long as before.
+        """
+        for handle in self._memory_hooks:
+            self._check(self._py.uc_hook_del(self._uc, handle))
+            self._hooks_deleted = True
+        kind = _HOOK_MEM_READ | _HOOK_MEM_WRITE
+        self._memory_hooks = [
+            self._hook(kind, self._memory_hook, first, last) for first, last in ranges
+        ]
+        self.drop_all()
 
     # ---- translated code (control, or a hook)
     def drop(self, addr: int, size: int) -> None:

@@ -2,8 +2,8 @@
 """Exceptions: first the engine's handler, then the guest's own entry for the vector.
 
 The emulator has no IDT, so the frame is pushed here, on the current stack as for an
-exception in the kernel.  The guest's C then searches its exception table, reports a BUG
-or an oops and kills the task.
+exception in the kernel, or for #DB on one of its own.  The guest's C then searches its
+exception table, reports a BUG or an oops and kills the task.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from kpfs.guest.emu.cpu import (
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
 
+X86_TRAP_DB = 1
 X86_TRAP_NMI = 2
 X86_TRAP_BP = 3
 X86_TRAP_UD = 6
@@ -39,7 +40,7 @@ X86_TRAP_GP = 13
 X86_TRAP_PF = 14
 ENTRIES: Mapping[int, str] = {
     0: "asm_exc_divide_error",
-    1: "asm_exc_debug",
+    X86_TRAP_DB: "asm_exc_debug",
     X86_TRAP_NMI: "asm_exc_nmi",
     X86_TRAP_BP: "asm_exc_int3",
     X86_TRAP_UD: "asm_exc_invalid_op",
@@ -140,6 +141,13 @@ class Traps:
         self._memory.write(end - len(frame), frame)
         return entry, end - len(frame)
 
+    def debug_exception(self, stack: int) -> None:
+        """Raise #DB: the cause is in dr6.
+
+        stack: top of the one that it is handled on.
+        """
+        self._deliver(X86_TRAP_DB, self._cpu.read_reg(REG_IP), 0, stack)
+
     def _fault(self, vector: int, ip: int, address: int, error_code: int) -> None:
         if self._fault_handler is not None and vector != X86_TRAP_BP:
             to = self._fault_handler(vector, ip, address)
@@ -149,8 +157,13 @@ class Traps:
             ip = self._cpu.read_reg(REG_IP)  # it may blame another instruction
         self._deliver(vector, ip, error_code)
 
-    def _deliver(self, vector: int, ip: int, error_code: int) -> None:
-        """Enter the guest's handler as through an interrupt gate."""
+    def _deliver(
+        self, vector: int, ip: int, error_code: int, stack: int | None = None
+    ) -> None:
+        """Enter the guest's handler as through an interrupt gate.
+
+        stack: the one to go on at, by default the current one.
+        """
         cpu = self._cpu
         if vector not in ENTRIES:
             vector, error_code = X86_TRAP_GP, vector * 8 + 2
@@ -161,7 +174,7 @@ class Traps:
         frame = _FRAME.pack(error_code, ip, abi.CS, flags, sp, abi.DS)
         if vector not in _WITH_ERROR_CODE:
             frame = frame[8:]
-        top = (sp & ~15) - len(frame)
+        top = ((sp if stack is None else stack) & ~15) - len(frame)
         try:
             self._memory.write(top, frame)
         except MemoryFault:

@@ -145,6 +145,7 @@ class Sched:
         self.turns = 0
         self._since, self._mark = 0.0, 0  # thread_time() and turns at the last look
         self.dead = ""  # why the kernel is dead
+        self.on_death: Callable[[], None] = lambda: None
         self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
         self._idle: list[bool] = []
         self._pending: list[list[int]] = []  # entries of interrupts to be delivered
@@ -286,6 +287,7 @@ class Sched:
         log.error("kernel panic: %s", reason)
         if not reason.startswith("Kernel panic"):  # else the guest has said so itself
             self._printk(KERN_EMERG, f"Kernel panic - not syncing: {reason}")
+        self.on_death()
         return GuestPanicError(reason)
 
     def _unexplained_stop(self) -> None:

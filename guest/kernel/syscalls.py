@@ -93,7 +93,7 @@ class Syscalls:
         self._patience = sched.patience()  # of the request that runs
         self._next_reap = 0
         self._files: HostOpHandler = self._no_file
-        self.refusal: KernelError | None = None  # the last one of a host operation
+        self.refusal: KernelError | None = None  # of a host operation of the last call
         sched.attach(self._serve, self._on_exit)
 
     def attach_files(self, serve: HostOpHandler) -> None:
@@ -121,6 +121,7 @@ class Syscalls:
         """
         if isinstance(nr, str):
             nr = self.number(nr)
+        self.refusal = None
         if host_op is None:
             return self._request(task, abi.REQ_SYSCALL, nr, args, sleeps)
         pid = self._inside[-1][0].pid if self._inside else task.pid
@@ -141,6 +142,10 @@ class Syscalls:
             return BLOCKED
         ret: int = _I64.unpack_from(self._ram, task.req_at + _RET_AT)[0]
         return ret
+
+    def has_ended(self, task: HostTask) -> bool:
+        """Whether collect() has a value."""
+        return task.gone or not task.blocked or task.pid in self._sched.finished
 
     def interrupt(self, task: HostTask) -> None:
         """The process that a task stands for has got a signal: it may sleep no more.

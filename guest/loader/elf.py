@@ -45,8 +45,8 @@ EM_X86_64 = 62
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
 SHDR = struct.Struct("<IIQQQQIIQQ")
-_SYM = struct.Struct("<IBBHQQ")
-_RELA = struct.Struct("<QQq")
+SYM = struct.Struct("<IBBHQQ")
+RELA = struct.Struct("<QQq")
 
 
 class Segment(NamedTuple):
@@ -148,7 +148,7 @@ class ElfFile:
                 info & 15,
                 shndx,
             )
-            for name, info, _other, shndx, value, size in _SYM.iter_unpack(
+            for name, info, _other, shndx, value, size in SYM.iter_unpack(
                 self.contents(table)
             )
         ]
@@ -190,7 +190,7 @@ def _symbol_value(
         raise KernelError(errno.ENOEXEC, f"common symbol {sym.name}")
     if sym.shndx != SHN_UNDEF:
         base = places.get(sym.shndx)
-        return None if base is None else base + sym.value
+        return None if base is None else (base + sym.value) & MASK64
     if not sym.name:
         return 0
     found = resolve(sym.name)
@@ -206,17 +206,16 @@ def _apply(
     values: Sequence[int | None],
 ) -> None:
     base = places[section.info]
-    for offset, info, addend in _RELA.iter_unpack(elf.contents(section)):
+    for offset, info, addend in RELA.iter_unpack(elf.contents(section)):
         kind, index = info & 0xFFFF_FFFF, info >> 32
         value = values[index]
         if value is None:
             raise KernelError(errno.ENOENT, f"unknown symbol {symbols[index].name}")
         try:
             _relocate_one(image, offset, kind, value + addend, base + offset)
-        except (struct.error, KernelError) as exc:
-            raise KernelError(
-                errno.ENOEXEC, f"relocation {kind} against {symbols[index].name}: {exc}"
-            ) from exc
+        except struct.error:
+            why = f"relocation {kind} against {symbols[index].name} does not fit"
+            raise KernelError(errno.ENOEXEC, why) from None
 
 
 def _relocate_one(
@@ -231,7 +230,7 @@ def _relocate_one(
     elif kind == R_X86_64_32S:
         struct.pack_into("<i", image, offset, _signed(value))
     elif kind != R_X86_64_NONE:
-        raise KernelError(errno.ENOEXEC, "unknown type")
+        raise KernelError(errno.ENOEXEC, f"unknown relocation {kind}")
 
 
 def _signed(value: int) -> int:

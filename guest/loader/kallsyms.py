@@ -23,6 +23,9 @@ _TYPE_OF_FLAGS = {
 }
 
 
+TEXT = "tTwW"  # the letters of functions
+
+
 def symbol_type(sym: elf.ElfSymbol, sections: Sequence[elf.Section]) -> str:
     """The letter that nm prints; "" for what kallsyms leaves out."""
     if sym.kind in (elf.STT_SECTION, elf.STT_FILE) or not sym.name:
@@ -60,16 +63,20 @@ def _order(item: tuple[int, str, str]) -> tuple[int, bool, bool, int, str]:
     )
 
 
-def kernel_symbols(image: elf.ElfFile) -> list[Symbol]:
-    """All symbols of an executable, each as long as it is to the next address."""
+def kernel_symbols(image: elf.ElfFile, everything: bool = True) -> list[Symbol]:
+    """All symbols of an executable, each as long as it is to the next address.
+
+    everything: those of data too.  Kernel: CONFIG_KALLSYMS_ALL
+    """
     sections = image.sections
     rows = []
     for sym in image.symbols():
         kind = symbol_type(sym, sections)
-        if kind:
+        if kind and (everything or kind in TEXT):
             rows.append((sym.value, sym.name, kind))
     rows.sort(key=_order)
-    end = max((s.vaddr + s.memsz for s in image.segments), default=0)
+    ends = sorted(s.vaddr + s.memsz for s in image.segments)
+    end = ends[-1 if everything else 0] if ends else 0
     return with_sizes(rows, lambda _addr: end)
 
 
@@ -122,15 +129,17 @@ class SymbolTable:
 class Kallsyms(machine.Kallsyms):
     """The kernel's table and those of the modules, in order of their loading."""
 
-    def __init__(self, image: elf.ElfFile) -> None:
+    def __init__(self, image: elf.ElfFile, everything: bool = True) -> None:
+        """everything: symbols of data too.  Kernel: CONFIG_KALLSYMS_ALL"""
         self._image = image
+        self.everything = everything
         self._modules: dict[str, SymbolTable] = {}
         self._freed: dict[str, SymbolTable] = {}
         self._runtime = SymbolTable(())
 
     @cached_property
     def kernel(self) -> SymbolTable:
-        return SymbolTable(kernel_symbols(self._image))
+        return SymbolTable(kernel_symbols(self._image, self.everything))
 
     def set_module(self, name: str, symbols: Sequence[Symbol]) -> None:
         """A module's symbols by address, sizes known; a new module goes first.

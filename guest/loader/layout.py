@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kpfs.engine.ktypes import Symbol
+from kpfs.engine.ktypes import MASK64, Symbol
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_RO, KERNEL_TEXT, PAGE_MASK, Memory
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.kallsyms import with_sizes
@@ -78,7 +78,7 @@ class Layout:
             letter = _letter(sym, image.sections[sym.shndx])
             if sym.name in exported:
                 letter = letter.upper()
-            rows.append((place + sym.value, sym.name, letter))
+            rows.append(((place + sym.value) & MASK64, sym.name, letter))
         rows.sort(key=lambda row: row[0])
         return with_sizes(rows, self._end_of, module)
 

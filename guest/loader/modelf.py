@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.loader import elf
+from kpfs.guest.loader.modtables import damage
 
 KERN_ERR = 3
 KERN_WARNING = 4
@@ -141,7 +142,10 @@ def open_module(data: bytes, vermagic: str, say: Say) -> ModuleFile:
     Kernel: setup_load_info(), the first half of check_modinfo()
     """
     elf_validity_check(data, say)
-    image = ModuleFile(data)
+    try:
+        image = ModuleFile(data)
+    except KernelError as exc:
+        raise _refuse(say, f"Invalid ELF file: {exc.why}") from None
     info = image.modinfo()
     name = info.get("name", "(missing .modinfo name field)")
     if not any(s.type == elf.SHT_SYMTAB for s in image.sections):
@@ -154,4 +158,6 @@ def open_module(data: bytes, vermagic: str, say: Say) -> ModuleFile:
         raise KernelError(errno.ENOEXEC, f"{name}: bad vermagic")
     if magic != vermagic:
         raise _refuse(say, f"{name}: version magic '{magic}' should be '{vermagic}'")
+    if what := damage(image):
+        raise _refuse(say, f"{name}: damaged module: {what}")
     return image

@@ -21,7 +21,7 @@ from kpfs.engine.ktypes import Symbol
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader import elf
-from kpfs.guest.loader.kallsyms import Kallsyms
+from kpfs.guest.loader.kallsyms import TEXT, Kallsyms
 from kpfs.guest.loader.layout import PERCPU_SECTION, Layout, Part, place_module
 from kpfs.guest.loader.modelf import (
     KERN_ERR,
@@ -32,6 +32,7 @@ from kpfs.guest.loader.modelf import (
     license_is_gpl_compatible,
     open_module,
 )
+from kpfs.guest.loader.modtables import EXPORT
 from kpfs.guest.loader.percpu import ModulePerCpu
 from kpfs.guest.loader.sections import Tables
 
@@ -105,8 +106,13 @@ class Modules:
         current_pid: Callable[[], int],
         later: Callable[[Callable[[], None]], None],
         vermagic: str,
+        can_unload: bool = True,
     ) -> None:
-        """``later`` runs a function once no task can be in text that was unlinked."""
+        """``later`` runs a function once no task can be in text that was unlinked.
+
+        can_unload: their users are counted.  Kernel: CONFIG_MODULE_UNLOAD
+        """
+        self._can_unload = can_unload
         self._memory = memory
         self._cpu = cpu
         self._kallsyms = kallsyms
@@ -172,12 +178,13 @@ class Modules:
         state = self._state(mod)
         refs = read(mod.addr + abi.Module.refcnt) - 1
         users = "".join(f"{user.name}," for user in mod.users) or "-"
+        uses = f"{refs} {users}" if self._can_unload else "- -"
         size = mod.layout.core.size + mod.layout.init.size
         flags = "".join(c for bit, c in _TAINT_LETTERS if mod.taints & bit)
         flags += {"GOING": "-", "COMING": "+"}.get(state, "")
         taints = f" ({flags})" if mod.taints else ""
         return (
-            f"{mod.name} {size} {refs} {users} {_STATE_SHOWN[state]} "
+            f"{mod.name} {size} {uses} {_STATE_SHOWN[state]} "
             f"0x{mod.layout.core.base:016x}{taints}\n"
         )
 
@@ -203,6 +210,19 @@ class Modules:
             self._notify(INIT_FREED, mod.name)
         elif number == abi.CTL_MODULE_FREE:
             self._free(mod)
+        return 0
+
+    def find_symbol(self, _number: int, first: int, _second: int) -> int:
+        """Fill in a struct kpfs_symbol (CTL_SYMBOL_FIND).  Kernel: find_symbol()"""
+        fields, memory = abi.KpfsSymbol, self._memory
+        name = memory.read_cstring(memory.read_u64(first + fields.name), 128)
+        found = self._find_export(name.decode("latin-1"))
+        if found is None:
+            raise KernelError(errno.ENOENT, f"nothing exports {name!r}")
+        memory.write_u64(first + fields.addr, found.addr)
+        memory.write_u64(first + fields.gpl, found.gpl)
+        owner = found.owner.addr if found.owner else 0
+        memory.write_u64(first + fields.owner, owner)
         return 0
 
     # ---- loading
@@ -359,7 +379,7 @@ class Modules:
         image = mod.file
         for index in mod.layout.places:
             section = image.sections[index]
-            if section.name.startswith("___ksymtab+"):
+            if section.name.startswith(EXPORT):
                 addr, _, gpl = _THREE.unpack_from(image.linked[index])
                 name = section.name.partition("+")[2]
                 self._check_duplicate(mod, name)
@@ -435,7 +455,13 @@ class Modules:
             first = {s.addr: s for s in reversed(mod.symbols) if s.addr in sites}
             freed = [first[a]._replace(type="T") for a in sorted(first)]
             self._kallsyms.set_freed(mod.name, freed)
-        mod.symbols = [s for s in mod.symbols if mod.layout.holds(s.addr)]
+        # Kernel: is_core_symbol()
+        letters = None if self._kallsyms.everything else TEXT
+        mod.symbols = [
+            s
+            for s in mod.symbols
+            if mod.layout.holds(s.addr) and (letters is None or s.type in letters)
+        ]
         self._kallsyms.set_module(mod.name, mod.symbols)
         self._write_symbols(mod)
         mod.tables.drop_range(init.base, init.base + init.size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 
+from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 
@@ -48,6 +49,13 @@ class ModulePerCpu:
     def free(self, addr: int) -> None:
         """Kernel: percpu_modfree()"""
         del self._used[addr]
+
+    def serve(self, number: int, first: int, second: int) -> int:
+        """What modules take and give back while they run: kpfs/control.h."""
+        if number == abi.CTL_PERCPU_ALLOC:
+            return self.alloc(first, second)
+        self.free(first)
+        return 0
 
     def write(self, addr: int, data: bytes) -> None:
         """The same on every CPU.  Kernel: percpu_modcopy()"""

@@ -248,10 +248,10 @@ class Handle:
     # what it does is done in written(), for whom the mount serves
     acts_later = False
 
-    def written(self, task: HostTask, interrupted: Callable[[], bool]) -> None:
+    def written(self, task: HostTask) -> None:
         """Called after a task's write() has taken something; may still fail it.
 
-        interrupted: whether the process that wrote has got a signal.
+        Context: without the kernel's lock, as this may wait.
         """
 
     def seek_end(self) -> None:

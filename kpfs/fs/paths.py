@@ -12,6 +12,7 @@ LINUX_PATHS = {
     "version": "/sys/kernel/debug/kpfs/version",  # /proc/version is the guest's own
     "modules": "/proc/modules",
     "kmsg": "/proc/kmsg",  # the guest has no /dev
+    "messages": "/sys/kernel/debug/kpfs/messages",  # the guest has no /var/log
     "machine": "/sys/kernel/debug/kpfs/machine",
 }
 

@@ -26,7 +26,6 @@ from kpfs.kernel.host_calls import Caller
 from kpfs.kernel.root import Kernel
 
 AT_FDCWD = -100
-POLL_INTERVAL = 0.05  # s between looks whether a blocked reader was interrupted
 LLONG_MAX = (1 << 63) - 1
 # ioctl(2) of the mount, for its own threads alone: see kpfs.mirror.write
 EMPTY_WRITE = ord("k") << 8
@@ -100,7 +99,10 @@ class Vfs:
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
         """open(2) of a path of the mount."""
-        node = self.file(path)
+        return self.open_node(caller, self.file(path), path, flags)
+
+    def open_node(self, caller: Caller, node: File, path: str, flags: int) -> OpenFile:
+        """open(2) of the file that is at a path."""
         made: list[Handle] = []
 
         def op(request: HostOp) -> int:
@@ -132,18 +134,11 @@ class Vfs:
             opened.fds[task] = fd
         return fd
 
-    def read(
-        self,
-        caller: Caller,
-        opened: OpenFile,
-        size: int,
-        offset: int,
-        interrupted: Callable[[], bool] = lambda: False,
-    ) -> bytes:
+    def read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
         """read(2) or pread(2).  A file that makes one wait does so without the lock."""
-        handle = opened.handle
-        with self.kernel.lock:
-            while True:
+        handle, background = opened.handle, self.kernel.background
+        while True:
+            with self.kernel.lock:
                 lacking = self._lacks_guest(opened.node.posthumous)
                 if handle.nonblock or handle.ready():
                     try:
@@ -154,9 +149,8 @@ class Vfs:
                         # another reader has taken what was there
                         if e.errno != errno.EAGAIN or handle.nonblock:
                             raise
-                self.kernel.background.wait(POLL_INTERVAL)
-                if interrupted():
-                    raise KernelError(errno.EINTR, "a signal")
+                waiter = background.prepare_to_wait(handle.ready)
+            background.wait(waiter)
 
     def _read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
         data = b""
@@ -172,14 +166,7 @@ class Vfs:
         opened.handle.moved(offset, len(data))
         return data
 
-    def write(
-        self,
-        caller: Caller,
-        opened: OpenFile,
-        data: bytes,
-        offset: int,
-        interrupted: Callable[[], bool] = lambda: False,
-    ) -> int:
+    def write(self, caller: Caller, opened: OpenFile, data: bytes, offset: int) -> int:
         """write(2) or pwrite(2): the number of bytes taken."""
 
         def op(request: HostOp) -> int:
@@ -192,8 +179,8 @@ class Vfs:
             fd = self._descriptor(task, opened)
             taken = self.calls.call(task, "write", fd, data, len(data), op=op)
             opened.handle.moved(offset, taken)
-            opened.handle.written(task, interrupted)
-            return taken
+        opened.handle.written(task)
+        return taken
 
     def write_call(
         self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
@@ -233,8 +220,8 @@ class Vfs:
                 else:
                     handle.placed(at)
                     pos = at
-            handle.written(task, lambda: False)
-            return taken, pos
+        handle.written(task)
+        return taken, pos
 
     def _arguments(
         self, task: HostTask, call: WriteCall, node: File

@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
@@ -226,9 +226,28 @@ def provide_directory(path: str) -> None:
 
     Its parent is covered by a tmpfs into which all that was there is bound.
     """
-    if os.path.isdir(path):
+    if not os.path.isdir(path):
+        _cover(os.path.dirname(path))
+        os.mkdir(path)
+
+
+def provide_in_root(path: str, make: Callable[[str], None]) -> None:
+    """Make path exist for this mount namespace alone: what is not there, by ``make``.
+
+    The directory that it is in is covered as by provide_directory(), and takes no new
+    file then, as that would be lost.
+    """
+    if os.path.lexists(path):
         return
     parent = os.path.dirname(path)
+    _cover(parent)
+    make(path)
+    flags = MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV
+    mount("", parent, "", flags)
+
+
+def _cover(parent: str) -> None:
+    """Cover a directory by a tmpfs that shows the same, and can be written."""
     below = os.open(parent, os.O_PATH | os.O_DIRECTORY)
     try:
         old = f"/proc/self/fd/{below}"
@@ -237,7 +256,6 @@ def provide_directory(path: str) -> None:
         mount("tmpfs", parent, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
         for name, is_dir in names:
             _carry_over(f"{old}/{name}", f"{parent}/{name}", is_dir)
-        os.mkdir(path)
     finally:
         os.close(below)
 
@@ -249,5 +267,10 @@ def _carry_over(old: str, new: str, is_dir: bool) -> None:
     if is_dir:
         os.mkdir(new)
     else:
-        os.close(os.open(new, os.O_CREAT | os.O_WRONLY, 0o444))
+        make_file(new)
     bind(old, new)
+
+
+def make_file(path: str) -> None:
+    """An empty file, to bind over."""
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o444))

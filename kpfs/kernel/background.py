@@ -3,39 +3,44 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections.abc import Callable
 
+from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.machine import Guest
+from kpfs.kernel.lock import FairLock, Waiter
 
 log = logging.getLogger(__name__)
 
 NSEC = 1_000_000_000
+FOREVER = 1e6  # s
+LOOK = 0.05  # s
 
 
 class Background:
     """Runs the guest when something is due.  ``lock`` is held while it runs."""
 
-    def __init__(self, guest: Guest, lock: threading.RLock) -> None:
+    def __init__(self, guest: Guest, lock: FairLock) -> None:
         self._guest = guest
         self._lock = lock
-        self._changed = threading.Condition(lock)
-        self._waiters = 0
+        self._waiting: dict[Waiter, Callable[[], bool]] = {}
         self._on_wake: Callable[[], None] | None = None
         self._ticker: threading.Thread | None = None
         self._tick_at: int | None = None  # guest time at which the ticker wakes up
         self._wake_ticker = threading.Event()
         self._stopped = False
+        guest.sched.on_death = self._wake_all
 
     def guest_ran(self) -> None:
         """Tell those who wait for something to run in the guest.
 
         Whoever has let the guest run calls this, with the lock held.
         """
-        if self._waiters:
-            self._changed.notify_all()
+        if self._waiting:
+            self._wake(lambda ready: ready())
         if self._on_wake is not None:
             self._on_wake()
         if self._ticker is not None and not self._wake_ticker.is_set():
@@ -45,16 +50,48 @@ class Background:
             ):
                 self._wake_ticker.set()
 
-    def wait(self, seconds: float) -> None:
-        """Give up the lock until something ran in the guest, or the time is over."""
-        if self._ticker is None:  # then those who wait let the guest's time pass
-            due = self._run_due()
-            seconds = seconds if due is None else max(0.0, min(due, seconds))
-        self._waiters += 1
+    def prepare_to_wait(
+        self, ready: Callable[[], bool], *, signals: bool = True
+    ) -> Waiter:
+        """Have this thread woken when ready(), or when the guest is dead or gone.
+
+        signals: those of the caller end the wait, too.
+        Context: the lock is held, as it is for ready().
+        """
+        waiter = Waiter(0.0 if signals else FOREVER)
+        self._waiting[waiter] = ready
+        return waiter
+
+    def wait(self, waiter: Waiter) -> None:
+        """Wait for what was prepared; EINTR if the caller gets a signal.
+
+        Context: the lock is not held.
+        """
         try:
-            self._changed.wait(seconds)
+            if self._ticker is None:
+                self._pass_time(waiter)
+            else:
+                self._lock.wait(waiter)
         finally:
-            self._waiters -= 1
+            self._waiting.pop(waiter, None)
+        if not waiter.awake:
+            raise KernelError(errno.EINTR, "a signal")
+
+    def _pass_time(self, waiter: Waiter) -> None:
+        """Let the guest's time pass until that is awake: nobody else does."""
+        while not waiter.awake:
+            with self._lock:
+                due = self._run_due()
+            if not waiter.awake:
+                waiter.sleep(LOOK if due is None else min(max(due, 0.0), LOOK))
+
+    def _wake(self, chosen: Callable[[Callable[[], bool]], bool]) -> None:
+        for waiter, ready in list(self._waiting.items()):
+            if chosen(ready) and self._waiting.pop(waiter, None) is not None:
+                waiter.wake()
+
+    def _wake_all(self) -> None:
+        self._wake(lambda _ready: True)
 
     def start(self, on_wake: Callable[[], None] | None = None) -> None:
         """Let time pass for the guest: run what it has to do in the background.
@@ -88,7 +125,6 @@ class Background:
                 deadline = guest.next_deadline()
         except GuestPanicError:  # it has been logged
             self._stopped = True
-            self._changed.notify_all()
             return None
         except Exception:
             log.exception("the guest's background work failed")
@@ -101,7 +137,7 @@ class Background:
         """End the background work for good, and wake who waits.  The lock is held."""
         self._stopped = True
         self._wake_ticker.set()
-        self._changed.notify_all()
+        self._wake_all()
 
     def stop(self) -> None:
         """End the background work; the caller must not hold the lock."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
@@ -13,8 +15,8 @@ from kpfs.guest.kernel.hostop import HostOp
 from kpfs.guest.kernel.hosttask import HostTask
 from kpfs.guest.kernel.syscalls import BLOCKED
 from kpfs.guest.machine import Guest
-
-WAIT = 0.05  # s between looks whether who waits got a signal
+from kpfs.kernel.background import Background
+from kpfs.kernel.lock import FairLock
 
 # What a file of the mount does in the middle of a system call: its result, or the bytes
 # that were read.  The guest's request may be answered further (cookie, pos).
@@ -36,19 +38,11 @@ def _no_files(_request: HostOp) -> int:
 class HostCalls:
     """Makes these system calls.  Context: control, lock held."""
 
-    def __init__(
-        self,
-        guest: Guest,
-        guest_ran: Callable[[], None],
-        wait: Callable[[float], None],
-    ) -> None:
-        """guest_ran: called after each.
-
-        wait: gives up the lock until the guest ran again, or for so many seconds.
-        """
+    def __init__(self, guest: Guest, background: Background, lock: FairLock) -> None:
+        """background: is told after each, and knows how to wait."""
         self._guest = guest
-        self._guest_ran = guest_ran
-        self._wait = wait
+        self._background = background
+        self._lock = lock
         self._files: Op = _no_files
         self.closed = False  # the guest is gone
         self._nr_calls = 0
@@ -69,10 +63,14 @@ class HostCalls:
         """Why the guest is dead; "" if it lives, or is gone."""
         return "" if self.closed else self._guest.sched.dead
 
+    def check_present(self) -> None:
+        """Refuse who had a file of a guest open that is gone, or came too late."""
+        if self.closed:
+            raise KernelError(errno.ESHUTDOWN, "the guest is gone")
+
     def check(self) -> None:
         """Refuse what needs a guest that lives: ESHUTDOWN."""
-        if self.closed:  # who had a file of it open, or came too late
-            raise KernelError(errno.ESHUTDOWN, "the guest is gone")
+        self.check_present()
         if self.dead:
             raise KernelError(errno.ESHUTDOWN, self.dead)
 
@@ -96,35 +94,53 @@ class HostCalls:
         finally:  # those who wait are to learn of its death, too
             self._nr_calls += 1
             self._busy += time.perf_counter_ns() - begin
-            self._guest_ran()
+            self._background.guest_ran()
         return self._result(ret, name)
 
-    def sleeping_call(
-        self,
-        task: HostTask,
-        name: str,
-        *args: int | str | bytes,
-        interrupted: Callable[[], bool],
-    ) -> int:
+    def sleeping_call(self, task: HostTask, name: str, *args: int | str | bytes) -> int:
         """A system call that may sleep for as long as it likes: its value.
 
-        The lock is given up meanwhile.  A signal, of which ``interrupted`` tells, wakes
-        the task if it sleeps interruptibly; else it is waited for all the same.
-        Raises what the call fails with.
+        A signal of the caller wakes the task if it sleeps interruptibly; else it is
+        waited for all the same.  Raises what the call fails with.
+        Context: the lock is not held, or the call does not sleep.
         """
-        syscalls, told = self._guest.syscalls, False
-        self.check()
-        ret = syscalls.call(task, name, *args, host_op=self._files, sleeps=True)
-        while ret == BLOCKED:
-            self._guest_ran()
-            self._wait(WAIT)
+        syscalls, signals = self._guest.syscalls, True
+        with self._locked():
             self.check()
-            if not told and interrupted():
-                told = True
-                syscalls.interrupt(task)
-            ret = syscalls.collect(task)
-        self._guest_ran()
+            ret = syscalls.call(task, name, *args, host_op=self._files, sleeps=True)
+            self._background.guest_ran()
+        while ret == BLOCKED:
+            with self._locked():
+                self.check()
+                waiter = self._background.prepare_to_wait(
+                    partial(syscalls.has_ended, task), signals=signals
+                )
+            try:
+                self._background.wait(waiter)
+            except KernelError as exc:
+                if exc.errno != errno.EINTR:
+                    raise
+                signals = False
+            with self._locked():
+                self.check()
+                if not signals:
+                    syscalls.interrupt(task)
+                ret = syscalls.collect(task)
         return self._result(ret, name)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """With the lock, which a signal does not keep the caller from having."""
+        while True:
+            try:
+                self._lock.__enter__()
+                break
+            except KernelError:
+                continue
+        try:
+            yield
+        finally:
+            self._lock.__exit__()
 
     def _result(self, ret: int, name: str) -> int:
         if ret == BLOCKED:
@@ -135,20 +151,12 @@ class HostCalls:
             raise KernelError(-ret, f"{name}(): {why}")
         return ret
 
-    def insmod(
-        self,
-        task: HostTask,
-        image: bytes,
-        parameters: bytes,
-        interrupted: Callable[[], bool],
-    ) -> None:
+    def insmod(self, task: HostTask, image: bytes, parameters: bytes) -> None:
         """init_module() of an image; raises what it is refused with."""
         pending = self._guest.modules.pending
         pending[task.pid] = image
         try:
-            self.sleeping_call(
-                task, "init_module", 0, len(image), parameters, interrupted=interrupted
-            )
+            self.sleeping_call(task, "init_module", 0, len(image), parameters)
         finally:
             pending.pop(task.pid, None)
 

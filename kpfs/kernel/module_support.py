@@ -76,7 +76,7 @@ class ModuleSupport:
 
     def _serve(self, number: int, first: int, second: int) -> int:
         """The calls that are the engine's.  See kpfs.guest.kernel.control."""
-        if number <= abi.CTL_KPROBES_HANDLED:
+        if number <= abi.CTL_KPROBE_CTLBLK:
             return self.api.serve(number, first, second)
         dirs = self._parts.event_dirs
         if number == abi.CTL_TRACE_DIR:

@@ -7,15 +7,15 @@ What is not needed to answer the first request is built when it is first asked f
 from __future__ import annotations
 
 import errno
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
-from kpfs.guest.machine import Guest
+from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Built, Guest
 from kpfs.kernel.background import Background
 from kpfs.kernel.host_calls import HostCalls
+from kpfs.kernel.lock import FairLock
 from kpfs.kernel.module_support import ModuleSupport, PartsBuilt
 
 if TYPE_CHECKING:
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 
 DEFAULTS = Config()
 T = TypeVar("T")
+
+
+def _built(config: Config) -> Built:
+    """What of the configuration is the guest's."""
+    return Built(
+        dynamic_ftrace=config.on("KPROBES_ON_FTRACE"),
+        preemption=config.on("PREEMPT"),
+        kallsyms_all=config.on("KALLSYMS_ALL"),
+        modules=config.on("MODULES"),
+        module_unload=config.on("MODULE_UNLOAD"),
+    )
 
 
 def _no_mount_table(_pid: int) -> bytes:
@@ -68,7 +79,7 @@ class Kernel:
         config: Config = DEFAULTS,
         mount_table: Callable[[int], bytes] = _no_mount_table,
         reboot: Callable[[], None] = _no_reboot,
-        lock: threading.RLock | None = None,
+        lock: FairLock | None = None,
     ) -> None:
         """quiet: no background tasks and a virtual clock, so that runs repeat.
 
@@ -77,14 +88,12 @@ class Kernel:
         """
         self.mount_table = mount_table
         self.reboot = reboot
-        self.lock = lock or threading.RLock()
+        self.lock = lock or FairLock()
         self.config = config
-        ftrace = config.on("KPROBES_ON_FTRACE")
-        self.guest = Guest(nr_cpus, quiet=quiet, dynamic_ftrace=ftrace)
+        image = LEGACY_IMAGE if config.on("LEGACY_SYMBOLS") else KERNEL_IMAGE
+        self.guest = Guest(nr_cpus, quiet=quiet, built=_built(config), image=image)
         self.background = Background(self.guest, self.lock)
-        self.syscalls = HostCalls(
-            self.guest, self.background.guest_ran, self.background.wait
-        )
+        self.syscalls = HostCalls(self.guest, self.background, self.lock)
         ModuleSupport(self.guest, self)
 
     @part
@@ -104,6 +113,7 @@ class Kernel:
             self.arch,
             optprobes=self.config.on("OPTPROBES"),
             kprobes_on_ftrace=self.config.on("KPROBES_ON_FTRACE"),
+            preemption=self.config.on("PREEMPT"),
         )
 
     @part

@@ -32,7 +32,7 @@ Module                  Size  Used by
 kprobe_example         12288  0
   k  do_sys_openat2+0x0    [FTRACE]
 """
-DATA = ("py.typed", "bin/*", "guest/image/**", "guest/include/**")
+DATA = ("py.typed", "bin/*", "kbuild/*", "guest/image/**", "guest/include/**")
 NEW_VENV = ("-m", "venv", "--without-pip")
 PIP = ("-m", "pip", "--disable-pip-version-check")
 NO_NETWORK = ("--no-index", "--quiet")
@@ -191,15 +191,6 @@ def test_the_command_as_an_ordinary_user(ordinary, wheel):
     finally:
         Path("/var/tmp", wheel.name).unlink()
     assert (done.returncode, done.stdout, done.stderr) == (0, USED, "")
-
-
-@pytest.mark.fuse
-def test_without_libfuse_it_says_what_to_install(installed):
-    kpfs = installed.python.with_name("kpfs")
-    done = command([kpfs, "run", "--", "true"], FUSE_LIBRARY_PATH="libnone.so.2")
-    needs = "needs libfuse 2 (Debian: apt install libfuse2, newer ones libfuse2t64)"
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"kpfs: {needs}\n"
 
 
 def test_the_source_distribution(environment, source, wheel, tmp_path):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A Kernel without a guest: file operations run at once, probes on the fake machine."""
 
-import threading
+import errno
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +10,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.state import State
 from kpfs.fs.vfs import WriteCall
 from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.lock import FairLock
 from tests.fake import FakeArch, FakeMachine
 
 ME = Caller(100, 0, 0)
@@ -31,7 +32,7 @@ class FakeKernel:
     """Implements what kpfs.fs.vfs and the files ask of kpfs.kernel.root.Kernel."""
 
     def __init__(self):
-        self.lock = threading.RLock()
+        self.lock = FairLock()
         self.guest = FakeMachine()
         self.guest.add_function("vfs_read")
         self.guest.add_function("vfs_write")
@@ -39,7 +40,7 @@ class FakeKernel:
         self.tasks = {}
         self.calls = []  # (pid, name, args) of each system call
         self.results = {}  # name -> what call() gives
-        self.waits = []  # what wait() runs, one at a time
+        self.waits = []  # what happens while somebody waits, one at a time
         self.trace: Any = SimpleNamespace()
         self.config = Config()
         self.syscalls = self.background = self
@@ -69,8 +70,13 @@ class FakeKernel:
             raise KernelError(-result, name)
         return len(result) if isinstance(result, bytes) else result
 
-    def wait(self, _seconds):
-        if self.waits:
+    def prepare_to_wait(self, ready):
+        return ready
+
+    def wait(self, ready):
+        while not ready():
+            if not self.waits:
+                raise KernelError(errno.EINTR, "a signal")
             self.waits.pop(0)()
 
     def stats(self):

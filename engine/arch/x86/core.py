@@ -338,6 +338,14 @@ class X86:
     def nmissed(self, p: Kprobe) -> int:
         return 0 if p.handler is None else self.handlers[p.handler].nmissed
 
+    def copied_insn(self, p: Kprobe) -> tuple[int, bool, int]:
+        """Kernel: prepare_singlestep()"""
+        ainsn = p.ainsn
+        if not isinstance(ainsn, Ainsn) or ainsn.insn is None or ainsn.slot is None:
+            return 0, False, 0
+        stepped = ainsn.kind is not Emulation.NONE or p.post_handler is not None
+        return ainsn.slot, ainsn.boostable and not stepped, ainsn.insn.length
+
     # ---- the text
     def arch_arm_kprobe(self, p: Kprobe) -> None:
         """Kernel: arch_arm_kprobe()"""

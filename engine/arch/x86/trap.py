@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kpfs.abi import KP_IDLE
+from kpfs import abi
+from kpfs.abi import KP_IDLE, KP_REENTER
 from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.records import (
     CPU_WORDS,
@@ -25,6 +27,8 @@ from kpfs.engine.runtime.records import (
     MAIL2,
     MAIL3,
     MAIL_RET,
+    PREV_CURRENT,
+    PREV_STATUS,
     STATUS,
 )
 from kpfs.engine.runtime.runtime import Runtime
@@ -103,6 +107,16 @@ class GuestHandlers:
         if not self.cpus[base + CURRENT] or self.cpus[base + STATUS] == KP_IDLE:
             return None
         return self.handlers.get(self.cpus[base + INSTANCE])
+
+    def kprobe_ctlblk(self) -> tuple[int, Kprobe | None, int]:
+        """Kernel: get_kprobe_ctlblk()"""
+        base = self.machine.cpu() * CPU_WORDS
+        status = self.cpus[base + STATUS] if self.cpus[base + CURRENT] else KP_IDLE
+        site = self.cpus[base + PREV_CURRENT] if status == KP_REENTER else 0
+        if not site:
+            return status, None, 0
+        newest = self.machine.read_u64(KAddr(site + abi.KpSite.first))
+        return status, self.handlers.get(newest), self.cpus[base + PREV_STATUS]
 
     def cpus_handling(self) -> Collection[int]:
         """The CPUs that are handling a probe.  Context: control."""

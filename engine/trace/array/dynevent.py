@@ -7,6 +7,7 @@ All functions are for control context.  Kernel: kernel/trace/trace_dynevent.c
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -17,6 +18,8 @@ from kpfs.engine.trace.event.trace_event import Events
 from kpfs.engine.trace.words import argv_split
 
 WRITE_BUFSIZE = 4096
+# Lines without a command
+_EMPTY_LINES = re.compile(rb"(?:[\t\v\f\r \xa0]*(?:#[^\n]*)?\n)+")
 
 
 class DynEvent:
@@ -117,6 +120,11 @@ class DynEvents:
             length = len(chunk) if length < 0 else length
             start = 0
             while done < count:
+                nothing = _EMPTY_LINES.match(chunk, start, length)
+                if nothing:  # quickly past what may be a megabyte of them
+                    done += nothing.end() - start
+                    start = nothing.end()
+                    continue
                 end = chunk.find(b"\n", start, length)
                 size = (end + 1 if end >= 0 else length) - start
                 if end < 0 and done + size < count:

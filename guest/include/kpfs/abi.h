@@ -128,6 +128,10 @@ struct kpfs_pcpu {
 	unsigned long irq_stack_top; /* 0x28 */
 	unsigned long api[8];        /* 0x30 HC_API: call number, arguments, result in api[0] */
 	unsigned long this_cpu_off;  /* 0x70 this CPU's area minus __per_cpu_start */
+	/* the debug registers, as x86 has them: guest/emu/debugreg.py */
+	unsigned long dr[4], dr6, dr7;
+	unsigned long debug_stack_top; /* #DB is handled there */
+	int debug_off; /* in #DB or an NMI: nothing is watched; set by Python before a #DB */
 };
 
 /* Given to start_kernel(); physical memory is KPFS_DIRECT_MAP based. */
@@ -139,7 +143,13 @@ struct kpfs_boot_params {
 	unsigned long clock; /* virtual address of the clock word: ns since boot, kept by Python */
 	unsigned long wakeups;   /* virtual address of struct kpfs_wakeups */
 	unsigned long boot_time; /* seconds since 1970 */
+	unsigned long config;    /* KPFS_CONFIG_... */
 };
+
+/* What of the kernel's configuration is decided at boot. */
+#define KPFS_CONFIG_PREEMPTION 1
+#define KPFS_CONFIG_MODULES 2
+#define KPFS_CONFIG_MODULE_UNLOAD 4
 
 /* Tasks to wake at the next VEC_RESCHEDULE, written by Python. */
 struct kpfs_wakeups {

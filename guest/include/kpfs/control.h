@@ -19,6 +19,7 @@
 #define CTL_KPROBE_RUNNING 0x31 /* (): the one being handled on this CPU, 0 */
 #define CTL_OOPS 0x32           /* (): the task dies; whether it was handling a probe */
 #define CTL_KPROBES_HANDLED 0x33 /* (): mask of the other CPUs that are handling a probe */
+#define CTL_KPROBE_CTLBLK 0x34  /* (struct kprobe_ctlblk *): fill it in */
 
 /* engine/trace/synth/synth_api.py: the API of trace events */
 #define CTL_TRACE_GET_FILE 0x40 /* (const char *[]: instance, group, event): trace_event_file, -errno */
@@ -36,7 +37,15 @@
 #define CTL_MODULE_FREE_INIT 0x102 /* (mod) */
 #define CTL_MODULE_FREE 0x103  /* (mod): unlink and free */
 
+/* guest/loader/modules.py and percpu.py: what modules take while they run */
+#define CTL_SYMBOL_FIND 0x108  /* (struct kpfs_symbol *): 0, -ENOENT */
+#define CTL_PERCPU_ALLOC 0x109 /* (size, align): address of the first CPU's copy, -ENOMEM */
+#define CTL_PERCPU_FREE 0x10a  /* (address) */
+
 #define CTL_JUMP_LABEL 0x210 /* (struct jump_entry *, on): make its site a jump or a nop */
+
+/* guest/emu/debugreg.py */
+#define CTL_DEBUGREG 0x211 /* (): debug registers of some CPU have changed */
 
 /* guest/kernel/backtrace.py */
 #define CTL_STACK_TRACE 0x200 /* (struct kpfs_stack_trace *): addresses stored */
@@ -46,6 +55,12 @@ struct kpfs_stack_trace {
 	unsigned long *store;
 	unsigned long size, skip;
 	const struct pt_regs *regs; /* NULL: the caller's own */
+};
+struct kpfs_symbol {
+	const char *name;
+	/* set by Python: */
+	unsigned long addr, gpl;
+	struct module *owner; /* NULL: the kernel */
 };
 struct kpfs_set_clr {
 	struct trace_array *tr;

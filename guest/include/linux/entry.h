@@ -3,4 +3,6 @@
 #include <asm/ptrace.h>
 void irqentry_enter(struct pt_regs *regs);
 void irqentry_exit(struct pt_regs *regs);
+void irqentry_nmi_enter(struct pt_regs *regs);
+void irqentry_nmi_exit(struct pt_regs *regs);
 void preempt_schedule_irq(void);

@@ -37,6 +37,8 @@
 #define ENOSYS 38
 #define ENOTEMPTY 39
 #define ELOOP 40
+#define ENODATA 61
+#define ETIME 62
 #define EOVERFLOW 75
 #define EILSEQ 84
 #define ENOTSOCK 88

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 #include <linux/ktime.h>
+#include <linux/limits.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/stat.h>
+#include <linux/uio.h>
 
 #define O_ACCMODE 3
 #define O_RDONLY 0
@@ -39,7 +41,6 @@
 #define MAY_WRITE 2
 #define MAY_READ 4
 #define MAY_OPEN 0x20
-#define NAME_MAX 255
 #define MAX_RW_COUNT 0x7ffff000UL
 
 #define LOOKUP_FOLLOW 0x1u
@@ -123,12 +124,6 @@ struct inode_operations {
 	const char *(*get_link)(struct dentry *, struct inode *);
 	int (*setattr)(struct dentry *, struct iattr *);
 	int (*getattr)(const struct path *, struct kstat *);
-};
-struct iov_iter {
-	char __user *base;
-	void *kbase;
-	size_t count;
-	bool write;
 };
 struct kiocb {
 	struct file *ki_filp;

@@ -2,6 +2,10 @@
 /* Tasks that stand for processes of the host: kernel/host.c. */
 #pragma once
 #include <linux/sched.h>
+
+extern unsigned long kpfs_config; /* KPFS_CONFIG_... */
+#define kpfs_configured(option) ((kpfs_config & (option)) != 0)
+
 int kpfs_host_task(void *unused);
 void kpfs_host_restart(void) __noreturn;
 long kpfs_host_op(struct kpfs_host_op *op);

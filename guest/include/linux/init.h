@@ -10,6 +10,7 @@ int do_one_initcall(initcall_t fn);
 	static initcall_t __initcall_##fn##id __used __section(".initcall" #id) = fn
 #define early_initcall(fn) __define_initcall(fn, 1)
 #define core_initcall(fn) __define_initcall(fn, 2)
+#define arch_initcall(fn) __define_initcall(fn, 3)
 #define subsys_initcall(fn) __define_initcall(fn, 4)
 #define fs_initcall(fn) __define_initcall(fn, 5)
 #define device_initcall(fn) __define_initcall(fn, 6)

@@ -3,6 +3,7 @@
 #include <linux/bug.h>
 #include <linux/panic.h>
 #include <linux/err.h>
+#include <linux/limits.h>
 #include <linux/printk.h>
 #include <linux/types.h>
 
@@ -23,16 +24,10 @@
 #define upper_32_bits(n) ((u32)((n) >> 32))
 #define lower_32_bits(n) ((u32)(n))
 #define might_sleep() do { cond_resched(); } while (0)
-#define INT_MAX 0x7fffffff
-#define UINT_MAX 0xffffffffU
-#define LONG_MAX 0x7fffffffffffffffL
-#define ULONG_MAX (~0UL)
-#define U64_MAX (~0ULL)
 #define KTIME_MAX ((s64)(~0ULL >> 1))
 #define PAGE_SHIFT 12
 #define PAGE_SIZE 4096UL
 #define PAGE_MASK (~(PAGE_SIZE - 1))
-#define PATH_MAX 4096
 #define NSEC_PER_SEC 1000000000L
 #define NSEC_PER_MSEC 1000000L
 #define NSEC_PER_USEC 1000L

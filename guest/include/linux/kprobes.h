@@ -13,21 +13,23 @@
 	_kbl_addr_##fn = (unsigned long)fn
 
 #ifdef MODULE
-#include <asm/ptrace.h>
 #include <linux/bug.h>
 #include <linux/kallsyms.h>
+#include <linux/kdebug.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/notifier.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
+#include <linux/ptrace.h>
 #include <linux/sched.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #else
 #include <asm/ptrace.h>
 #endif
+#include <asm/kprobes.h>
 
-typedef u8 kprobe_opcode_t;
 struct kprobe;
 struct kretprobe;
 struct kretprobe_instance;
@@ -49,6 +51,7 @@ struct kprobe {
 	kprobe_fault_handler_t fault_handler; /* 1: the fault is handled */
 	kprobe_break_handler_t break_handler; /* 1: the breakpoint in a handler is handled */
 	kprobe_opcode_t opcode;
+	struct arch_specific_insn ainsn;
 	u32 flags;
 };
 #define KPROBE_FLAG_GONE 1
@@ -56,7 +59,6 @@ struct kprobe {
 #define KPROBE_FLAG_OPTIMIZED 4
 #define KPROBE_FLAG_FTRACE 8
 #define KPROBE_FLAG_ON_FUNC_ENTRY 16
-#define MAX_STACK_SIZE 64
 
 static inline int kprobe_gone(struct kprobe *p) { return p->flags & KPROBE_FLAG_GONE; }
 static inline int kprobe_disabled(struct kprobe *p)
@@ -115,6 +117,10 @@ void unregister_jprobes(struct jprobe **jps, int num);
 void jprobe_return(void);
 struct kprobe *get_kprobe(void *addr);
 struct kprobe *kprobe_running(void);
+/* Of the CPU that runs this; made when it is asked for, and changing it changes nothing. */
+struct kprobe_ctlblk *get_kprobe_ctlblk(void);
+struct kprobe **__current_kprobe(void);
+#define current_kprobe (*__current_kprobe())
 struct task_struct;
 void kprobe_flush_task(struct task_struct *tk);
 

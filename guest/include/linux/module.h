@@ -70,6 +70,10 @@ bool try_module_get(struct module *mod);
 void __module_get(struct module *mod);
 void module_put(struct module *mod);
 int module_refcount(struct module *mod);
+void *__symbol_get(const char *symbol); /* of EXPORT_SYMBOL_GPL alone; NULL */
+void __symbol_put(const char *symbol);
+#define symbol_get(x) ((__typeof__(&x))__symbol_get(#x))
+#define symbol_put(x) __symbol_put(#x)
 struct module *__module_address(unsigned long addr);
 struct module *__module_text_address(unsigned long addr);
 bool is_module_address(unsigned long addr);

@@ -31,31 +31,3 @@ int blocking_notifier_chain_register(struct blocking_notifier_head *nh, struct n
 int blocking_notifier_chain_unregister(struct blocking_notifier_head *nh,
 				       struct notifier_block *nb);
 int blocking_notifier_call_chain(struct blocking_notifier_head *nh, unsigned long val, void *v);
-
-struct pt_regs;
-enum die_val {
-	DIE_OOPS = 1,
-	DIE_INT3,
-	DIE_DEBUG,
-	DIE_PANIC,
-	DIE_NMI,
-	DIE_DIE,
-	DIE_KERNELDEBUG,
-	DIE_TRAP,
-	DIE_GPF,
-	DIE_CALL,
-	DIE_PAGE_FAULT,
-	DIE_NMIUNKNOWN
-};
-struct die_args {
-	struct pt_regs *regs;
-	const char *str;
-	long err;
-	int trapnr, signr;
-};
-int register_die_notifier(struct notifier_block *nb);
-int unregister_die_notifier(struct notifier_block *nb);
-int notify_die(enum die_val val, const char *str, struct pt_regs *regs, long err, int trap,
-	       int sig);
-enum bug_trap_type { BUG_TRAP_TYPE_NONE, BUG_TRAP_TYPE_WARN, BUG_TRAP_TYPE_BUG };
-void show_regs(struct pt_regs *regs);

@@ -119,6 +119,11 @@ static __always_inline void set_current(struct task_struct *t)
 	__asm__ __volatile__("movq %0, %%gs:0x08" : : "r"(t) : "memory");
 }
 
+/* Room on every CPU, zeroed; it comes out of what is kept for modules' variables. */
+void __percpu *__alloc_percpu(size_t size, size_t align);
+void free_percpu(void __percpu *p);
+#define alloc_percpu(type) ((type __percpu *)__alloc_percpu(sizeof(type), __alignof__(type)))
+
 extern unsigned int nr_cpu_ids;
 #define num_online_cpus() nr_cpu_ids
 #define cpu_online(c) ((unsigned int)(c) < nr_cpu_ids)

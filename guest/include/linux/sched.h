@@ -12,6 +12,8 @@
 #define TASK_UNINTERRUPTIBLE 2
 #define TASK_DEAD 0x80
 #define TASK_NEW 0x800
+#define TASK_WAKEKILL 0x100
+#define TASK_KILLABLE (TASK_WAKEKILL | TASK_UNINTERRUPTIBLE)
 #define TASK_NORMAL (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)
 #define EXIT_DEAD 0x10
 #define EXIT_ZOMBIE 0x20
@@ -57,6 +59,9 @@ struct sched_entity {
 struct thread_struct {
 	unsigned long sp;
 	unsigned long trap_nr, error_code, cr2;
+#ifdef CONFIG_LEGACY_SYMBOLS
+	struct pt_regs *regs; /* of the system call that the task is in, or NULL */
+#endif
 };
 struct files_struct;
 struct fs_struct;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What a context switch does besides the stack; starting CPUs. */
 #include <kpfs/hypercall.h>
+#include <linux/cpumask.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/sched.h>
@@ -8,7 +9,7 @@
 
 unsigned int nr_cpu_ids = 1;
 unsigned long __per_cpu_offset[NR_CPUS];
-static unsigned long cpu_online_mask;
+struct cpumask __cpu_possible_mask, __cpu_present_mask, __cpu_online_mask, __cpu_active_mask;
 
 struct kpfs_pcpu pcpu_hot __section(".data..percpu.first") = {
 	.self = (unsigned long)&pcpu_hot,
@@ -30,6 +31,8 @@ void __init setup_per_cpu_areas(unsigned long nr_cpus)
 	unsigned long cpu, size = __per_cpu_end - __per_cpu_start;
 
 	nr_cpu_ids = nr_cpus;
+	cpumask_setall(&__cpu_possible_mask);
+	cpumask_setall(&__cpu_present_mask);
 	for (cpu = 1; cpu < nr_cpus; cpu++) {
 		struct kpfs_pcpu *pcpu;
 
@@ -44,7 +47,8 @@ void __init setup_per_cpu_areas(unsigned long nr_cpus)
 
 void set_cpu_online(unsigned int cpu)
 {
-	set_bit(cpu, &cpu_online_mask);
+	cpumask_set_cpu(cpu, &__cpu_online_mask);
+	cpumask_set_cpu(cpu, &__cpu_active_mask);
 }
 
 void smp_prepare_cpus(void)

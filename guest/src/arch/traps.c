@@ -6,11 +6,12 @@
 #include <kpfs/control.h>
 #include <linux/entry.h>
 #include <linux/interrupt.h>
+#include <linux/host.h>
+#include <linux/kdebug.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/nmi.h>
-#include <linux/notifier.h>
 #include <linux/rescue.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
@@ -136,8 +137,8 @@ static void __die_header(const char *str, struct pt_regs *regs, long err)
 {
 	if (!die_counter)
 		exec_summary_regs = *regs;
-	printk(KERN_DEFAULT "%s: %04lx [#%d] PREEMPT SMP NOPTI\n", str, err & 0xffff,
-	       ++die_counter);
+	printk(KERN_DEFAULT "%s: %04lx [#%d]%s SMP NOPTI\n", str, err & 0xffff, ++die_counter,
+	       kpfs_configured(KPFS_CONFIG_PREEMPTION) ? " PREEMPT" : "");
 	show_regs(regs);
 	print_modules();
 }
@@ -334,18 +335,30 @@ __visible noinstr void exc_int3(struct pt_regs *regs)
 	irqentry_exit(regs);
 }
 
-static noinstr void notify_debug(struct pt_regs *regs)
+/* Notifiers find the cause in *dr6, by way of their err, and take their bits off. */
+static noinstr bool notify_debug(struct pt_regs *regs, unsigned long *dr6)
 {
-	if (notify_die(DIE_DEBUG, "debug", regs, 0, X86_TRAP_DB, 5) == NOTIFY_STOP)
-		return;
-	regs->flags &= ~X86_EFLAGS_TF;
+	return notify_die(DIE_DEBUG, "debug", regs, (long)dr6, X86_TRAP_DB, 5) == NOTIFY_STOP;
 }
 
+static __always_inline unsigned long debug_read_clear_dr6(void)
+{
+	unsigned long dr6 = this_cpu_read(pcpu_hot.dr6);
+
+	this_cpu_write(pcpu_hot.dr6, 0);
+	return dr6;
+}
+
+/* While it is handled nothing is watched: the machine has set debug_off. */
 __visible noinstr void exc_debug(struct pt_regs *regs)
 {
-	irqentry_enter(regs);
-	notify_debug(regs);
-	irqentry_exit(regs);
+	unsigned long dr6 = debug_read_clear_dr6();
+
+	irqentry_nmi_enter(regs);
+	if (!notify_debug(regs, &dr6))
+		regs->flags &= ~X86_EFLAGS_TF;
+	irqentry_nmi_exit(regs);
+	this_cpu_write(pcpu_hot.debug_off, 0);
 }
 
 /*
@@ -371,9 +384,13 @@ __visible noinstr void exc_double_fault(struct pt_regs *regs, unsigned long erro
 /* From the machine beneath: a CPU has not come to rest for so many seconds. */
 __visible noinstr void exc_nmi(struct pt_regs *regs, unsigned long seconds)
 {
+	int off = this_cpu_read(pcpu_hot.debug_off);
+
+	this_cpu_write(pcpu_hot.debug_off, 1);
 	irqentry_enter(regs);
 	watchdog_soft_lockup(regs, seconds);
 	irqentry_exit(regs);
+	this_cpu_write(pcpu_hot.debug_off, off);
 }
 
 /* As of old the debug trap on the normal stack. */

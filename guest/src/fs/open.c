@@ -134,14 +134,36 @@ long do_sys_open(int dfd, const char __user *filename, int flags, umode_t mode)
 	return do_sys_openat2(dfd, filename, &how);
 }
 
+#ifdef CONFIG_LEGACY_SYMBOLS
+/*
+ * open(2) as it was called until 4.16. Today's programs say openat() without a directory where
+ * those of that time said open(), so they come here too.
+ */
+noinline long sys_open(const char __user *filename, int flags, umode_t mode)
+{
+	long ret = do_sys_open(AT_FDCWD, filename, flags, mode);
+
+	barrier();
+	return ret;
+}
+
+static long open_at(int dfd, const char __user *filename, int flags, umode_t mode)
+{
+	return dfd == AT_FDCWD ? sys_open(filename, flags, mode) :
+				 do_sys_open(dfd, filename, flags, mode);
+}
+#else
+#define open_at do_sys_open
+#endif
+
 SYSCALL_DEFINE3(open, const char __user *, filename, int, flags, umode_t, mode)
 {
-	return do_sys_open(AT_FDCWD, filename, flags, mode);
+	return open_at(AT_FDCWD, filename, flags, mode);
 }
 
 SYSCALL_DEFINE4(openat, int, dfd, const char __user *, filename, int, flags, umode_t, mode)
 {
-	return do_sys_open(dfd, filename, flags, mode);
+	return open_at(dfd, filename, flags, mode);
 }
 
 SYSCALL_DEFINE4(openat2, int, dfd, const char __user *, filename, struct open_how __user *, how,
@@ -158,7 +180,7 @@ SYSCALL_DEFINE4(openat2, int, dfd, const char __user *, filename, struct open_ho
 
 SYSCALL_DEFINE2(creat, const char __user *, pathname, umode_t, mode)
 {
-	return do_sys_open(AT_FDCWD, pathname, O_CREAT | O_WRONLY | O_TRUNC, mode);
+	return open_at(AT_FDCWD, pathname, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
 int filp_close(struct file *filp, void *id)

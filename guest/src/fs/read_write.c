@@ -291,11 +291,6 @@ SYSCALL_DEFINE4(pwrite64, unsigned int, fd, const char __user *, buf, size_t, co
 	return ksys_pwrite64(fd, buf, count, pos);
 }
 
-struct iovec {
-	void __user *iov_base;
-	size_t iov_len;
-};
-
 /* The bytes of all segments, -errno. */
 static noinline ssize_t import_iovec(const struct iovec __user *vec, unsigned long vlen)
 {

@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
+#include <linux/string.h>
 #include <linux/tick.h>
 #include <linux/timer.h>
 #include <linux/utsname.h>
@@ -83,7 +84,12 @@ asmlinkage __visible void __init start_kernel(const struct kpfs_boot_params *par
 {
 	setup_per_cpu_areas(params->nr_cpus);
 	timekeeping_init(params);
-	_printk(KERN_NOTICE "%s", linux_banner);
+	kpfs_host_init(params);
+	if (!kpfs_configured(KPFS_CONFIG_PREEMPTION))
+		strscpy(init_utsname()->version, UTS_VERSION_NO_PREEMPT,
+			sizeof(init_utsname()->version));
+	_printk(KERN_NOTICE "Linux version " UTS_RELEASE " " LINUX_COMPILE " %s\n",
+		init_utsname()->version);
 	mem_init(params->free_start, params->free_end);
 	kmem_cache_init();
 	sched_init();
@@ -95,7 +101,6 @@ asmlinkage __visible void __init start_kernel(const struct kpfs_boot_params *par
 	fork_init();
 	vfs_caches_init();
 	workqueue_init_early();
-	kpfs_host_init(params);
 	quiet = params->quiet;
 	smp_prepare_cpus();
 	tick_setup_sched_timer();

@@ -2,6 +2,7 @@
 /* Into and out of the kernel, from a system call or an interrupt. */
 #include <kpfs/hypercall.h>
 #include <linux/entry.h>
+#include <linux/host.h>
 #include <linux/kernel.h>
 #include <linux/signal.h>
 #include <linux/syscalls.h>
@@ -13,7 +14,7 @@ noinstr void irqentry_enter(struct pt_regs *regs) {}
 /* Interrupts are off. */
 noinline void irqentry_exit_cond_resched(void)
 {
-	if (!preempt_count() && need_resched())
+	if (!preempt_count() && need_resched() && kpfs_configured(KPFS_CONFIG_PREEMPTION))
 		preempt_schedule_irq();
 }
 
@@ -21,6 +22,16 @@ noinstr void irqentry_exit(struct pt_regs *regs)
 {
 	if (regs->flags & X86_EFLAGS_IF)
 		irqentry_exit_cond_resched();
+}
+
+noinstr void irqentry_nmi_enter(struct pt_regs *regs)
+{
+	preempt_count_add(NMI_OFFSET + HARDIRQ_OFFSET);
+}
+
+noinstr void irqentry_nmi_exit(struct pt_regs *regs)
+{
+	preempt_count_sub(NMI_OFFSET + HARDIRQ_OFFSET);
 }
 
 static noinline unsigned long exit_to_user_mode_loop(struct pt_regs *regs)
@@ -67,9 +78,19 @@ noinstr void syscall_exit_to_user_mode(struct pt_regs *regs)
 
 static __always_inline bool do_syscall_x64(struct pt_regs *regs, int nr)
 {
+#ifdef CONFIG_LEGACY_SYMBOLS
+	struct pt_regs *outer = current->thread.regs;
+#endif
+
 	if ((unsigned int)nr >= NR_syscalls)
 		return false;
+#ifdef CONFIG_LEGACY_SYMBOLS
+	current->thread.regs = regs;
 	regs->ax = sys_call_table[nr](regs);
+	current->thread.regs = outer;
+#else
+	regs->ax = sys_call_table[nr](regs);
+#endif
 	return true;
 }
 

@@ -173,6 +173,9 @@ static void task_init_kpfs(struct task_struct *p)
 	memset(&p->req, 0, sizeof(p->req));
 	memset(&p->nested, 0, sizeof(p->nested));
 	memset(&p->host_op, 0, sizeof(p->host_op));
+#ifdef CONFIG_LEGACY_SYMBOLS
+	p->thread.regs = NULL;
+#endif
 }
 
 void ret_from_fork(void);
@@ -321,7 +324,18 @@ void mm_release(struct task_struct *tsk)
 	complete_vfork_done(tsk);
 }
 
+#ifdef CONFIG_LEGACY_SYMBOLS
+/*
+ * What makes every new task has the name and the arguments that it had in Linux 2.6: the flags
+ * with the signal to the parent, the child's stack, the registers of the caller. What more there
+ * is to know here follows behind them.
+ */
+noinline long do_fork(unsigned long clone_flags, unsigned long stack_start, struct pt_regs *regs,
+		      unsigned long stack_size, int __user *parent_tidptr, int __user *child_tidptr,
+		      struct kernel_clone_args *args)
+#else
 pid_t kernel_clone(struct kernel_clone_args *args)
+#endif
 {
 	struct completion vfork;
 	struct task_struct *p;
@@ -342,6 +356,28 @@ pid_t kernel_clone(struct kernel_clone_args *args)
 		wait_for_vfork_done(p, &vfork);
 	return nr;
 }
+
+#ifdef CONFIG_LEGACY_SYMBOLS
+/* Its name from 4.2 to 5.9. */
+noinline long _do_fork(struct kernel_clone_args *args)
+{
+	struct pt_regs of_kernel = { .cs = KPFS_CS, .ss = KPFS_DS, .flags = X86_EFLAGS_IF }, *regs;
+	pid_t nr;
+
+	regs = args->kthread || !current->thread.regs ? &of_kernel : current->thread.regs;
+	nr = do_fork(args->flags | args->exit_signal, regs->sp, regs, 0, NULL, NULL, args);
+	barrier();
+	return nr;
+}
+
+pid_t kernel_clone(struct kernel_clone_args *args)
+{
+	pid_t nr = _do_fork(args);
+
+	barrier();
+	return nr;
+}
+#endif
 
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 {

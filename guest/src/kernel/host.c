@@ -12,10 +12,12 @@
 extern struct kpfs_log kpfs_log;
 
 static struct kpfs_wakeups *wakeups;
+unsigned long kpfs_config;
 
 void __init kpfs_host_init(const struct kpfs_boot_params *params)
 {
 	wakeups = (struct kpfs_wakeups *)params->wakeups;
+	kpfs_config = params->config;
 }
 
 typedef long (*host_call_t)(long, long, long, long, long, long);

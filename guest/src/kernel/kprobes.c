@@ -7,6 +7,7 @@
 #include <kpfs/hypercall.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
+#include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
@@ -16,6 +17,8 @@ AT(ret_addr, 16);
 AT(task, 32);
 AT(rp, 48);
 AT(data, 56);
+static_assert(offsetof(struct kprobe, nmissed) == 32, "KPROBE_NMISSED in runtime.h");
+static_assert(offsetof(struct kretprobe, nmissed) == 148, "KRETPROBE_NMISSED in runtime.h");
 
 /*
  * Wait for handlers that other CPUs are in the middle of: what they use may be freed then.
@@ -124,6 +127,26 @@ struct kprobe *kprobe_running(void)
 	return (struct kprobe *)kpfs_control(CTL_KPROBE_RUNNING, 0, 0);
 }
 NOKPROBE_SYMBOL(kprobe_running);
+
+/* What modules find under the names of Linux's per-CPU variables; the engine has its own. */
+static DEFINE_PER_CPU(struct kprobe *, running_kprobe);
+static DEFINE_PER_CPU(struct kprobe_ctlblk, kprobe_ctlblk);
+
+struct kprobe **__current_kprobe(void)
+{
+	this_cpu_write(running_kprobe, kprobe_running());
+	return &running_kprobe;
+}
+NOKPROBE_SYMBOL(__current_kprobe);
+
+struct kprobe_ctlblk *get_kprobe_ctlblk(void)
+{
+	struct kprobe_ctlblk *kcb = this_cpu_ptr(&kprobe_ctlblk);
+
+	kpfs_control(CTL_KPROBE_CTLBLK, (unsigned long)kcb, 0);
+	return kcb;
+}
+NOKPROBE_SYMBOL(get_kprobe_ctlblk);
 
 /*
  * A task is dead in functions that it will not return from: its instances go back to the

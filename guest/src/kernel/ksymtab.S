@@ -18,6 +18,7 @@
 
 	/* EXPORT_SYMBOL */
 	EXPORT	0, __SCK__cond_resched, __SCT__cond_resched, __alloc_pages, __alloc_skb
+	EXPORT	0, __cpu_active_mask, __cpu_online_mask, __cpu_possible_mask, __cpu_present_mask
 	EXPORT	0, __clear_user, __cond_resched, __free_pages, __get_free_pages
 	EXPORT	0, __get_task_comm, __init_waitqueue_head, __kfree_skb, __kmalloc
 	EXPORT	0, __local_bh_disable_ip, __local_bh_enable_ip, __module_get, __mutex_init
@@ -29,13 +30,14 @@
 	EXPORT	0, add_timer, add_timer_on, add_wait_queue, autoremove_wake_function, call_rcu
 	EXPORT	0, cancel_delayed_work, clear_page_erms, clear_user, complete, complete_all
 	EXPORT	0, completion_done, console_loglevel, copy_from_user_nofault, copy_user_generic
-	EXPORT	0, csum_partial, default_wake_function, del_timer, del_timer_sync, dput
+	EXPORT	0, csum_partial, down, down_interruptible, down_killable, down_timeout
+	EXPORT	0, down_trylock, up, default_wake_function, del_timer, del_timer_sync, dput
 	EXPORT	0, dump_stack, fget, filp_close, filp_open, find_vpid, finish_wait, flush_work
 	EXPORT	0, flush_workqueue, fput, free_irq, free_pages, get_jiffies_64, get_option
 	EXPORT	0, get_random_bytes, get_random_u32, get_random_u64, get_task_pid
 	EXPORT	0, get_zeroed_page, hex_to_bin, hrtimer_cancel, hrtimer_forward, hrtimer_init
 	EXPORT	0, hrtimer_start_range_ns, hrtimer_try_to_cancel, igrab, init_task
-	EXPORT	0, init_timer_key, init_uts_ns, init_wait_entry, iput, jiffies, jiffies_64
+	EXPORT	0, free_percpu, init_timer_key, init_wait_entry, iput, jiffies, jiffies_64
 	EXPORT	0, jiffies_to_msecs, kasprintf, kbasename, kernel_read, kernel_write, kfree
 	EXPORT	0, kfree_skb, kmem_cache_alloc, kmem_cache_create, kmem_cache_destroy
 	EXPORT	0, kmem_cache_free, kmemdup, krealloc, ksize, kstrdup, kstrndup, kstrtobool
@@ -79,6 +81,7 @@
 	EXPORT	0, write_unlock_irq, yield
 
 	/* EXPORT_SYMBOL_GPL: for modules with a licence compatible with it */
+	EXPORT	1, __current_kprobe, get_kprobe_ctlblk
 	EXPORT	1, __kunit_test_suites_exit, __kunit_test_suites_init, __module_address
 	EXPORT	1, __module_text_address, alloc_workqueue, atomic_notifier_call_chain
 	EXPORT	1, atomic_notifier_chain_register, atomic_notifier_chain_unregister
@@ -106,5 +109,9 @@
 	EXPORT	1, trace_get_event_file, trace_put_event_file
 	EXPORT	1, unregister_kretprobe, unregister_kretprobes, usecs_to_jiffies
 	EXPORT	1, wake_up_new_task
+	EXPORT	1, __alloc_percpu, __symbol_get, __symbol_put, init_uts_ns
+	EXPORT	1, perf_event_create_kernel_counter, perf_event_disable, perf_event_enable
+	EXPORT	1, perf_event_release_kernel, register_wide_hw_breakpoint
+	EXPORT	1, unregister_hw_breakpoint, unregister_wide_hw_breakpoint
 
 	.section .note.GNU-stack, "", @progbits

@@ -4,6 +4,7 @@
  * pages Python does (guest/loader/modules.py); the rest of a module's life is here.
  */
 #include <kpfs/control.h>
+#include <linux/host.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -116,6 +117,52 @@ noinline void module_put(struct module *mod)
 {
 	if (mod)
 		WARN_ON(__sync_sub_and_fetch(&mod->refcnt, 1) < 0);
+}
+
+/* ---- symbols that are asked for by name */
+static noinline bool find_symbol(struct kpfs_symbol *s)
+{
+	return !kpfs_control(CTL_SYMBOL_FIND, (unsigned long)s, 0);
+}
+
+void *__symbol_get(const char *symbol)
+{
+	struct kpfs_symbol s = { .name = symbol };
+	void *found = NULL;
+
+	preempt_disable();
+	if (!find_symbol(&s))
+		;
+	else if (!s.gpl)
+		pr_warn("failing symbol_get of non-GPLONLY symbol %s.\n", symbol);
+	else if (!s.owner || try_module_get(s.owner))
+		found = (void *)s.addr;
+	preempt_enable();
+	return found;
+}
+
+void __symbol_put(const char *symbol)
+{
+	struct kpfs_symbol s = { .name = symbol };
+
+	preempt_disable();
+	BUG_ON(!find_symbol(&s));
+	module_put(s.owner);
+	preempt_enable();
+}
+
+/* ---- per-CPU variables that are made at run time */
+void __percpu *__alloc_percpu(size_t size, size_t align)
+{
+	long at = kpfs_control(CTL_PERCPU_ALLOC, size, align);
+
+	return IS_ERR_VALUE(at) ? NULL : (void __percpu *)at;
+}
+
+void free_percpu(void __percpu *p)
+{
+	if (p)
+		kpfs_control(CTL_PERCPU_FREE, (unsigned long)p, 0);
 }
 
 /* ---- whose address is it */
@@ -304,6 +351,8 @@ SYSCALL_DEFINE3(init_module, void __user *, umod, unsigned long, len, const char
 {
 	int err = may_init_module();
 
+	if (!kpfs_configured(KPFS_CONFIG_MODULES))
+		return -ENOSYS;
 	return err ?: load_module(umod, len, uargs);
 }
 
@@ -323,6 +372,8 @@ SYSCALL_DEFINE2(delete_module, const char __user *, name_user, unsigned int, fla
 	struct module *mod;
 	int ret = may_init_module();
 
+	if (!kpfs_configured(KPFS_CONFIG_MODULE_UNLOAD))
+		return -ENOSYS;
 	if (ret)
 		return ret;
 	if (strncpy_from_user(name, name_user, MODULE_NAME_LEN - 1) < 0)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* When things go wrong: BUG, WARN, panic, and what the machine looked like. */
 #include <kpfs/hypercall.h>
+#include <linux/kdebug.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
-#include <linux/notifier.h>
 #include <linux/sched.h>
 #include <linux/stacktrace.h>
 #include <linux/uaccess.h>

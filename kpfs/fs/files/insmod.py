@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.proc import ProcFile
@@ -20,7 +20,6 @@ NAME = re.compile(rb"[A-Za-z0-9_-]+")
 WORD = re.compile(rb'(?:[^\s"]|"[^"]*")+')
 MODULE_MAX = 64 << 20
 O_NONBLOCK, O_TRUNC = 0o4000, 0o1000
-Interrupted = Callable[[], bool]  # whether who writes has got a signal
 
 
 class Modules(ProcFile):
@@ -41,7 +40,7 @@ class ModuleFile(File):
     def handle(self, flags: int, pid: int) -> Handle:
         return ModuleHandle(self, flags, pid)
 
-    def act(self, data: bytes, task: HostTask, interrupted: Interrupted) -> None:
+    def act(self, data: bytes, task: HostTask) -> None:
         raise NotImplementedError
 
 
@@ -56,10 +55,10 @@ class ModuleHandle(Handle):
         self.written_so_far = [*self.written_so_far, data]  # of one writev()
         return len(data)
 
-    def written(self, task: HostTask, interrupted: Interrupted) -> None:
+    def written(self, task: HostTask) -> None:
         lines, self.written_so_far = self.written_so_far, ()
         for line in lines:
-            self.file.act(line, task, interrupted)
+            self.file.act(line, task)
 
 
 class Insmod(ModuleFile):
@@ -69,13 +68,13 @@ class Insmod(ModuleFile):
     writing process sees it.
     """
 
-    def act(self, data: bytes, task: HostTask, interrupted: Interrupted) -> None:
+    def act(self, data: bytes, task: HostTask) -> None:
         words = WORD.findall(data.split(b"\0", 1)[0])
         if not words:
             raise KernelError(errno.EINVAL, "no module named")
         calls = self.kernel.syscalls
         image = self.read(words[0], calls.host_pid(task))
-        calls.insmod(task, image, b" ".join(words[1:]), interrupted)
+        calls.insmod(task, image, b" ".join(words[1:]))
 
     def read(self, name: bytes, pid: int) -> bytes:
         path = name.strip(b'"')
@@ -87,14 +86,12 @@ class Insmod(ModuleFile):
 class Rmmod(ModuleFile):
     """rmmod: ``NAME`` unloads a module."""
 
-    def act(self, data: bytes, task: HostTask, interrupted: Interrupted) -> None:
+    def act(self, data: bytes, task: HostTask) -> None:
         words = data.split(b"\0", 1)[0].split()
         if len(words) != 1:
             raise KernelError(errno.EINVAL, "not one name")
         name = os.path.basename(words[0]).removesuffix(b".ko").replace(b"-", b"_")
-        self.kernel.syscalls.sleeping_call(
-            task, "delete_module", name, O_NONBLOCK, interrupted=interrupted
-        )
+        self.kernel.syscalls.sleeping_call(task, "delete_module", name, O_NONBLOCK)
 
 
 def _seen_by(pid: int, path: bytes) -> bytes:

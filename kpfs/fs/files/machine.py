@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import re
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
@@ -88,7 +88,7 @@ class SyscallHandle(Handle):
         self.lines = [*self.lines, *data.split(b"\n")]  # of one writev()
         return len(data)
 
-    def written(self, task: HostTask, interrupted: Callable[[], bool]) -> None:
+    def written(self, task: HostTask) -> None:
         lines, self.lines = self.lines, ()
         for line in lines:
             words = list(WORD.finditer(line))
@@ -99,7 +99,8 @@ class SyscallHandle(Handle):
                 raise KernelError(errno.EINVAL, "more than six arguments")
             arguments = [argument(word, task) for word in rest]
             kernel: Kernel = self.file.kernel
-            kernel.syscalls.call(task, name[0].decode("latin-1"), *arguments)
+            with kernel.lock:
+                kernel.syscalls.call(task, name[0].decode("latin-1"), *arguments)
 
 
 def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
@@ -137,9 +138,11 @@ class RebootHandle(Handle):
             kernel.reboot()
         return len(data)
 
-    def written(self, task: HostTask, interrupted: Callable[[], bool]) -> None:
+    def written(self, task: HostTask) -> None:
         kernel: Kernel = self.file.kernel
-        kernel.reboot()
+        with kernel.lock:
+            kernel.syscalls.check_present()
+            kernel.reboot()
 
 
 class Stats(SeqFile):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kallsyms, version and kmsg."""
+"""kallsyms, version, kmsg, and messages, the log as a file."""
 
 from __future__ import annotations
 
 import errno
 import re
+import time
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
@@ -19,10 +20,18 @@ LOG_LINE_MAX = 1024 - 32
 DEFAULT_LEVEL = 4  # KERN_WARNING
 LOG_USER = 1  # the facility of what the kernel did not write itself
 # struct new_utsname: the numbers of its fields, and their length
-UTS_SYSNAME, UTS_RELEASE, UTS_VERSION, UTS_LENGTH = 0, 2, 3, 65
+UTS_SYSNAME, UTS_NODENAME, UTS_RELEASE, UTS_VERSION, UTS_LENGTH = 0, 1, 2, 3, 65
 STRING_MAX = 256
 _PREFIX = re.compile(rb"<([0-9]*)>")
 _UNPRINTABLE = re.compile(rb"[^ -~]|\\")
+
+
+def guest_string(kernel: Kernel, symbol: str, offset: int) -> bytes:
+    """A string of the guest's."""
+    addr = kernel.guest.address_of(symbol)
+    if addr is None:
+        raise KernelError(errno.ENOENT, f"the guest has no {symbol}")
+    return kernel.guest.memory.read_cstring(addr + offset, STRING_MAX)
 
 
 class ProcFile(SeqFile):
@@ -59,12 +68,7 @@ class Version(ProcFile):
         return banner
 
     def text(self, symbol: str, offset: int) -> bytes:
-        """A string of the guest's."""
-        guest = self.kernel.guest
-        addr = guest.address_of(symbol)
-        if addr is None:
-            raise KernelError(errno.ENOENT, f"the guest has no {symbol}")
-        return guest.memory.read_cstring(addr + offset, STRING_MAX)
+        return guest_string(self.kernel, symbol, offset)
 
 
 class KmsgHandle(Handle):
@@ -134,3 +138,20 @@ class Kmsg(File):
 
     def handle(self, flags: int, pid: int) -> Handle:
         return KmsgHandle(self, flags, pid)
+
+
+class Messages(SeqFile):
+    """What a syslog daemon of 2006 makes of the kernel log: /var/log/messages."""
+
+    grows = True
+    posthumous = True
+
+    def show(self) -> bytes:
+        guest = self.kernel.guest
+        host = guest_string(self.kernel, "init_uts_ns", UTS_NODENAME * UTS_LENGTH)
+        lines = []
+        for record in guest.log.records():
+            seconds = guest.clock.boot_time + record.ts_nsec // 10**9
+            when = time.strftime("%b %e %H:%M:%S", time.localtime(seconds)).encode()
+            lines.append(b"%s %s kernel: %s\n" % (when, host, bytes(record.text)))
+        return b"".join(lines)

@@ -64,6 +64,7 @@ TABLE: tuple[Row, ...] = (
     ("version", 0o444, proc.Version),
     ("modules", 0o444, insmod.Modules),
     ("kmsg", 0o644, proc.Kmsg),
+    ("messages", 0o640, proc.Messages),
     ("machine", stat.S_IFDIR | 0o755, _dir),
     ("machine/syscall", 0o200, machine.Syscall),
     ("machine/insmod", 0o200, insmod.Insmod),

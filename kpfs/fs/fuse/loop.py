@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The session loop of a mount, in threads of our own.
+"""How requests of a mount are received, and by which thread each is served.
 
-libfuse has a loop too, but its threads are strangers to Python (a thread state is made
-and thrown away for each request), and it does not tell what it answers, which decides
-what size a file has: see LOOKUP_SIZE in kpfs.fs.fuse.ops.  All that is used here is the
-public interface of libfuse 2.9.
+One thread receives a request, serves it, and receives the next: handing requests from
+thread to thread would cost more than most of them.  So they are served in the order in
+which they came, too: a close() takes effect before the next thing that its process
+does, though Linux does not wait for the answer to it.
+
+Who receives has the baton.  It goes to another thread when a request has to wait for
+something that may take long, or when it simply takes long, which the main thread looks
+for while requests come.  A signal to the caller of a request that waits is a request as
+well (FUSE_INTERRUPT), and so is received soon.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import logging
@@ -20,238 +24,384 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
+from kpfs.engine.errors import KernelError
+from kpfs.fs.fuse import proto
 from kpfs.host import mounts
 from kpfs.host.guard import ENDING
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.lock import FairLock, Waiter
 
 log = logging.getLogger(__name__)
 
-HEADER = struct.Struct("=IIQQ")  # fuse_in_header: length, opcode, unique, nodeid
-RELEASE = 18  # opcode
+LOOK = 0.01  # s between looks whether a request takes long
 MAX_IDLE = 10  # threads
 ANSWER_TIMEOUT = 1.0  # s
 JOIN_TIMEOUT = (
     0.5  # s for all; longer where somebody still uses the mount: then leave it
 )
+WHOLE = 8192  # bytes of an answer that are rather copied than written apart
+CLOCK_MONOTONIC, TFD_CLOEXEC, TFD_NONBLOCK = 1, 0o2000000, 0o4000
+# what Linux says to a read of the device that it wants repeated
+AGAIN = (errno.EINTR, errno.EAGAIN, errno.ENOENT)
 
 
-class FuseBuf(ctypes.Structure):
-    """struct fuse_buf"""
+class Request:
+    """What a process asks for, from when it was received until it is answered."""
 
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("flags", ctypes.c_int),
-        ("mem", ctypes.c_void_p),
-        ("fd", ctypes.c_int),
-        ("pos", ctypes.c_longlong),
+    __slots__ = (
+        "body",
+        "gid",
+        "interrupted",
+        "nodeid",
+        "opcode",
+        "pid",
+        "uid",
+        "unique",
+        "waiter",
     )
+
+    def __init__(self, header: tuple[int, ...], body: bytes) -> None:
+        """header: the fields of proto.HEADER."""
+        _, self.opcode, self.unique, self.nodeid, self.uid, self.gid, self.pid = header
+        self.body = body
+        self.interrupted = False
+        self.waiter: Waiter | None = None  # while it waits
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.pid, self.uid, self.gid)
+
+    def interrupt(self) -> None:
+        """Its caller has got a signal, or the mount is going away."""
+        self.interrupted = True
+        waiter = self.waiter
+        if waiter is not None:
+            waiter.interrupt()
+
+
+class Answer(NamedTuple):
+    """What becomes of a request."""
+
+    error: int = 0
+    payload: bytes = b""
+    undo: Callable[[], object] | None = None  # where Linux does not want it any more
+    then: Callable[[], object] | None = None  # once it is given
+
+
+class _Server(threading.Thread):
+    """A thread that serves requests, with or without the baton."""
+
+    def __init__(self, body: Callable[[_Server], None]) -> None:
+        super().__init__(name="fuse", daemon=True)
+        self._body = body
+        self.request: Request | None = None
+        self.go = threading.Lock()  # released when it gets the baton
+        self.go.acquire()
+
+    def run(self) -> None:
+        self._body(self)
 
 
 class Loop:
     """Serves one mount.
 
-    ``request`` says in ``opcode`` and ``nodeid`` what the current thread answers.
+    device: the descriptor from kpfs.host.fusemount.  serve: what makes the answer to a
+    request, None where there is none.  lock: what requests wait for.
     """
 
-    def __init__(self, libfuse: Any, *, in_order: bool = False) -> None:
-        """in_order: a close() takes effect before the next thing its process does.
-
-        Linux does not wait for the answer to it.  This costs a hand-over per request.
-        """
-        self.libfuse = libfuse
-        self._turn = threading.Lock() if in_order else contextlib.nullcontext()
-        self._in_order = in_order
-        self.request = threading.local()
-        self._threads: list[threading.Thread] = []
-        self._idle = 0
-        self._busy = 0
-        self._closing = False
-        self._guard = threading.Lock()
-        self._answered = threading.Condition(self._guard)
-        self._main = 0  # the thread that waits for the end
-        self._ended = False  # main() knows that the mount ends, or has been told
-        self._session = self._channel = ctypes.c_void_p()
-
-    def main(
+    def __init__(
         self,
-        on_end: Callable[[], object],
-        argc: int,
-        argv: Any,
-        operations: Any,
-        size: int,
-        data: Any,
-    ) -> int:
-        """Mount, serve and unmount, in place of libfuse's fuse_main_real().
+        device: int,
+        mountpoint: str,
+        serve: Callable[[Request], Answer | None],
+        lock: FairLock,
+    ) -> None:
+        self._device = device
+        self._mountpoint = mountpoint
+        self._serve = serve
+        self._lock = lock
+        lock.wait = self._wait
+        self._guard = threading.Lock()  # of the baton and of the threads
+        self._answered = threading.Condition(self._guard)
+        self._threads: list[_Server] = []
+        self._idle: list[_Server] = []
+        self._holder: _Server | None = None  # has the baton
+        self._current: Request | None = None  # that the holder serves
+        self._running: dict[int, Request] = {}  # by unique
+        self._received = 0
+        self._buffer = bytearray(proto.BUFFER)  # the holder's
+        self._view = memoryview(self._buffer)
+        self._watch = _Watch()
+        self._stuck = -1  # the turn of the lock that takes long
+        self._closing = False
+        self._ended = False  # main() knows that the mount ends, or has been told
+        self._main = 0  # the thread that waits for the end
+
+    def notify(self, code: int, payload: bytes) -> None:
+        """Tell Linux something; it may not want to know."""
+        try:
+            os.write(self._device, proto.notification(code, payload))
+        except OSError as error:
+            log.debug("notification %d: %s", code, error)
+
+    # ---- from the beginning to the end
+    def main(self, on_end: Callable[[], object]) -> None:
+        """Serve until a signal comes or it is unmounted; called by the main thread.
 
         on_end is called before it is unmounted.
         """
-        lib = self.libfuse
-        for name in ("fuse_setup", "fuse_get_session", "fuse_session_next_chan"):
-            getattr(lib, name).restype = ctypes.c_void_p
-        lib.fuse_chan_bufsize.restype = ctypes.c_size_t
-        mountpoint, threaded = ctypes.c_char_p(), ctypes.c_int()
-        fuse = lib.fuse_setup(
-            argc,
-            argv,
-            operations,
-            ctypes.c_size_t(size),
-            ctypes.byref(mountpoint),
-            ctypes.byref(threaded),
-            data,
-        )
-        if not fuse:
-            return 1
-        self._session = ctypes.c_void_p(lib.fuse_get_session(ctypes.c_void_p(fuse)))
-        self._channel = ctypes.c_void_p(lib.fuse_session_next_chan(self._session, None))
         self._main = threading.get_ident()
-        place = os.fsdecode(mountpoint.value or b"")
         # not by mount_at(), which looks at the place itself: nobody answers there yet
-        ours = [entry.ident for entry in mounts.table() if entry.target == place]
+        table = mounts.table()
+        ours = [entry.ident for entry in table if entry.target == self._mountpoint]
         # blocked in all threads to come, too: this thread alone ends the mount
         old = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
-            self._spawn()
-            _await_end(old)
-            lib.fuse_session_exit(self._session)
+            with self._guard:
+                if not self._pass_on():
+                    raise RuntimeError("no thread can be started")
+            self._await_end(old)
             self._finish_answers()
             on_end()
             if not self._is_unmounted():
-                self._unmount(ours[-1])
+                _unmount(ours[-1])
             deadline = time.monotonic() + JOIN_TIMEOUT
             for thread in list(self._threads):
                 thread.join(max(0, deadline - time.monotonic()))
         finally:
-            lib.fuse_remove_signal_handlers(self._session)
             for number in ENDING:  # there is nothing left for them to end
                 signal.signal(number, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, old)
-        return 0
 
-    def _unmount(self, ident: int) -> None:
-        """Take the mount away from where it is now: not always where it was made."""
-        for entry in mounts.table():
-            if entry.ident == ident:
-                # no channel is passed: it would be freed while other threads receive
-                self.libfuse.fuse_unmount(os.fsencode(entry.target), None)
-                return
+    def _await_end(self, mask: set[int | signal.Signals]) -> None:
+        """Wait for one of the signals that end the mount, which are blocked.
+
+        mask: the signal mask to wait with.  They get a handler of Python, as the guard
+        (kpfs.host.guard) learns of no others.
+        """
+        told, tell = os.pipe()
+        events = select.poll()
+        events.register(told, select.POLLIN)
+        events.register(self._watch.fd, select.POLLIN)
+        try:
+            for number in ENDING:
+                signal.signal(number, lambda *_: os.write(tell, b"!"))
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            while not any(fd == told for fd, _ in events.poll()):
+                self._look()
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        finally:
+            os.close(told)
 
     def _is_unmounted(self) -> bool:
         """Whether somebody else has unmounted it: what is there now is not ours."""
         device = select.poll()
-        device.register(self.libfuse.fuse_chan_fd(self._channel), 0)
+        device.register(self._device, 0)
         return bool(device.poll(0))
 
     def _finish_answers(self) -> None:
-        """Wait until all have answered: nobody may once the channel is gone."""
+        """Have all answered, and what waits refused; nothing is answered afterwards."""
         with self._guard:
             self._closing = self._ended = True
-            self._answered.wait_for(lambda: not self._busy, ANSWER_TIMEOUT)
+            for request in list(self._running.values()):
+                request.interrupt()
+            self._answered.wait_for(lambda: not self._running, ANSWER_TIMEOUT)
+            for thread in self._idle:
+                thread.go.release()
 
-    def _spawn(self) -> None:
-        """Start one more thread that waits for a request."""
-        thread = threading.Thread(target=self._serve, name="fuse", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as e:  # some limit: then the threads that run must do
-            log.warning("no further thread: %s", e)
-            return
-        self._idle += 1
-        self._threads.append(thread)
-
-    def _serve(self) -> None:
-        """The body of a thread; when the session is over, so is the mount."""
-        try:
-            if not self._answer_requests():
-                return
-        except BaseException:
-            log.exception("the loop failed")
-        self.libfuse.fuse_session_exit(self._session)
+    def _end(self) -> None:
+        """The mount is gone, or cannot be served: tell the main thread."""
         with self._guard:
             if not self._ended:
                 self._ended = True
                 signal.pthread_kill(self._main, signal.SIGTERM)
 
-    def _answer_requests(self) -> bool:
-        """Receive and answer; False: this thread is one too many.
+    # ---- the threads
+    def _serve_requests(self, thread: _Server) -> None:
+        """The body of a thread."""
+        try:
+            thread.go.acquire()
+            while self._holder is thread:
+                request = self._receive()
+                if request is None:
+                    self._end()
+                    return
+                self._take(thread, request)
+                self._give(request, self._serve(request))
+                if not self._finish(thread, request) and not self._rest(thread):
+                    return
+        except BaseException:
+            log.exception("the loop failed")
+            self._end()
 
-        Before it answers it sees to it that somebody else receives.
-        """
-        lib, session = self.libfuse, self._session
-        size = lib.fuse_chan_bufsize(self._channel)
-        memory = ctypes.create_string_buffer(size)
-        buf, channel = FuseBuf(), ctypes.c_void_p()
-        receive, process = lib.fuse_session_receive_buf, lib.fuse_session_process_buf
-        request = self.request
-        args = session, ctypes.byref(buf), ctypes.byref(channel)
-        while not lib.fuse_session_exited(session):
-            buf.size, buf.flags, buf.fd = size, 0, -1
-            buf.mem = ctypes.addressof(memory)
-            channel.value = self._channel.value
-            with self._turn:
-                got = receive(*args)
-                if got in (-errno.EINTR, -errno.EAGAIN):
+    def _receive(self) -> Request | None:
+        """The next request; None if there will be none.  Context: with the baton."""
+        while True:
+            try:
+                length = os.readv(self._device, [self._buffer])
+            except OSError as error:
+                if error.errno in AGAIN:
                     continue
-                if got <= 0 or not self._begin():
-                    break
-                _, request.opcode, _, request.nodeid = HEADER.unpack_from(memory)
-                first = self._in_order and request.opcode == RELEASE
-                if first:
-                    process(session, args[1], channel)
-            if not first:
-                process(session, args[1], channel)
-            if not self._end():
-                return False
-        return True
-
-    def _begin(self) -> bool:
-        """Note that this thread has a request; False: it is too late to answer."""
-        with self._guard:
+                if error.errno != errno.ENODEV:
+                    log.error("/dev/fuse: %s", error)
+                return None
             if self._closing:
-                return False
-            self._busy += 1
-            self._idle -= 1
-            if not self._idle:
-                self._spawn()
-            return True
+                return None
+            header = proto.HEADER.unpack_from(self._buffer)
+            body = bytes(self._view[proto.HEADER.size : length])
+            if header[1] != proto.INTERRUPT:
+                return Request(header, body)
+            # if it is not there it has been answered
+            interrupted = self._running.get(proto.FH.unpack_from(body)[0])
+            if interrupted is not None:
+                interrupted.interrupt()
 
-    def _end(self) -> bool:
-        """Note that this thread has answered; False: it is one too many."""
+    def _take(self, thread: _Server, request: Request) -> None:
+        self._running[request.unique] = request
+        self._received += 1
+        thread.request = self._current = request
+        if not self._watch.wound:
+            self._watch.wind()
+
+    def _give(self, request: Request, answer: Answer | None) -> None:
+        """Write an answer."""
+        if answer is None:
+            return
+        payload, length = answer.payload, proto.ANSWER.size + len(answer.payload)
+        head = proto.ANSWER.pack(length, -answer.error, request.unique)
+        try:
+            if length < WHOLE:
+                os.write(self._device, head + payload)
+            else:
+                os.writev(self._device, [head, payload])
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENODEV):
+                raise
+            if answer.undo is not None:
+                answer.undo()
+        else:
+            if answer.then is not None:
+                answer.then()
+
+    def _finish(self, thread: _Server, request: Request) -> bool:
+        """Note that a request is served; True if the thread still has the baton."""
         with self._guard:
-            self._busy -= 1
+            del self._running[request.unique]
+            thread.request = None
             if self._closing:
                 self._answered.notify_all()
-            if self._idle >= MAX_IDLE:
-                self._threads.remove(threading.current_thread())
+            if self._holder is not thread:
                 return False
-            self._idle += 1
+            self._current = None
             return True
 
-    def keep_size(self) -> None:
-        """Let Linux pass on the attributes of the answer, but not take over their size.
+    def _rest(self, thread: _Server) -> bool:
+        """Wait for the baton; False: this thread is one too many."""
+        with self._guard:
+            if self._closing or len(self._idle) >= MAX_IDLE:
+                self._threads.remove(thread)
+                return False
+            self._idle.append(thread)
+        thread.go.acquire()
+        return True
 
-        Linux drops the size of an answer if an invalidation comes in between.
+    def _pass_on(self) -> bool:
+        """Give the baton to another thread, if there can be one.
+
+        Context: _guard is held.
         """
-        self.libfuse.fuse_lowlevel_notify_inval_inode(
-            self._channel,
-            ctypes.c_ulong(self.request.nodeid),
-            ctypes.c_longlong(-1),
-            ctypes.c_longlong(0),
-        )
+        if self._idle:
+            heir = self._idle.pop()
+        else:
+            heir = _Server(self._serve_requests)
+            try:
+                heir.start()
+            except RuntimeError as error:  # some limit
+                log.warning("no further thread: %s", error)
+                return False
+            self._threads.append(heir)
+        self._holder, self._current = heir, None
+        heir.go.release()
+        return True
+
+    # ---- what takes long
+    def _wait(self, waiter: Waiter) -> None:
+        """Wait, in any thread; what FairLock.wait is."""
+        thread = threading.current_thread()
+        request = thread.request if isinstance(thread, _Server) else None
+        if request is None:
+            waiter.sleep()
+            return
+        request.waiter = waiter
+        if request.interrupted or self._closing:
+            waiter.interrupt()
+        elif not waiter.patience or self._lock.turns == self._stuck:
+            with self._guard:
+                alone = self._holder is thread and not self._pass_on()
+            if alone and not waiter.patience:
+                raise KernelError(errno.ENOMEM, "no other thread can be started")
+        waiter.sleep()
+        request.waiter = None
+
+    def _look(self) -> None:
+        """Have others served if a request takes long; called while requests come.
+
+        One that waits for the lock, which goes from one to the next, has no need of it.
+        """
+        watch, turn = self._watch, self._lock.turns
+        watch.expired()
+        with self._guard:
+            request = self._current
+            if (
+                request is not None
+                and request is watch.seen
+                and (request.waiter is None or turn == watch.turn)
+            ):
+                self._stuck = turn
+                self._pass_on()
+            quiet = request is None and self._received == watch.received
+            watch.seen, watch.turn, watch.received = request, turn, self._received
+        if not quiet or self._current is not None:
+            watch.wind()
 
 
-def _await_end(mask: set[int | signal.Signals]) -> None:
-    """Wait for one of the signals that end the mount, which are blocked.
+class _Watch:
+    """The timer of looks, and what was seen at the last one.
 
-    mask: the signal mask to wait with.  They get a handler of Python, as the guard
-    (kpfs.host.guard) learns of no others.
+    It is wound by the first request that comes after a pause, and from then on at each
+    look, as long as more requests come.
     """
-    told, tell = os.pipe()
-    try:
-        for number in ENDING:
-            signal.signal(number, lambda *_: os.write(tell, b"!"))
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.read(told, 1)
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    finally:
-        os.close(told)
+
+    def __init__(self) -> None:
+        library = ctypes.PyDLL(None, use_errno=True)  # which keeps the GIL
+        flags = TFD_CLOEXEC | TFD_NONBLOCK
+        self.fd: int = library.timerfd_create(CLOCK_MONOTONIC, flags)
+        if self.fd < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create")
+        self._set = library.timerfd_settime
+        spec = struct.pack("=4q", 0, 0, 0, int(LOOK * 1e9))
+        self._arguments = ctypes.c_int(self.fd), 0, spec, None
+        self.wound = False
+        self.seen: Request | None = None
+        self.turn = 0
+        self.received = 0
+
+    def wind(self) -> None:
+        """Have fd be readable when it is time to look."""
+        self.wound = True
+        self._set(*self._arguments)
+
+    def expired(self) -> None:
+        """It is time: that has been seen."""
+        os.read(self.fd, 8)
+        self.wound = False
+
+
+def _unmount(ident: int) -> None:
+    """Take the mount away from where it is now: not always where it was made."""
+    for entry in mounts.table():
+        if entry.ident == ident:
+            mounts.detach(entry.target)
+            return

@@ -1,397 +1,424 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The mount: operations of FUSE to nodes and system calls of the guest.
+"""The mount: requests of FUSE to nodes and system calls of the guest.
 
-The only module that uses fusepy.  A KernelError becomes its errno; any other exception
-is a bug, logged and answered EIO.  None of it may reach fusepy, which would turn it
-into an errno that looks as if it were meant.
+A KernelError becomes its errno; any other exception is a bug, logged and answered EIO.
 """
 
 from __future__ import annotations
 
-import ctypes
+import bisect
 import errno
+import itertools
 import logging
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator, MutableMapping
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable, MutableMapping
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.booted import Booted
-from kpfs.fs.fuse.loop import Loop
-from kpfs.fs.node import NAME_MAX, Dir, DynDir, File, Node, walk
+from kpfs.fs.fuse import proto
+from kpfs.fs.fuse.inodes import Inode, Inodes
+from kpfs.fs.fuse.loop import Answer, Loop, Request
+from kpfs.fs.node import NAME_MAX, Dir, DynDir, File, Node
 from kpfs.fs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.host import fusemount
 from kpfs.kernel.root import Kernel
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
-LOOKUP, GETATTR = 1, 3  # opcodes
 # What Linux is told of a file's size when it looks up the path, and keeps; stat() shows
 # the true one, which is 0.  A sendfile() or splice(), which busybox's cat begins with,
 # would take a file of size 0 for empty.  So it asks for a page, is refused, and the
 # caller goes back to read(), as on debugfs.
 LOOKUP_SIZE = 1 << 20
+# Nothing changes what is in a fixed directory, and nobody but Linux itself the
+# attributes of any; those of a file Linux asks for each time, because of their size.
+FOREVER = 1 << 30  # s
 MAX_ERRNO = 512
-RELEASE_DELAY = 0.02  # s, that a close() at most takes to become known
+MAX_BACKGROUND = 0xFFFF  # so that a release is never sent after what followed it
 POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
+UNKNOWN_INO = 0xFFFFFFFF
+NSEC = 1_000_000_000
+CHANGES_OF_TREE = {
+    proto.MKNOD: "mknod",
+    proto.UNLINK: "unlink",
+    proto.SYMLINK: "symlink",
+    proto.LINK: "link",
+    proto.RENAME: "rename",
+    proto.CREATE: "create",
+}
 
 
-class FuseUnavailable(Exception):  # noqa: N818 (it is no error of ours)
-    """FUSE cannot be used here: the text says why, for the user."""
+class OpenDir:
+    """An open directory: its entries as of the time when its reading began."""
 
+    def __init__(self) -> None:
+        self.data = b""
+        self.ends = [0]  # where an entry may begin
 
-def _import_fuse() -> Any:
-    """Import fusepy, and check that it uses a libfuse of version 2.
+    def fill(self, entries: list[tuple[str, int]]) -> None:
+        """entries: names and modes."""
+        self.ends, pieces = [0], []
+        for name, mode in entries:
+            raw = name.encode("latin-1")
+            end = self.ends[-1] + proto.DIRENT.size + len(raw) + -len(raw) % 8
+            pieces.append(proto.dirent(UNKNOWN_INO, end, raw, mode))
+            self.ends.append(end)
+        self.data = b"".join(pieces)
 
-    With version 3 it would mount, and then answer with garbage.
-    """
-    # else fusepy asks ldconfig and gcc for it, which takes 40 ms
-    os.environ.setdefault("FUSE_LIBRARY_PATH", "libfuse.so.2")
-    try:
-        import fuse
-    except OSError as e:
-        raise FuseUnavailable(
-            "needs libfuse 2 (Debian: apt install libfuse2, newer ones libfuse2t64)"
-        ) from e
-    except ImportError as e:
-        raise FuseUnavailable("the Python package fusepy is not installed") from e
-    if not hasattr(fuse, "FUSE") or not hasattr(fuse, "_libfuse"):
-        raise FuseUnavailable(f"{fuse.__file__} is not fusepy")
-    version = fuse._libfuse.fuse_version()
-    if version >= 30:
-        raise FuseUnavailable(f"libfuse {version // 10} is loaded, version 2 is needed")
-    return fuse
+    def read(self, offset: int, size: int) -> bytes:
+        """The whole entries from offset on that fit into size bytes."""
+        last = self.ends[bisect.bisect_right(self.ends, offset + size) - 1]
+        return self.data[offset:last]
 
 
 class Operations:
-    """What fusepy calls, by name, in libfuse's threads.
-
-    No attribute may bear the name of another FUSE operation: it would be taken as one.
-    Those that are None are answered ENOSYS once, and the kernel stops asking.
-    """
-
-    use_ns = True
-    getxattr = setxattr = listxattr = removexattr = None
-    access = flush = opendir = releasedir = fsyncdir = None
-    bmap = lock = readlink = None
+    """Serves the requests of a mount, each by the method for its opcode."""
 
     def __init__(
         self,
         kernel: Kernel,
         root: Dir,
-        libfuse: Any,
-        loop: Loop,
+        notify: Callable[[int, bytes], object],
         on_ready: Callable[[], None],
         writers: MutableMapping[int, InPlace] | None = None,
     ) -> None:
-        """writers: threads of ours that write for somebody else, and what they do."""
+        """writers: threads of ours that write for somebody else, and what they do.
+
+        notify: tells Linux something, by code and contents.
+        """
         self.kernel = kernel
         self.writers = {} if writers is None else writers
-        self.root = root
+        self.inodes = Inodes(root)
         self.vfs = Vfs(kernel, root)
-        self.libfuse = libfuse
+        self.notify = notify
         self.on_ready = on_ready
         self.files: dict[int, OpenFile] = {}
-        self.next_fh = 1
-        self.fh_guard = threading.Lock()
-        self.loop = loop
+        self.dirs: dict[int, OpenDir] = {}
+        self.handles = itertools.count(1)
         self.times = time.time_ns()
         self.ids = os.getuid(), os.getgid()
         self.pollers: list[tuple[OpenFile, int]] = []
+        self.methods: dict[int, Callable[[Request], Answer | bytes | None]] = {
+            proto.LOOKUP: self.lookup,
+            proto.FORGET: self.forget,
+            proto.BATCH_FORGET: self.batch_forget,
+            proto.GETATTR: self.getattr,
+            proto.SETATTR: self.setattr,
+            proto.MKDIR: self.mkdir,
+            proto.RMDIR: self.rmdir,
+            **dict.fromkeys(CHANGES_OF_TREE, self.refuse),
+            proto.OPEN: self.open,
+            proto.READ: self.read,
+            proto.WRITE: self.write,
+            proto.STATFS: self.statfs,
+            proto.RELEASE: self.release,
+            proto.FSYNC: self.fsync,
+            proto.INIT: self.init,
+            proto.OPENDIR: self.opendir,
+            proto.READDIR: self.readdir,
+            proto.RELEASEDIR: self.releasedir,
+            proto.DESTROY: self.destroy,
+            proto.IOCTL: self.ioctl,
+            proto.POLL: self.poll,
+        }
 
-    def __call__(self, op: str, *args: Any) -> Any:
-        return getattr(self, op)(*args)
+    def serve(self, request: Request) -> Answer | None:
+        """Make the answer to a request; None if there is to be none."""
+        method = self.methods.get(request.opcode)
+        if method is None:  # Linux then does without
+            return Answer(errno.ENOSYS)
+        try:
+            made = method(request)
+            return Answer(0, made) if isinstance(made, bytes) else made
+        except KernelError as e:
+            log.debug("%s: %s", method.__name__, e)
+            # Linux does not take an errno of its own (ERESTARTSYS and above)
+            return Answer(e.errno if 0 < e.errno < MAX_ERRNO else errno.EINTR)
+        except BaseException:
+            log.exception("bug in %s", method.__name__)
+            return Answer(errno.EIO)
 
     # ---- life
+    def init(self, request: Request) -> Answer:
+        major, minor, readahead, offered = proto.INIT_REQUEST.unpack_from(request.body)
+        if (major, minor) < (proto.MAJOR, proto.OLDEST_MINOR):
+            raise KernelError(errno.EPROTO, f"FUSE {major}.{minor} is too old")
+        wanted = proto.ATOMIC_O_TRUNC | proto.BIG_WRITES | proto.PARALLEL_DIROPS
+        flags = offered & wanted
+        limits = MAX_BACKGROUND, MAX_BACKGROUND * 3 // 4, proto.MAX_WRITE, 1
+        return Answer(
+            payload=proto.INIT_ANSWER.pack(
+                proto.MAJOR, min(minor, proto.MINOR), readahead, flags, *limits
+            ),
+            then=self.started,
+        )
+
     def follow(self, kernel: Kernel, root: Dir) -> None:
         """Serve another kernel from now on.  Called under their lock."""
-        self.kernel, self.root = kernel, root
         self.vfs = Vfs(kernel, root)
+        self.inodes.replace(root)
+        self.kernel = kernel
         self.notify_pollers()
         kernel.background.start(self.notify_pollers)
 
-    def init(self, _path: str) -> int:
+    def started(self) -> None:
+        """Linux sends requests from now on."""
         self.kernel.background.start(self.notify_pollers)
         self.on_ready()
-        return 0
+
+    def destroy(self, _request: Request) -> bytes:
+        return b""
 
     def end(self) -> None:
         """Called when the mount is about to be unmounted, by umount or a signal."""
         with self.kernel.lock:
             self.pollers.clear()
 
-    # ---- who asks
-    def caller(self) -> Caller:
-        context = self.libfuse.fuse_get_context().contents
-        return Caller(context.pid, context.uid, context.gid)
+    # ---- names
+    def lookup(self, request: Request) -> Answer:
+        return self.entry(request.nodeid, request.body)
 
-    def interrupted(self) -> bool:
-        """Whether the caller got a signal, or the mount is going away."""
-        context = self.libfuse.fuse_get_context().contents
-        return bool(
-            self.libfuse.fuse_interrupted() or self.libfuse.fuse_exited(context.fuse)
+    def entry(self, parent: int, name: bytes) -> Answer:
+        """The answer that makes an entry known to Linux; name ends with a 0."""
+        inode = self.inodes.look_up(parent, name[:-1].decode("latin-1"))
+        node, size = inode.node, 0
+        if isinstance(node, File):
+            size, inode.resized = LOOKUP_SIZE, False
+        hold = FOREVER if inode.fixed else 0, FOREVER if isinstance(node, Dir) else 0
+        head = proto.ENTRY.pack(inode.number, 0, *hold, 0, 0)
+        return Answer(
+            payload=head + self.attributes(inode, size),
+            undo=lambda: self.inodes.forget(inode.number, 1),
         )
 
+    def forget(self, request: Request) -> None:
+        self.inodes.forget(request.nodeid, *proto.FH.unpack_from(request.body))
+
+    def batch_forget(self, request: Request) -> None:
+        count, body = proto.FH.unpack_from(request.body)[0] & 0xFFFFFFFF, request.body
+        for at in range(8, 8 + count * proto.FORGET_ONE.size, proto.FORGET_ONE.size):
+            self.inodes.forget(*proto.FORGET_ONE.unpack_from(body, at))
+
     # ---- attributes
-    def getattr(self, path: str, fi: Any = None) -> dict[str, int]:
-        opcode = self.loop.request.opcode
-        if fi is not None:
-            opened = self.files[fi.fh]
-            if opcode == GETATTR:  # with a file: the only reason is SEEK_END
-                with self.kernel.lock:
-                    opened.handle.seek_end()
-            return self.attributes(opened.node)
-        node = walk(self.root, path)
-        attributes = self.attributes(node)
-        if isinstance(node, File):
-            if opcode == LOOKUP:
-                attributes["st_size"] = LOOKUP_SIZE
-            elif opcode == GETATTR:
-                self.loop.keep_size()
-        return attributes
+    def getattr(self, request: Request) -> bytes:
+        inode = self.inodes[request.nodeid]
+        node = inode.node
+        flags, fh = proto.GETATTR_REQUEST.unpack_from(request.body)
+        if flags & proto.GETATTR_FH:  # the only reason is SEEK_END
+            with self.kernel.lock:
+                self.files[fh].handle.seek_end()
+            inode.resized = True
+        elif isinstance(node, File):
+            inode.check()
+            self.keep_size(inode)
+        return self.attributes_answer(inode, node.size)
 
-    def attributes(self, node: Node) -> dict[str, int]:
-        is_dir = isinstance(node, Dir)
-        return {
-            "st_mode": node.mode,
-            "st_nlink": 2 if is_dir else 1,
-            "st_uid": self.ids[0] if node.uid is None else node.uid,
-            "st_gid": self.ids[1] if node.gid is None else node.gid,
-            "st_size": node.size,
-            "st_blksize": node.blksize,
-            "st_atime": self.times if node.atime is None else node.atime,
-            "st_mtime": self.times if node.mtime is None else node.mtime,
-            "st_ctime": self.times if node.mtime is None else node.mtime,
-        }
+    def attributes_answer(self, inode: Inode, size: int) -> bytes:
+        hold = FOREVER if isinstance(inode.node, Dir) else 0
+        return proto.ATTR_ANSWER.pack(hold, 0, 0) + self.attributes(inode, size)
 
-    def chmod(self, path: str, mode: int) -> int:
-        walk(self.root, path).chmod(mode)
-        return 0
+    def attributes(self, inode: Inode, size: int) -> bytes:
+        node = inode.node
+        atime, atime_ns = divmod(self.times if node.atime is None else node.atime, NSEC)
+        mtime, mtime_ns = divmod(self.times if node.mtime is None else node.mtime, NSEC)
+        return proto.ATTR.pack(
+            *(inode.number, size, 0),
+            *(atime, mtime, mtime, atime_ns, mtime_ns, mtime_ns),
+            *(node.mode, 2 if isinstance(node, Dir) else 1),
+            self.ids[0] if node.uid is None else node.uid,
+            self.ids[1] if node.gid is None else node.gid,
+            *(0, node.blksize, 0),
+        )
 
-    def chown(self, path: str, uid: int, gid: int) -> int:
-        walk(self.root, path).chown(uid, gid)
-        return 0
+    def keep_size(self, inode: Inode) -> None:
+        """Let Linux pass on the attributes of the answer, but not take over their size.
 
-    def utimens(self, path: str, times: tuple[int, int] | None) -> int:
-        node = walk(self.root, path)
-        node.atime, node.mtime = times or (time.time_ns(),) * 2
-        return 0
+        Linux drops the size of an answer if an invalidation comes in between.
+        """
+        what = proto.INVAL_INODE.pack(inode.number, -1, 0)
+        self.notify(proto.NOTIFY_INVAL_INODE, what)
 
-    def truncate(self, path: str, size: int, fi: Any = None) -> int:
-        node = self.files[fi.fh].node if fi is not None else walk(self.root, path)
-        node.truncate(size)
-        return 0
+    def restore_size(self, inode: Inode) -> None:
+        """Let Linux have LOOKUP_SIZE again: there is a byte in its last place."""
+        what = proto.STORE.pack(inode.number, LOOKUP_SIZE - 1, 1)
+        self.notify(proto.NOTIFY_STORE, what + b"\0")
 
-    def statfs(self, _path: str) -> dict[str, int]:
-        return {"f_bsize": 4096, "f_frsize": 4096, "f_namemax": NAME_MAX}
+    def setattr(self, request: Request) -> bytes:
+        valid, fh, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, uid, gid = (
+            proto.SETATTR_REQUEST.unpack_from(request.body)
+        )
+        inode = self.inodes[request.nodeid]
+        by_file = valid & proto.FATTR_FH
+        node: Node = self.files[fh].node if by_file else inode.check()
+        if valid & proto.FATTR_MODE:
+            node.chmod(mode)
+        if valid & (proto.FATTR_UID | proto.FATTR_GID):
+            node.chown(
+                uid if valid & proto.FATTR_UID else -1,
+                gid if valid & proto.FATTR_GID else -1,
+            )
+        if valid & proto.FATTR_SIZE:
+            node.truncate(size)
+        if valid & proto.FATTR_ATIME:
+            node.atime = atime * NSEC + atime_ns
+        if valid & proto.FATTR_MTIME:
+            node.mtime = mtime * NSEC + mtime_ns
+        shown = LOOKUP_SIZE if isinstance(node, File) else node.size
+        return self.attributes_answer(inode, shown)
+
+    def statfs(self, _request: Request) -> bytes:
+        return proto.STATFS_ANSWER.pack(0, 0, 0, 0, 0, 4096, NAME_MAX, 4096)
 
     # ---- directories
-    def readdir(self, path: str, _fh: int) -> Iterator[tuple[str, dict[str, int], int]]:
-        node = walk(self.root, path)
-        if not isinstance(node, Dir):
-            raise KernelError(errno.ENOTDIR, path)
-        for name in (".", ".."):
-            yield name, {"st_mode": node.mode}, 0
-        for name in node.names():
-            yield name, {"st_mode": self.type_of(node, name)}, 0
+    def opendir(self, request: Request) -> Answer:
+        fh = next(self.handles)
+        self.dirs[fh] = OpenDir()
+        return Answer(
+            payload=proto.OPEN_ANSWER.pack(fh, 0, 0), undo=lambda: self.dirs.pop(fh)
+        )
 
-    def type_of(self, node: Dir, name: str) -> int:
-        if isinstance(node, DynDir) and name not in node.children:
-            return node.entry_type
-        return node.children[name].mode
+    def readdir(self, request: Request) -> bytes:
+        fh, offset, size, *_ = proto.READ_REQUEST.unpack_from(request.body)
+        opened = self.dirs[fh]
+        if not offset:
+            node = self.inodes[request.nodeid].directory()
+            own = [(name, node.mode) for name in (".", "..")]
+            opened.fill(own + [(name, type_of(node, name)) for name in node.names()])
+        return opened.read(offset, size)
 
-    def parent(self, path: str) -> tuple[Dir, str]:
-        head, _, name = path.rpartition("/")
-        node = walk(self.root, head)
-        if not isinstance(node, Dir):
-            raise KernelError(errno.ENOTDIR, path)
-        return node, name
+    def releasedir(self, request: Request) -> bytes:
+        del self.dirs[proto.FH.unpack_from(request.body)[0]]
+        return b""
 
-    def refuse(self, operation: str, path: str) -> KernelError:
-        return self.parent(path)[0].refuse(operation)
+    def refuse(self, request: Request) -> None:
+        """All that would change the tree, but for instances."""
+        folder = self.inodes[request.nodeid].directory()
+        raise folder.refuse(CHANGES_OF_TREE[request.opcode])
 
-    def mkdir(self, path: str, _mode: int) -> int:
+    def mkdir(self, request: Request) -> Answer:
+        name = request.body[8:]
         with self.kernel.lock:
-            node, name = self.parent(path)
-            node.mkdir(name)
-        return 0
+            folder = self.inodes[request.nodeid].directory()
+            folder.mkdir(name[:-1].decode("latin-1"))
+        return self.entry(request.nodeid, name)
 
-    def rmdir(self, path: str) -> int:
+    def rmdir(self, request: Request) -> bytes:
         with self.kernel.lock:
-            node, name = self.parent(path)
-            node.rmdir(name)
-        return 0
-
-    def mknod(self, path: str, _mode: int, _dev: int) -> int:
-        raise self.refuse("mknod", path)
-
-    def unlink(self, path: str) -> int:
-        raise self.refuse("unlink", path)
-
-    def symlink(self, path: str, _target: str) -> int:
-        raise self.refuse("symlink", path)
-
-    def link(self, path: str, _source: str) -> int:
-        raise self.refuse("link", path)
-
-    def rename(self, old: str, _new: str) -> int:
-        raise self.refuse("rename", old)
-
-    def create(self, path: str, _mode: int, _fi: Any = None) -> int:
-        raise self.refuse("create", path)
+            folder = self.inodes[request.nodeid].directory()
+            folder.rmdir(request.body[:-1].decode("latin-1"))
+        return b""
 
     # ---- files
-    def open(self, path: str, fi: Any) -> int:
+    def open(self, request: Request) -> Answer:
+        (flags,) = proto.OPEN_REQUEST.unpack_from(request.body)
+        vfs, inode = self.vfs, self.inodes[request.nodeid]
+        node = inode.check()
+        if not isinstance(node, File):
+            raise KernelError(errno.EISDIR, inode.path)
         try:
-            self.await_release(path)
-            opened = self.vfs.open(self.caller(), path, fi.flags)
+            opened = vfs.open_node(request.caller, node, inode.path, flags)
         except KernelError as e:
             if e.errno == errno.ENOSYS:  # Linux would stop asking, and succeed
                 raise AssertionError("the guest cannot open files") from e
             raise
-        with self.fh_guard:
-            fi.fh = self.next_fh
-            self.next_fh += 1
-        self.files[fi.fh] = opened
-        fi.nonseekable = opened.node.nonseekable
-        return 0
+        if inode.resized:
+            self.restore_size(inode)
+        if flags & os.O_TRUNC:
+            inode.resized = True  # as soon as Linux has the answer
+        fh = next(self.handles)
+        self.files[fh] = opened
+        how = proto.FOPEN_DIRECT_IO
+        if node.nonseekable:
+            how |= proto.FOPEN_NONSEEKABLE
+        if node.sleeps:
+            how |= proto.FOPEN_PARALLEL_DIRECT_WRITES
+        return Answer(
+            payload=proto.OPEN_ANSWER.pack(fh, how, 0), undo=lambda: self.close(fh)
+        )
 
-    def await_release(self, path: str) -> None:
-        """Let another thread finish with a file that was closed a moment ago."""
-        node = walk(self.root, path)
-        if isinstance(node, File) and node.exclusive:
-            deadline = time.monotonic() + RELEASE_DELAY
-            while node.busy() and time.monotonic() < deadline:
-                time.sleep(RELEASE_DELAY / 10)
-
-    def read(self, _path: str, size: int, offset: int, fi: Any) -> bytes:
-        if not fi.lock_owner:  # for the page cache: see LOOKUP_SIZE
+    def read(self, request: Request) -> bytes:
+        fh, offset, size, how, *_ = proto.READ_REQUEST.unpack_from(request.body)
+        if not how & proto.READ_LOCKOWNER:  # for the page cache: see LOOKUP_SIZE
             raise KernelError(errno.EINVAL, "no splice here")
-        opened = self.files[fi.fh]
-        data = opened.vfs.read(self.caller(), opened, size, offset, self.interrupted)
+        opened = self.files[fh]
+        data = opened.vfs.read(request.caller, opened, size, offset)
         if len(data) > size:
             raise AssertionError(f"{len(data)} bytes for a read of {size}")
         return data
 
-    def write(self, _path: str, data: bytes, offset: int, fi: Any) -> int:
-        caller, opened = self.caller(), self.files[fi.fh]
-        in_place = self.writers.pop(caller.pid, None)
+    def write(self, request: Request) -> bytes:
+        fh, offset, size, *_ = proto.WRITE_REQUEST.unpack_from(request.body)
+        opened = self.files[fh]
+        in_place = self.writers.pop(request.pid, None) if self.writers else None
         if in_place is not None:
-            return in_place(opened.vfs, opened)
-        return opened.vfs.write(caller, opened, data, offset, self.interrupted)
+            taken = in_place(opened.vfs, opened)
+        else:
+            begin = proto.WRITE_REQUEST.size
+            data = request.body[begin : begin + size]
+            taken = opened.vfs.write(request.caller, opened, data, offset)
+        return proto.WRITE_ANSWER.pack(taken)
 
-    def ioctl(
-        self, _path: str, cmd: int, _arg: Any, fi: Any, _flags: int, _data: Any
-    ) -> int:
+    def ioctl(self, request: Request) -> bytes:
         """EMPTY_WRITE stands for a write that Linux would not pass on; no other."""
+        fh, _, cmd, *_ = proto.IOCTL_REQUEST.unpack_from(request.body)
         in_place = None
         if cmd == EMPTY_WRITE:
-            in_place = self.writers.pop(self.caller().pid, None)
+            in_place = self.writers.pop(request.pid, None)
         if in_place is None:
             raise KernelError(errno.ENOTTY, "no such ioctl")
-        opened = self.files[fi.fh]
-        return in_place(opened.vfs, opened)
+        opened = self.files[fh]
+        return proto.IOCTL_ANSWER.pack(in_place(opened.vfs, opened), 0, 0, 0)
 
-    def fsync(self, _path: str, _datasync: int, _fi: Any) -> int:
+    def fsync(self, _request: Request) -> None:
         raise KernelError(errno.EINVAL, "no fsync here")
 
-    def release(self, _path: str, fi: Any) -> int:
-        opened = self.files.pop(fi.fh)
-        with self.kernel.lock:
-            for poller in [p for p in self.pollers if p[0] is opened]:
-                self.pollers.remove(poller)
-                self.libfuse.fuse_pollhandle_destroy(ctypes.c_void_p(poller[1]))
-        opened.vfs.release(opened)
-        return 0
+    def release(self, request: Request) -> bytes:
+        self.close(*proto.FH.unpack_from(request.body))
+        return b""
 
-    # ---- poll, which fusepy does not know
-    def poll(self, fh: int, pollhandle: int) -> int:
-        """The events that are there; wakes pollhandle later if a read would block."""
-        opened, waits = self.files[fh], False
-        try:
+    def close(self, fh: int) -> None:
+        opened = self.files.pop(fh)
+        if self.pollers:
             with self.kernel.lock:
-                ready = opened.vfs.poll(opened)
-                if not ready and pollhandle:
-                    self.pollers.append((opened, pollhandle))
-                    waits = True
-        finally:
-            if pollhandle and not waits:
-                self.libfuse.fuse_pollhandle_destroy(ctypes.c_void_p(pollhandle))
-        return POLLIN | POLLOUT if ready else 0
+                self.pollers = [p for p in self.pollers if p[0] is not opened]
+        opened.vfs.release(opened)
+
+    # ---- poll
+    def poll(self, request: Request) -> bytes:
+        """The events that are there; if a read would block, tells Linux later."""
+        fh, handle, flags, _ = proto.POLL_REQUEST.unpack_from(request.body)
+        opened = self.files[fh]
+        with self.kernel.lock:
+            ready = opened.vfs.poll(opened)
+            if not ready and flags & proto.POLL_SCHEDULE_NOTIFY:
+                self.pollers.append((opened, handle))
+        return proto.POLL_ANSWER.pack(POLLIN | POLLOUT if ready else 0)
 
     def notify_pollers(self) -> None:
         """Wake those whose file can be read now.  Called under the kernel's lock."""
         waiting = []
-        for opened, pollhandle in self.pollers:
-            if self.is_over(opened):
-                handle = ctypes.c_void_p(pollhandle)
-                self.libfuse.fuse_notify_poll(handle)
-                self.libfuse.fuse_pollhandle_destroy(handle)
+        for opened, handle in self.pollers:
+            if may_answer(opened):
+                self.notify(proto.NOTIFY_POLL, proto.FH.pack(handle))
             else:
-                waiting.append((opened, pollhandle))
+                waiting.append((opened, handle))
         self.pollers = waiting
 
-    def is_over(self, opened: OpenFile) -> bool:
-        """Whether who polls a file need not wait: it can be read, or never will be."""
-        try:
-            return opened.vfs.poll(opened)
-        except KernelError:
-            return True
 
-
-def answer(operation: Callable[..., T], *args: Any) -> T | int:
-    """The result of a callback, or its negative errno."""
+def may_answer(opened: OpenFile) -> bool:
+    """Whether who polls a file need not wait: it can be read, or never will be."""
     try:
-        return operation(*args) or 0
-    except KernelError as e:
-        log.debug("%s: %s", getattr(operation, "__name__", operation), e)
-        # Linux drops an answer with an errno of its own (ERESTARTSYS and above)
-        return -e.errno if 0 < e.errno < MAX_ERRNO else -errno.EINTR
-    except BaseException:
-        log.exception("bug in %s", getattr(operation, "__name__", operation))
-        return -errno.EIO
+        return opened.vfs.poll(opened)
+    except KernelError:
+        return True
 
 
-class _Libfuse:
-    """libfuse as fusepy is to see it: with our loop for its own."""
-
-    def __init__(self, libfuse: Any, loop: Loop, on_end: Callable[[], object]) -> None:
-        self._libfuse = libfuse
-        self.fuse_main_real = partial(loop.main, on_end)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._libfuse, name)
-
-
-def _fuse_class(fuse: Any, loop: Loop, on_end: Callable[[], object]) -> Any:
-    """fusepy's FUSE with our error handling, our loop and with poll."""
-    poll_type = ctypes.CFUNCTYPE(
-        ctypes.c_int,
-        ctypes.c_char_p,
-        ctypes.POINTER(fuse.fuse_file_info),
-        ctypes.c_void_p,
-        ctypes.POINTER(ctypes.c_uint),
-    )
-    fields = [*fuse.fuse_operations._fields_, ("poll", poll_type)]
-
-    class FuseOperations(ctypes.Structure):
-        _fields_ = fields
-
-    class Fuse(fuse.FUSE):  # type: ignore[misc]
-        _wrapper = staticmethod(answer)
-
-        def poll(self, _path: bytes, fip: Any, pollhandle: Any, events: Any) -> int:
-            events[0] = self.operations("poll", fip.contents.fh, pollhandle or 0)
-            return 0
-
-    if not any(name == "poll" for name, *_ in fuse.fuse_operations._fields_):
-        fuse.fuse_operations = FuseOperations
-    fuse._libfuse = _Libfuse(loop.libfuse, loop, on_end)
-    return Fuse
+def type_of(folder: Dir, name: str) -> int:
+    """What readdir says of an entry: the type of a mode."""
+    if isinstance(folder, DynDir) and name not in folder.children:
+        return folder.entry_type
+    return folder.children[name].mode
 
 
 def mount(
@@ -402,39 +429,22 @@ def mount(
     *,
     fsname: str = "kpfs",
     allow_other: bool = False,
-    in_order: bool = False,
     writers: MutableMapping[int, InPlace] | None = None,
     booted: Booted | None = None,
 ) -> None:
     """Mount root and serve it until it is unmounted or a signal ends it.
 
-    in_order: see Loop; writers: see Operations; booted: who has the kernel, if it can
-    be started anew.
+    writers: see Operations.  booted: who has the kernel, if it can be started anew.
 
     To be called in the main thread, with the default actions of SIGTERM, SIGINT and
-    SIGHUP: libfuse then takes them and unmounts.  on_ready runs once the mount answers.
-    FuseUnavailable: no usable libfuse; RuntimeError: libfuse has said why on stderr.
+    SIGHUP.  on_ready runs once the mount answers.  SetupError: it cannot be mounted.
     """
-    fuse = _import_fuse()
-    libfuse = getattr(fuse._libfuse, "_libfuse", fuse._libfuse)
-    libfuse.fuse_exited.argtypes = [ctypes.c_void_p]
-    loop = Loop(libfuse, in_order=in_order)
-    operations = Operations(kernel, root, libfuse, loop, on_ready, writers)
+    place = os.path.realpath(mountpoint)
+    device = fusemount.mount(place, fsname, allow_other=allow_other)
+    operations = Operations(
+        kernel, root, lambda *what: loop.notify(*what), on_ready, writers
+    )
     if booted is not None:
         booted.follow(operations.follow)
-    _fuse_class(fuse, loop, operations.end)(
-        operations,
-        os.fsencode(mountpoint).decode("latin-1"),
-        raw_fi=True,
-        encoding="latin-1",  # a character is a byte, and no path is wrong
-        foreground=True,
-        fsname=fsname,
-        subtype="kpfs",
-        direct_io=True,
-        atomic_o_trunc=True,
-        default_permissions=True,
-        hard_remove=True,
-        attr_timeout=0,
-        entry_timeout=0,
-        allow_other=allow_other,
-    )
+    loop = Loop(device, place, operations.serve, kernel.lock)
+    loop.main(operations.end)

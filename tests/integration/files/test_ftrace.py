@@ -6,7 +6,7 @@ kpfs.engine.trace.array.marker, kpfs.engine.trace.event.stack,
 kpfs.engine.trace.event.static_events, kpfs.engine.trace.event.trigger,
 kpfs.engine.trace.func.func_probe, kpfs.engine.trace.func.function_event,
 kpfs.engine.trace.func.function_tracer, kpfs.engine.trace.func.functions,
-kpfs.engine.trace.func.profile, kpfs.engine.trace.pids, kpfs.engine.trace.trace_options,
+kpfs.engine.trace.func.profile, kpfs.engine.trace.trace_options,
 kpfs.fs.files.options, kpfs.fs.files.tracers, kpfs.guest.kernel.jump_labels,
 kpfs.guest.kernel.trace_events and kpfs.guest.kernel.unwind.
 """

@@ -161,8 +161,12 @@ def test_a_waiter_is_woken_by_a_system_call(kernel):
     woken = []
 
     def waiter():
+        begun = kernel.syscalls.stats()["syscalls"]
         with kernel.lock:
-            kernel.background.wait(10)
+            waiter = kernel.background.prepare_to_wait(
+                lambda: kernel.syscalls.stats()["syscalls"] > begun
+            )
+        kernel.background.wait(waiter)
         woken.append(time.monotonic())
 
     thread = threading.Thread(target=waiter)

@@ -21,6 +21,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import ops as fuse_ops
 from kpfs.fs.node import File, Handle
+from kpfs.kernel.background import Background
 from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel
 
@@ -57,7 +58,7 @@ class PipeHandle(Handle):
 
 
 class Holder(File):
-    """A write to it takes a second, all of it under the kernel's lock."""
+    """A write of a number takes so many seconds, all under the kernel's lock."""
 
     def handle(self, flags, pid):
         return HolderHandle(self, flags, pid)
@@ -68,32 +69,24 @@ class HolderHandle(Handle):
         return b"read\n"[offset:]
 
     def take(self, data, pos):
-        time.sleep(1)
+        time.sleep(float(data))
         return len(data)
 
 
 class MountKernel(FakeKernel):
     """Also waits and wakes."""
 
-    on_wake = None
-
     def __init__(self):
         super().__init__()
         self.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
-
-    def start(self, on_wake):
-        self.on_wake = on_wake
+        idle = SimpleNamespace(sched=SimpleNamespace(), next_deadline=lambda: None)
+        self.work = Background(stand_in(idle), self.lock)
+        self.background = stand_in(self.work)
 
     def call(self, *args, **more):
         result = super().call(*args, **more)
-        if self.on_wake:
-            self.on_wake()
+        self.work.guest_ran()
         return result
-
-    def wait(self, seconds):
-        self.lock.release()
-        time.sleep(seconds)
-        self.lock.acquire()
 
 
 def serve(mountpoint):
@@ -195,16 +188,15 @@ def test_a_blocked_reader_can_be_killed(mounted):
     assert reader.wait(timeout=5) == -9
 
 
-# read() gets a signal, whose handler raises
+# open() or read() gets a signal, whose handler raises
 INTERRUPTED = """
 import os, signal, sys, time
 def wake(*_): raise TimeoutError
 signal.signal(signal.SIGALRM, wake)
-file = os.open(sys.argv[1], os.O_RDONLY)
 signal.setitimer(signal.ITIMER_REAL, 0.3)
 began = time.monotonic()
 try:
-    print(os.read(file, 100))
+    print(os.read(os.open(sys.argv[1], os.O_RDONLY), 100))
 except TimeoutError:
     print(time.monotonic() - began)
 """
@@ -221,19 +213,75 @@ def test_a_blocked_reader_is_interrupted(mounted):
     assert (mounted.path / "pipe").open("rb").read(5) == b"line\n"
 
 
-def test_a_reader_that_waits_for_the_lock_is_interrupted(mounted):
-    """It ends when it has the lock, not before: and it has read nothing amiss."""
+@pytest.fixture
+def held(mounted):
+    """A thread whose write holds the lock for a second."""
+    words = mounted.path / "holder", "1.2"
+    writer = threading.Thread(target=lambda: words[0].write_text(words[1]))
+    writer.start()
+    time.sleep(0.1)
+    yield writer
+    writer.join()
+
+
+def test_who_waits_for_the_lock_is_interrupted(mounted, held):
+    assert float(interrupted(mounted.path / "holder")) > 0.2
+    assert held.is_alive()
+
+
+def test_a_reader_that_waits_for_the_lock_is_killed(mounted):
     path = mounted.path / "holder"
-    writer = threading.Thread(target=path.write_text, args=("held\n",))
     with path.open("rb") as reader:
+        writer = threading.Thread(target=path.write_text, args=("1.2",))
         writer.start()
         time.sleep(0.1)
-        child = subprocess.Popen(["cat", path], stdout=subprocess.PIPE)
+        child = subprocess.Popen(["cat"], stdin=reader, stdout=subprocess.DEVNULL)
         time.sleep(0.2)
         child.terminate()
         assert child.wait(timeout=5) == -signal.SIGTERM
+        assert writer.is_alive()
         writer.join()
         assert reader.read(5) == b"read\n"
+
+
+def test_what_needs_no_lock_is_served_meanwhile(mounted, held):
+    path = mounted.path / "kprobes"
+    waiting = [threading.Thread(target=(path / "enabled").read_text) for _ in range(20)]
+    for thread in waiting:
+        thread.start()
+    time.sleep(0.1)
+    assert set(os.listdir(path)) == {"list", "enabled", "blacklist"}
+    assert (path / "list").stat().st_size == 0
+    assert held.is_alive()
+    for thread in waiting:
+        thread.join()
+
+
+def test_many_readers_block(mounted):
+    path = mounted.path / "pipe"
+    texts: list[str] = []
+    readers = [
+        threading.Thread(target=lambda: texts.append(path.open("rb").read(5).decode()))
+        for _ in range(30)
+    ]
+    for reader in readers:
+        reader.start()
+    time.sleep(0.2)
+    assert (mounted.path / "kprobes/enabled").read_text() == "1\n"
+    for _ in readers:
+        path.write_text("line\n")
+    for reader in readers:
+        reader.join(10)
+    assert texts == ["line\n"] * 30
+
+
+def test_ending_with_a_reader_that_waits_for_the_lock(mounted, held):
+    path = mounted.path / "holder"
+    reader = subprocess.Popen(["cat", path], stderr=subprocess.DEVNULL)
+    time.sleep(0.3)
+    mounted.daemon.terminate()
+    assert reader.wait(timeout=5) != 0
+    assert held.is_alive()
 
 
 def test_ending_with_a_blocked_reader(mounted):

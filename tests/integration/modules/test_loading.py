@@ -8,11 +8,12 @@ kpfs.guest.loader.modules, kpfs.guest.loader.percpu and kpfs.kernel.module_suppo
 import errno
 import os
 import struct
+import subprocess
 
 import pytest
 
 from kpfs.engine.errors import KernelError
-from tests.modbox import NOIPA, build, module, refused
+from tests.modbox import NOIPA, ROOT, build, module, refused
 
 PLAIN = (
     NOIPA
@@ -23,6 +24,21 @@ module_init(plain_init);
 module_exit(plain_exit);
 """
 )
+
+
+@pytest.mark.parametrize("header", ["stdio.h", "unistd.h", "asm/unistd_64.h"])
+def test_no_header_of_the_host_is_found(tmp_path, header):
+    """What is not the kernel's is missing, as on Linux, and is not another system's."""
+    (tmp_path / "m.c").write_text(f"#include <{header}>\n")
+    tool = ROOT / "scripts" / "build-module"
+    done = subprocess.run([tool, "m.c"], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode != 0
+    assert f"{header}: No such file".encode() in done.stderr
+
+
+@pytest.mark.parametrize("header", ["stdarg.h", "stddef.h", "stdbool.h"])
+def test_headers_of_the_compiler_are_found(header):
+    module("uses", f"#include <{header}>\n#include <linux/limits.h>\n")
 
 
 def patched(tmp_path, path, change):

@@ -476,3 +476,57 @@ def test_refusals_have_no_effect(box):
             box.write("/machine/rmmod", text)
         assert e.value.errno == errno.EINVAL
     assert box.modules() == []
+
+
+INWARDS = (
+    '__asm__(".text\\n.globl twice\\n.type twice, @function\\n"\n'
+    # the jump over the first two instructions would end where the call leads
+    '"twice: nop\\n1: leaq 1(%rdi), %rdi\\n movq %rdi, %rax\\n"\n'
+    '"testq %rsi, %rsi\\n jz 2f\\n xorl %esi, %esi\\n call 1b\\n2: ret\\n"\n'
+    '".size twice, .-twice\\n");\n'
+    "int hits; static int pre(struct kprobe *p, struct pt_regs *r)"
+    " { hits++; return 0; }\n"
+    'static struct kprobe kp = { .symbol_name = "twice", .pre_handler = pre };\n'
+    "static int __init go(void) { return register_kprobe(&kp); }\n"
+    + EXIT
+    % "unregister_kprobe(&kp);"
+)
+
+
+def test_a_function_that_calls_into_its_own_first_bytes(box):
+    """No jump may replace what a call leads into; Linux 6.1 oopses here."""
+    box.insmod(module("inwards", INWARDS))
+    for _ in range(12):
+        box.kernel.guest.tick()
+    assert box.list() == ["k twice+0x0 inwards"]
+    guest = box.kernel.guest
+    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
+    twice = box.address("twice")
+    assert guest.syscalls.call_function(task, twice, 7, 1) == 9
+    assert box.int_at("hits") == 1
+
+
+MENDED = (
+    NOIPA
+    + "long load(long *p) { return *p + 1; }\n"
+    + "long value = 41;\n"
+    + "static int mend(struct kprobe *p, struct pt_regs *r, int trapnr)\n"
+    + "{ r->di = (unsigned long)&value; return 1; }\n"
+    + 'static struct kprobe kp = { .symbol_name = "load", .offset = 5,'
+    + " .fault_handler = mend };\n"
+    + "static int __init go(void) { return register_kprobe(&kp); }\n"
+    + EXIT % "unregister_kprobe(&kp);"
+)
+
+
+def test_a_fault_is_mended_however_late(box):
+    """A probe with a fault_handler stays a breakpoint, or the handler were lost."""
+    box.insmod(module("mended", MENDED))
+    guest = box.kernel.guest
+    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
+    load = box.address("load")
+    assert guest.syscalls.call_function(task, load, 0x18) == 42
+    for _ in range(12):
+        guest.tick()
+    assert box.list() == ["k load+0x5 mended"]
+    assert guest.syscalls.call_function(task, load, 0x18) == 42

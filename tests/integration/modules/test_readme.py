@@ -40,7 +40,7 @@ def test_it_names_what_is_shipped():
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        ("", 2, "build-module [-o FILE.ko] FILE.c"),
+        ("", 2, "build-module [-o FILE.ko]"),
         ("-x hello.c", 2, "build-module: what is -x?"),
         ("nothing.c", 1, "nothing.c: No such file or directory"),
     ],

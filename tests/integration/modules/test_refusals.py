@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Files that are nearly modules, and names: errno and message, and nothing stays.
 
-This also tests kpfs.fs.files.insmod and kpfs.guest.loader.modelf.
+This also tests kpfs.fs.files.insmod, kpfs.guest.loader.modelf and
+kpfs.guest.loader.modtables.
 """
 
 import errno
@@ -20,8 +21,18 @@ PLAIN = (
     + "static void __exit end(void) { }\nmodule_exit(end);\n"
 )
 SHOFF, SHNUM, SHSTRNDX = 40, 60, 62
-NAME, TYPE, FLAGS, ADDR, OFFSET, SIZE, LINK = 0, 4, 8, 16, 24, 32, 40
-NULL, SYMTAB, STRTAB = 0, 2, 3
+NAME, TYPE, FLAGS, ADDR, OFFSET, SIZE, LINK, INFO, ALIGN = (
+    0,
+    4,
+    8,
+    16,
+    24,
+    32,
+    40,
+    44,
+    48,
+)
+NULL, SYMTAB, STRTAB, RELA, NOBITS = 0, 2, 3, 4, 8
 THIS_MODULE = ".gnu.linkonce.this_module"
 
 
@@ -38,11 +49,11 @@ class Elf:
         return self.shoff + 64 * index
 
     def get(self, index, field):
-        fmt = "<I" if field in (NAME, TYPE, LINK) else "<Q"
+        fmt = "<I" if field in (NAME, TYPE, LINK, INFO) else "<Q"
         return struct.unpack_from(fmt, self.data, self.header(index) + field)[0]
 
     def put(self, index, field, value):
-        fmt = "<I" if field in (NAME, TYPE, LINK) else "<Q"
+        fmt = "<I" if field in (NAME, TYPE, LINK, INFO) else "<Q"
         struct.pack_into(fmt, self.data, self.header(index) + field, value)
 
     def find(self, name):
@@ -152,6 +163,141 @@ def test_spoilt(box, tmp_path, spoil):
     path.write_bytes(bytes(elf.data))
     assert refused(box, errno.ENOEXEC, path) == messages
     assert box.modules() == []
+
+
+class Tables(Elf):
+    """And what is in its sections."""
+
+    def at(self, index, field):
+        return self.get(index, OFFSET) + field
+
+    def relocations(self):
+        """Index of the section that relocates .text of the init function."""
+        target = self.find(THIS_MODULE)
+        return next(
+            i
+            for i in range(self.nr)
+            if self.get(i, TYPE) == RELA and self.get(i, INFO) == target
+        )
+
+    def symbol(self, name):
+        """Where the row of a symbol is."""
+        table = self.of_type(SYMTAB)
+        names = self.get(self.get(table, LINK), OFFSET)
+        start = self.get(table, OFFSET)
+        for at in range(start, start + self.get(table, SIZE), 24):
+            (offset,) = struct.unpack_from("<I", self.data, at)
+            if self.data[names + offset :].split(b"\0", 1)[0] == name.encode():
+                return at
+        raise LookupError(name)
+
+
+def alignment(value):
+    def spoil(e):
+        index = e.find(".text")
+        e.put(index, ALIGN, value)
+        return f"section {index} has an alignment of {value:#x}"
+
+    return spoil
+
+
+def too_large(e):
+    index = e.find(".init.text")
+    e.put(index, TYPE, NOBITS)
+    e.put(index, SIZE, 1 << 40)
+    return f"section {index} has a size of {1 << 40:#x}"
+
+
+def odd_sites(e):
+    index = e.find("__mcount_loc")
+    e.put(index, SIZE, e.get(index, SIZE) - 1)
+    return f"__mcount_loc has a size of {e.get(index, SIZE):#x}"
+
+
+def odd_symbols(e):
+    index = e.of_type(SYMTAB)
+    e.put(index, SIZE, e.get(index, SIZE) - 1)
+    return f"the symbol table has a size of {e.get(index, SIZE):#x}"
+
+
+def strings_without_end(e):
+    index = e.get(e.of_type(SYMTAB), LINK)
+    e.put(index, SIZE, e.get(index, SIZE) - 1)
+    return "the names of symbols have no end"
+
+
+def symbol_name_outside(e):
+    table = e.of_type(SYMTAB)
+    struct.pack_into("<I", e.data, e.at(table, 24), 0x10000)
+    return "symbol 1 has its name at 0x10000"
+
+
+def odd_relocations(e):
+    index = e.relocations()
+    e.put(index, SIZE, e.get(index, SIZE) - 1)
+    return f"section {index} has a size of {e.get(index, SIZE):#x}"
+
+
+def unknown_symbol(e):
+    index = e.relocations()
+    struct.pack_into("<I", e.data, e.at(index, 12), 0xFFFF)
+    return f"section {index} relocates against symbol 65535"
+
+
+def relocated_outside(e):
+    index = e.relocations()
+    place = e.get(e.find(THIS_MODULE), SIZE) - 7
+    struct.pack_into("<Q", e.data, e.at(index, 0), place)
+    return f"section {index} relocates what is at {place:#x}"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *(alignment(3), alignment(4 << 20), alignment(1 << 63), too_large),
+        *(odd_sites, odd_symbols, strings_without_end, symbol_name_outside),
+        *(odd_relocations, unknown_symbol, relocated_outside),
+    ],
+)
+def test_damaged_tables(box, tmp_path, spoil):
+    elf = Tables(module("spoilt", PLAIN).read_bytes())
+    message = spoil(elf)
+    path = tmp_path / "spoilt.ko"
+    path.write_bytes(bytes(elf.data))
+    said = [f"spoilt: damaged module: {message}"]
+    assert refused(box, errno.ENOEXEC, path) == said
+    assert box.modules() == []
+
+
+def test_a_symbol_behind_the_end_of_memory(box, tmp_path):
+    elf = Tables(module("spoilt", PLAIN).read_bytes())
+    struct.pack_into("<Q", elf.data, elf.symbol("plain_function") + 8, (1 << 64) - 1)
+    path = tmp_path / "spoilt.ko"
+    path.write_bytes(bytes(elf.data))
+    box.insmod(path)
+    assert box.modules() == ["spoilt"]
+    assert "\tend\t[spoilt]" in box.read("/kallsyms").replace(" t ", "\t")
+    box.rmmod("spoilt")
+
+
+def test_a_file_of_another_class(box, tmp_path):
+    elf = Elf(module("spoilt", PLAIN).read_bytes())
+    elf.data[4] = 1  # 32 bits
+    path = tmp_path / "spoilt.ko"
+    path.write_bytes(bytes(elf.data))
+    (said,) = refused(box, errno.ENOEXEC, path)
+    assert said == "Invalid ELF file: not an ELF64 file of x86-64"
+
+
+def test_a_refusal_does_not_have_the_reason_of_another(box):
+    """The errno is the same, but it was the module's own init that failed."""
+    with pytest.raises(KernelError, match="No such file"):
+        box.insmod("./nosuch")
+    init = "static int __init go(void) { return -2; }\nmodule_init(go);\n"
+    with pytest.raises(KernelError) as e:
+        box.insmod(module("fails", init))
+    assert e.value.errno == errno.ENOENT
+    assert "No such file" not in e.value.why
 
 
 def test_pages_of_a_refused_module_are_given_back(box):

@@ -38,13 +38,16 @@ SEEN = {
 }
 
 
+def trees():
+    """Where a kernel's source may be: KPFS_LINUX, and below /usr/src."""
+    named = [os.environ.get("KPFS_LINUX", ""), *sorted(glob.glob("/usr/src/linux*"))]
+    return [Path(tree) for tree in named if tree]
+
+
 def source():
-    """A kernel's source, in KPFS_LINUX or below /usr/src."""
-    trees = [os.environ.get("KPFS_LINUX", ""), *sorted(glob.glob("/usr/src/linux*"))]
-    return next(
-        (Path(t) for t in trees if t and all((Path(t) / n).exists() for n in SEEN)),
-        None,
-    )
+    """A kernel's source."""
+    found = (t for t in trees() if all((t / name).exists() for name in SEEN))
+    return next(found, None)
 
 
 @pytest.mark.parametrize("name", SEEN)

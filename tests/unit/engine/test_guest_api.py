@@ -55,3 +55,21 @@ def test_any_kind_is_unregistered_as_what_it_is(st, registered, unregistered):
     # one that is not registered has its address cleared
     api.serve(registered | abi.CTL_UNREGISTER, array, 1)
     assert st.machine.read_u64(at + abi.Kprobe.addr) == 0
+
+
+def test_the_structure_says_how_the_instruction_is_run(st):
+    """What it is, is the architecture's: tests/modules/headers_suite.c."""
+    api = GuestApi(lambda: st)
+    at, array = structure(st)
+    api.serve(abi.CTL_KPROBES | abi.CTL_REGISTER, array, 1)
+    ainsn = abi.ArchSpecificInsn.STRUCT
+    raw = st.machine.read(at + abi.Kprobe.ainsn, ainsn.size)
+    assert ainsn.unpack(raw) == st.arch.copied_insn(next(iter(api._probes.values())))
+
+
+def test_of_a_cpu_that_handles_nothing(st):
+    api = GuestApi(lambda: st)
+    at = st.machine.area.alloc_data(24)
+    st.machine.write(at, b"x" * 24)
+    api.serve(abi.CTL_KPROBE_CTLBLK, at, 0)
+    assert st.machine.read(at, 24) == bytes(24)

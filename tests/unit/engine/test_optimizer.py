@@ -406,6 +406,29 @@ def test_post_handler(s):
     assert s.byte("a") == JUMP
 
 
+def test_fault_handler(s):
+    """It is never asked about an instruction that a jump has displaced."""
+    s.add("a", "vfs_read", 5, fault_handler=lambda p, regs, trapnr: 1)
+    s.on("a")
+    s.sleep()
+    assert (s.lst(), s.byte("a")) == ({"a": ""}, BREAKPOINT)
+    s.add("b", "vfs_write", 5)
+    s.on("b")
+    s.sleep()
+    assert s.byte("b") == JUMP
+    s.add("c", "vfs_write", 5, fault_handler=lambda p, regs, trapnr: 1)
+    assert (s.lst()["b"], s.byte("b")) == ("", BREAKPOINT)
+    s.on("c")
+    s.sysctl(0)
+    s.sysctl(1)
+    s.sleep()
+    assert (s.lst()["b"], s.byte("b")) == ("", BREAKPOINT)
+    s.remove("c")
+    assert s.lst()["b"] == "O"
+    s.sleep()
+    assert s.byte("b") == JUMP
+
+
 def test_kernel_without_optprobes():
     s = Session(optprobes=False)
     s.add("e", "vfs_read", 5)

@@ -135,7 +135,7 @@ def test_a_blocked_read_can_be_interrupted(kernel, make):
     vfs = make(Pipe())
     opened = vfs.open(ME, PATH, os.O_RDONLY)
     with pytest.raises(KernelError) as info:
-        vfs.read(ME, opened, 100, 0, lambda: True)
+        vfs.read(ME, opened, 100, 0)
     assert info.value.errno == errno.EINTR
 
 

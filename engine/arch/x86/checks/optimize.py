@@ -3,9 +3,12 @@
 
 Terms of the documentation: the *detoured code region* (DCR) are the whole instructions
 from the probe on that the 5 bytes of the jump touch; into the *jump target prohibition
-region* (JTPR), the bytes behind the first one, nothing may jump.  As jumps are sought
-by decoding, the whole function must decode, and must not jump where decoding cannot
-see: through a register, through a retpoline, or out of an exception fix-up.
+region* (JTPR), the bytes behind the first one, no jump and no call may lead.  As these
+are sought by decoding, the whole function must decode, and must not jump where decoding
+cannot see: through a register, through a retpoline, or out of an exception fix-up.
+
+The documentation names calls beside jumps; Linux 6.1 does not look at calls, and would
+let a function that calls into the region run into the middle of the jump.
 
     can_optimize(text, addr) -> Region          what the jump would replace
                               | Obstacle        why it cannot: kind, words, culprit
@@ -40,6 +43,7 @@ class Why(enum.Enum):
     INDIRECT_JUMP = "the function has an indirect jump"
     THUNK_JUMP = "the function jumps to a retpoline"
     JUMP_INTO = "a jump goes into the region"
+    CALL_INTO = "a call goes into the region"
     NOT_RELOCATABLE = "an instruction of the region cannot run elsewhere"
     NOT_BOOSTABLE = "an instruction of the region needs a single step"
     RESERVED = "the region overlaps text that others patch"
@@ -107,6 +111,11 @@ def scan_function(text: Text, fn: Function, addr: int) -> Obstacle | None:
     if last:
         found += _jumps(fn, first, last, Why.THUNK_JUMP)
     found += _jumps(fn, addr + 1, addr + JMP32_INSN_SIZE, Why.JUMP_INTO)
+    found += [
+        Obstacle(Why.CALL_INTO, at, f"call to {target:#x}")
+        for target, at in fn.calls
+        if addr < target < addr + JMP32_INSN_SIZE
+    ]
     return min(found, key=lambda obstacle: obstacle.addr, default=None)
 
 

@@ -47,7 +47,8 @@ class Function:
     """A function decoded from its symbol to the next one, padding included."""
 
     __slots__ = (
-        "bad", "branches", "code", "index", "indirect", "insns", "size", "start",
+        "bad", "branches", "calls", "code", "index", "indirect", "insns", "size",
+        "start",
     )  # fmt: skip
 
     def __init__(self, code: bytes, start: int, size: int) -> None:
@@ -66,6 +67,12 @@ class Function:
         self.branches = sorted(
             (insn.target, insn.addr) for insn in self.insns if looks_like_jump(insn)
         )
+        # the same of the direct calls that stay in the function
+        self.calls = [
+            (insn.target, insn.addr)
+            for insn in self.insns
+            if is_direct_call(insn) and start < insn.target < start + size
+        ]
 
     def branch_into(self, first: int, last: int) -> tuple[int, int] | None:
         """A jump to [first, last] (both inclusive) as (where to, where from)."""
@@ -163,6 +170,11 @@ def looks_like_jump(insn: Insn) -> bool:
         op = insn.opcode[0]
         return op & 0xF0 == 0x70 or 0xE0 <= op <= 0xE3 or op in (0xE9, 0xEB)
     return is_direct_branch(insn) and insn.opcode[0] != 0xE8
+
+
+def is_direct_call(insn: Insn) -> bool:
+    """call with the target in the instruction."""
+    return not insn.vex and insn.opcode == b"\xe8"
 
 
 def is_indirect_jump(insn: Insn) -> bool:

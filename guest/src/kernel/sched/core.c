@@ -2,6 +2,7 @@
 /* The scheduler's core. A task stays on the CPU that fork gave it. */
 #include <kpfs/hypercall.h>
 #include <linux/jump_label.h>
+#include <linux/host.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -319,7 +320,7 @@ static notrace void __sched preempt_schedule_common(void)
 /* From preempt_enable(). */
 notrace void __sched preempt_schedule(void)
 {
-	if (likely(!preemptible()))
+	if (likely(!preemptible()) || !kpfs_configured(KPFS_CONFIG_PREEMPTION))
 		return;
 	preempt_schedule_common();
 }

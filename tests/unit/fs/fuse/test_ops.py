@@ -1,178 +1,345 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Operations of FUSE, as libfuse calls them, without a mount."""
+"""Requests of FUSE and the answers to them, without a mount.
+
+This also tests kpfs.fs.fuse.proto.
+"""
 
 import errno
 import logging
 import os
-import sys
+import struct
 from types import SimpleNamespace
 
 import pytest
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
-from kpfs.fs.fuse import ops as fuse_ops
-from kpfs.fs.fuse.ops import GETATTR, LOOKUP, LOOKUP_SIZE, Operations, answer
+from kpfs.fs.fuse import proto
+from kpfs.fs.fuse.loop import Answer, Request
+from kpfs.fs.fuse.ops import FOREVER, LOOKUP_SIZE, MAX_BACKGROUND, OpenDir, Operations
 from kpfs.fs.vfs import EMPTY_WRITE
-from tests.there import code, stand_in
+from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel
 
-SETATTR = 4
+PID = 100
 
 
-class Libfuse:
-    def fuse_get_context(self):
-        context = SimpleNamespace(pid=100, uid=0, gid=0, fuse=None)
-        return SimpleNamespace(contents=context)
-
-    def fuse_interrupted(self):
-        return 0
-
-    def fuse_exited(self, _fuse):
-        return 0
+def request(opcode, nodeid, body):
+    return Request((0, opcode, 2, nodeid, 0, 0, PID), body)
 
 
-class FakeLoop:
+class Linux:
+    """Asks as Linux does, and reads the answers."""
+
     def __init__(self):
-        self.request = SimpleNamespace(opcode=GETATTR)
-        self.kept = 0
+        self.kernel = stand_in(FakeKernel())
+        self.kernel.trace = SimpleNamespace(
+            events=SimpleNamespace(group=lambda name: {})
+        )
+        self.told = []
+        self.ready = 0
+        self.ops = Operations(
+            self.kernel, build(self.kernel), self.notified, self.is_ready
+        )
 
-    def keep_size(self):
-        self.kept += 1
+    def notified(self, *what):
+        self.told.append(what)
+
+    def is_ready(self):
+        self.ready += 1
+
+    def ask(self, opcode, nodeid=proto.ROOT, body=b"") -> Answer:
+        return there(
+            self.ops.serve(request(opcode, nodeid, body)),
+        )
+
+    def get(self, *words) -> bytes:
+        """The payload of an answer that is no error."""
+        made = self.ask(*words)
+        assert made.error == 0, errno.errorcode[made.error]
+        return made.payload
+
+    def code(self, *words):
+        return errno.errorcode.get(self.ask(*words).error)
+
+    def look_up(self, path):
+        """(nodeid, entry time-out, attribute time-out, attributes)"""
+        made = proto.ROOT, 0, 0, ()
+        for name in path.split("/"):
+            raw = self.get(proto.LOOKUP, made[0], name.encode() + b"\0")
+            number, _, entry, attributes, *_ = proto.ENTRY.unpack_from(raw)
+            made = number, entry, attributes, proto.ATTR.unpack_from(raw, 40)
+        return made
+
+    def number(self, path):
+        return self.look_up(path)[0]
+
+    def attributes(self, nodeid, flags=0, fh=0):
+        body = proto.GETATTR_REQUEST.pack(flags, fh)
+        raw = self.get(proto.GETATTR, nodeid, body)
+        assert len(raw) == 104
+        return proto.ATTR.unpack_from(raw, 16)
+
+    def open(self, nodeid, flags=os.O_RDWR):
+        raw = self.get(proto.OPEN, nodeid, proto.OPEN_REQUEST.pack(flags))
+        return proto.OPEN_ANSWER.unpack(raw)[0]
+
+    def read(self, fh, size=4096, offset=0, how=proto.READ_LOCKOWNER):
+        body = proto.READ_REQUEST.pack(fh, offset, size, how, 1, 0)
+        return proto.READ, proto.ROOT, body
+
+    def write(self, fh, data, offset=0):
+        body = proto.WRITE_REQUEST.pack(fh, offset, len(data), 0, 1, 0)
+        return proto.WRITE, proto.ROOT, body + data
+
+    def release(self, fh):
+        self.get(proto.RELEASE, proto.ROOT, struct.pack("=QIIQ", fh, 0, 0, 0))
+
+
+SIZE, MODE = 1, 9  # places in the attributes
 
 
 @pytest.fixture
-def ops():
-    kernel = stand_in(FakeKernel())
-    kernel.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
-    return Operations(
-        kernel, build(kernel), Libfuse(), stand_in(FakeLoop()), lambda: None
-    )
+def linux():
+    return Linux()
 
 
-def info(flags=os.O_RDWR, lock_owner=1):
-    return SimpleNamespace(flags=flags, fh=0, nonseekable=0, lock_owner=lock_owner)
+def test_init(linux):
+    body = proto.INIT_REQUEST.pack(7, 45, 131072, 0xFFFFFFFF)
+    made = linux.ask(proto.INIT, 0, body)
+    words = proto.INIT_ANSWER.unpack(made.payload)
+    assert len(made.payload) == 64
+    assert words[:3] == (7, proto.MINOR, 131072)
+    assert words[3] == 1 << 3 | 1 << 5 | 1 << 18
+    assert words[4] == MAX_BACKGROUND
+    linux.kernel.start = lambda wake: None
+    there(made.then)()
+    assert linux.ready == 1
 
 
-def test_no_attribute_is_taken_for_an_operation(ops):
-    names = {"lock", "access", "poll", "ioctl", "flush", "statfs"}
-    assert all(callable(getattr(ops, n)) or getattr(ops, n) is None for n in names)
+def test_a_linux_that_is_too_old(linux):
+    body = proto.INIT_REQUEST.pack(7, 19, 131072, 0)
+    assert linux.code(proto.INIT, 0, body) == "EPROTO"
 
 
-def test_size_is_0_but_when_looked_up(ops):
-    path, loop = "/kprobes/enabled", ops.loop
-    assert (ops.getattr(path)["st_size"], loop.kept) == (0, 1)
-    loop.request.opcode = LOOKUP
-    assert ops.getattr(path)["st_size"] == LOOKUP_SIZE
-    assert ops.getattr("/kprobes")["st_size"] == 0
-    ops.truncate(path, 10)
-    loop.request.opcode = SETATTR
-    assert (ops.getattr(path)["st_size"], loop.kept) == (10, 1)
+def test_size_is_0_but_when_looked_up(linux):
+    number, entry, hold, attributes = linux.look_up("kprobes/enabled")
+    assert (entry, hold, attributes[SIZE]) == (FOREVER, 0, LOOKUP_SIZE)
+    assert linux.attributes(number)[SIZE] == 0
+    assert [code for code, _ in linux.told] == [proto.NOTIFY_INVAL_INODE]
+    number, entry, hold, attributes = linux.look_up("kprobes")
+    assert (entry, hold, attributes[SIZE]) == (FOREVER, FOREVER, 0)
+    assert linux.attributes(number)[MODE] == attributes[MODE]
 
 
-def test_read_and_write(ops):
-    fi = info()
-    ops.open("/kprobes/enabled", fi)
-    assert ops.read("", 100, 0, fi) == b"1\n"
-    assert ops.write("", b"0\n", 2, fi) == 2
-    assert ops.read("", 1, 0, fi) == b"0"
-    assert code(ops.fsync, "", 0, fi) == "EINVAL"
-    ops.release("", fi)
-    assert not ops.files
+def set_attributes(valid, fh=0, size=0, mode=0, ids=(0, 0), atime=0):
+    words = valid, fh, size, 0, atime, 7, 0, 8, 9, 0, mode, *ids
+    body = proto.SETATTR_REQUEST.pack(*words)
+    assert len(body) == 88
+    return body
 
 
-def test_the_page_cache_is_refused(ops):
-    fi = info(lock_owner=0)
-    ops.open("/kprobes/enabled", fi)
-    assert code(ops.read, "", 4096, 0, fi) == "EINVAL"
+def test_setattr(linux):
+    number = linux.number("kprobes/enabled")
+
+    def change(*valid, **words):
+        return linux.get(proto.SETATTR, number, set_attributes(sum(valid), **words))
+
+    raw = change(proto.FATTR_SIZE, size=10)
+    assert proto.ATTR.unpack_from(raw, 16)[SIZE] == LOOKUP_SIZE
+    assert linux.attributes(number)[SIZE] == 10
+    change(proto.FATTR_MODE, mode=0o100640)
+    change(proto.FATTR_UID, ids=(5, 6))
+    change(proto.FATTR_GID, ids=(7, 8))
+    change(proto.FATTR_ATIME, atime=-5)
+    seen = linux.attributes(number)
+    assert (seen[3], seen[6]) == (-5, 8)
+    assert (seen[MODE], seen[11], seen[12]) == (0o100640, 5, 8)
+    change(proto.FATTR_MTIME)
+    seen = linux.attributes(number)
+    assert (seen[3], seen[4], seen[7]) == (-5, 7, 9)
 
 
-def test_seek_end(ops):
-    for path, result in (("/kprobes/list", "EINVAL"), ("/kprobes/enabled", 0)):
-        fi = info()
-        ops.open(path, fi)
-        if result:
-            assert code(ops.getattr, path, fi) == result
-        else:
-            assert ops.getattr(path, fi)["st_size"] == 0
-        ops.loop.request.opcode = SETATTR
-        ops.truncate(path, 0, fi)
-        assert ops.getattr(path, fi)["st_size"] == 0
-        ops.loop.request.opcode = GETATTR
+def test_read_and_write(linux):
+    fh = linux.open(linux.number("kprobes/enabled"))
+    assert linux.get(*linux.read(fh)) == b"1\n"
+    assert proto.WRITE_ANSWER.unpack(linux.get(*linux.write(fh, b"0\n", 2))) == (2,)
+    assert linux.get(*linux.read(fh, 1)) == b"0"
+    assert linux.code(proto.FSYNC, proto.ROOT, b"") == "EINVAL"
+    linux.release(fh)
+    assert not linux.ops.files
 
 
-def test_mutations(ops):
-    for function, args, expected in (
-        (ops.mkdir, ("/kprobes/d", 0), "EPERM"),
-        (ops.create, ("/kprobes/new", 0), "EACCES"),
-        (ops.unlink, ("/kprobes/list",), "EPERM"),
-        (ops.rename, ("/kprobes/list", "/kprobes/x"), "EPERM"),
-        (ops.mkdir, ("/sys/debug/d", 0), "ENOENT"),
-        (ops.unlink, ("/sys/debug/kprobes-optimization",), "EACCES"),
-        (ops.chmod, ("/sys/debug/kprobes-optimization", 0o600), "EPERM"),
-        (ops.create, ("/nowhere/new", 0), "ENOENT"),
-    ):
-        assert code(function, *args) == expected
+def test_an_open_that_linux_gave_up(linux):
+    body = proto.OPEN_REQUEST.pack(os.O_RDONLY)
+    made = linux.ask(proto.OPEN, linux.number("kprobes/enabled"), body)
+    assert linux.ops.files
+    there(made.undo)()
+    assert not linux.ops.files
 
 
-def test_readdir_gives_types(ops):
-    entries = {name: st["st_mode"] for name, st, _ in ops.readdir("/kprobes", 0)}
-    assert set(entries) == {".", "..", "list", "enabled", "blacklist"}
-    assert entries["list"] == 0o100400
+def test_the_page_cache_is_refused(linux):
+    fh = linux.open(linux.number("kprobes/enabled"))
+    assert linux.code(*linux.read(fh, how=0)) == "EINVAL"
 
 
-@pytest.mark.logs("bug in bug")
-def test_answer(caplog):
-    def refuse():
-        raise KernelError(errno.EBUSY, "busy")
+def test_seek_end(linux):
+    for path, result in (("kprobes/list", "EINVAL"), ("kprobes/enabled", None)):
+        number = linux.number(path)
+        fh = linux.open(number)
+        body = proto.GETATTR_REQUEST.pack(proto.GETATTR_FH, fh)
+        assert linux.code(proto.GETATTR, number, body) == result
 
-    def restart():
-        raise KernelError(512, "ERESTARTSYS")
 
-    def bug():
-        raise KeyboardInterrupt
+def test_linux_gets_its_size_back(linux):
+    """After what leaves it with a size of 0, at the next open."""
+    number = linux.number("kprobes/enabled")
 
-    assert answer(refuse) == -errno.EBUSY
-    assert answer(lambda: None) == 0
-    assert answer(restart) == -errno.EINTR
+    def stored():
+        told = linux.told[:]
+        linux.told.clear()
+        return [what for code, what in told if code == proto.NOTIFY_STORE]
+
+    fh = linux.open(number)
+    assert stored() == []
+    linux.attributes(number, proto.GETATTR_FH, fh)
+    linux.open(number)
+    expected = proto.STORE.pack(number, LOOKUP_SIZE - 1, 1) + b"\0"
+    assert stored() == [expected]
+    linux.number("kprobes/enabled")
+    linux.open(number)
+    assert stored() == []
+    linux.open(number, os.O_WRONLY | os.O_TRUNC)
+    assert stored() == []
+    linux.open(number)
+    assert stored() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "folder", "expected"),
+    [
+        (proto.MKDIR, "kprobes", "EPERM"),
+        (proto.CREATE, "kprobes", "EACCES"),
+        (proto.UNLINK, "kprobes", "EPERM"),
+        (proto.RENAME, "kprobes", "EPERM"),
+        (proto.RMDIR, "kprobes", "EPERM"),
+        (proto.MKNOD, "kprobes", "EPERM"),
+        (proto.LINK, "kprobes", "EPERM"),
+        (proto.SYMLINK, "kprobes", "EPERM"),
+        (proto.MKDIR, "sys/debug", "ENOENT"),
+        (proto.UNLINK, "sys/debug", "EACCES"),
+        (proto.UNLINK, "kprobes/list", "ENOTDIR"),
+    ],
+)
+def test_changes_of_the_tree(linux, opcode, folder, expected):
+    number = linux.number(folder)
+    assert linux.code(opcode, number, b"\0" * 8 + b"name\0") == expected
+
+
+def test_chmod_of_a_sysctl(linux):
+    number = linux.number("sys/debug/kprobes-optimization")
+    body = set_attributes(proto.FATTR_MODE, mode=0o100600)
+    assert linux.code(proto.SETATTR, number, body) == "EPERM"
+
+
+def entries(raw):
+    found, at = {}, 0
+    while at < len(raw):
+        _, following, length, kind = proto.DIRENT.unpack_from(raw, at)
+        begin = at + proto.DIRENT.size
+        found[raw[begin : begin + length].decode()] = kind, following
+        at = begin + length + -length % 8
+    return found
+
+
+def test_readdir_gives_types(linux):
+    folder = linux.number("kprobes")
+    fh = proto.OPEN_ANSWER.unpack(linux.get(proto.OPENDIR, folder))[0]
+    body = proto.READ_REQUEST.pack(fh, 0, 4096, 0, 0, 0)
+    found = entries(linux.get(proto.READDIR, folder, body))
+    assert set(found) == {".", "..", "list", "enabled", "blacklist"}
+    assert found["list"][0] == 0o10
+    assert found["."][0] == 0o04
+    linux.get(proto.RELEASEDIR, folder, struct.pack("=QIIQ", fh, 0, 0, 0))
+    assert not linux.ops.dirs
+
+
+def test_a_directory_in_pieces():
+    opened = OpenDir()
+    opened.fill([(f"name{i}", 0o100644) for i in range(100)])
+    seen, at = [], 0
+    while piece := opened.read(at, 200):
+        assert len(piece) <= 200
+        part = entries(piece)
+        seen += part
+        at = list(part.values())[-1][1]
+    assert seen == [f"name{i}" for i in range(100)]
+
+
+def test_what_is_looked_up_is_forgotten(linux):
+    number = linux.number("kprobes/enabled")
+    linux.number("kprobes/enabled")
+    before = len(linux.ops.inodes)
+    once = proto.FH.pack(1)
+    assert linux.ops.serve(request(proto.FORGET, number, once)) is None
+    assert len(linux.ops.inodes) == before
+    body = struct.pack("=II", 1, 0) + proto.FORGET_ONE.pack(number, 1)
+    assert linux.ops.serve(request(proto.BATCH_FORGET, 0, body)) is None
+    assert len(linux.ops.inodes) == before - 1
+    assert linux.code(proto.GETATTR, number, bytes(16)) == "ESTALE"
+
+
+def test_what_is_not_there(linux):
+    assert linux.code(proto.LOOKUP, proto.ROOT, b"none\0") == "ENOENT"
+    assert linux.code(proto.LOOKUP, linux.number("version"), b"x\0") == "ENOTDIR"
+    body = proto.OPEN_REQUEST.pack(os.O_RDONLY)
+    assert linux.code(proto.OPEN, linux.number("kprobes"), body) == "EISDIR"
+    assert linux.code(99, proto.ROOT, b"") == "ENOSYS"
+
+
+@pytest.mark.logs("bug in statfs")
+def test_errors(linux, caplog):
+    def answer_to(error):
+        def fail(_request):
+            raise error
+
+        fail.__name__ = "statfs"
+        linux.ops.methods[proto.STATFS] = fail
+        return linux.code(proto.STATFS)
+
+    assert answer_to(KernelError(errno.EBUSY, "busy")) == "EBUSY"
+    assert answer_to(KernelError(512, "ERESTARTSYS")) == "EINTR"
     with caplog.at_level(logging.ERROR):
-        assert answer(bug) == -errno.EIO
+        assert answer_to(KeyboardInterrupt()) == "EIO"
     assert "bug" in caplog.text
 
 
-def test_libfuse_3_is_refused(monkeypatch):
-    fake = SimpleNamespace(
-        FUSE=object, _libfuse=SimpleNamespace(fuse_version=lambda: 314)
-    )
-    monkeypatch.setitem(sys.modules, "fuse", fake)
-    with pytest.raises(fuse_ops.FuseUnavailable, match="version 2"):
-        fuse_ops._import_fuse()
-
-
-def test_a_write_of_a_thread_that_stands_for_another(ops):
+def test_a_write_of_a_thread_that_stands_for_another(linux):
+    ops = linux.ops
     ops.files[1] = opened = SimpleNamespace(vfs=ops.vfs)
-    fi = SimpleNamespace(fh=1)
     made = []
 
     def in_place(vfs, file):
         made.append((vfs, file))
         return 5
 
-    ops.writers[100] = in_place
-    assert ops.write("/x", b"data", 3, fi) == 5
+    ops.writers[PID] = in_place
+    assert proto.WRITE_ANSWER.unpack(linux.get(*linux.write(1, b"data", 3))) == (5,)
     assert made == [(ops.vfs, opened)]
     assert ops.writers == {}, "for one write"
-    ops.writers[100] = in_place
-    assert ops.ioctl("/x", EMPTY_WRITE, None, fi, 0, None) == 5
+    ops.writers[PID] = in_place
+    body = proto.IOCTL_REQUEST.pack(1, 0, EMPTY_WRITE, 0, 0, 0)
+    assert proto.IOCTL_ANSWER.unpack(linux.get(proto.IOCTL, 1, body))[0] == 5
     assert len(made) == 2
 
 
-def test_no_other_has_an_ioctl(ops):
-    fi = SimpleNamespace(fh=1)
+def test_no_other_has_an_ioctl(linux):
     tcgets = 0x5401
     for number, writers in ((EMPTY_WRITE, {}), (EMPTY_WRITE, {101: None})):
-        ops.writers = writers
-        assert code(ops.ioctl, "/x", number, None, fi, 0, None) == "ENOTTY"
-    ops.writers = {100: None}
-    assert code(ops.ioctl, "/x", tcgets, None, fi, 0, None) == "ENOTTY"
-    assert ops.writers == {100: None}
+        linux.ops.writers = writers
+        body = proto.IOCTL_REQUEST.pack(1, 0, number, 0, 0, 0)
+        assert linux.code(proto.IOCTL, 1, body) == "ENOTTY"
+    linux.ops.writers = {PID: None}
+    body = proto.IOCTL_REQUEST.pack(1, 0, tcgets, 0, 0, 0)
+    assert linux.code(proto.IOCTL, 1, body) == "ENOTTY"
+    assert linux.ops.writers == {PID: None}

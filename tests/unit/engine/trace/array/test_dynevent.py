@@ -7,6 +7,7 @@ kpfs.engine.trace.event.trace_event.
 """
 
 import errno
+import random
 
 import pytest
 
@@ -240,3 +241,27 @@ def test_set_event(trace):
     assert ts.array_events.set_event_store(b" \n") == 2
     ts.array_events.set_event_clear()
     assert ts.array_events.set_event_text() == ""
+
+
+def test_lines_without_a_command_are_passed_over(trace, monkeypatch):
+    ran = []
+    monkeypatch.setattr(
+        trace.ts.dyn_events, "run_command", lambda command, _ops: ran.append(command)
+    )
+    rng = random.Random(1)
+    for _ in range(200):
+        lines = rng.choices(("", " \t", "#c", " # c", "p a", " q#r", "\xa0"), k=200)
+        ran.clear()
+        assert not trace.write("\n".join(lines))
+        words = [line.partition("#")[0] for line in lines]
+        assert [word for word in ran if word.strip()] == [w for w in words if w.strip()]
+        assert len(ran) <= len([w for w in words if w.strip()]) + 1
+
+
+def test_a_megabyte_of_newlines_runs_no_command(trace, monkeypatch):
+    ran = []
+    monkeypatch.setattr(
+        trace.ts.dyn_events, "run_command", lambda command, _ops: ran.append(command)
+    )
+    assert not trace.write("\n" * (1 << 20))
+    assert not ran

@@ -51,8 +51,21 @@ def test_jump_into_the_region(jump, at):
 def test_near_jump_into_the_region():
     code = "90" * 8 + "0f85f7ffffff" + "90" * 4
     assert obstacle(code)[0] is Why.JUMP_INTO
-    call = "90" * 8 + "e8f5ffffff" + "90" * 4
-    assert region_size(call) == 5
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_call_into_the_region(at):
+    # as before, with a call; its target must be in the bytes of the jump
+    code = "90" * 8 + "e8" + rel32(13, at) + "90" * 4
+    if 1 <= at <= 4:
+        assert obstacle(code) == (Why.CALL_INTO, 8)
+    else:
+        assert region_size(code) == 5
+
+
+def test_call_into_the_region_is_named():
+    verdict = can_optimize(text("90" * 8 + "e8" + rel32(13, 2) + "90" * 4), F)
+    assert str(verdict) == f"a call goes into the region: call to {F + 2:#x}"
 
 
 def test_whole_function_is_looked_at():

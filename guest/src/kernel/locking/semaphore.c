@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Semaphores: who waits is in a list, and up() hands over to the first of it. */
+#include <linux/kernel.h>
+#include <linux/sched.h>
+#include <linux/semaphore.h>
+
+struct semaphore_waiter {
+	struct list_head list;
+	struct task_struct *task;
+	bool up;
+};
+
+static bool must_end(int state)
+{
+	if (state == TASK_INTERRUPTIBLE)
+		return signal_pending(current);
+	return state == TASK_KILLABLE && fatal_signal_pending(current);
+}
+
+/* With the lock held, and interrupts off, as when it returns. */
+static int __down_common(struct semaphore *sem, int state, long timeout)
+{
+	struct semaphore_waiter waiter = { .task = current };
+	int err = 0;
+
+	list_add_tail(&waiter.list, &sem->wait_list);
+	while (!waiter.up && !err) {
+		if (must_end(state)) {
+			err = -EINTR;
+		} else if (timeout <= 0) {
+			err = -ETIME;
+		} else {
+			__set_current_state(state & TASK_NORMAL);
+			raw_spin_unlock_irq(&sem->lock);
+			timeout = schedule_timeout(timeout);
+			raw_spin_lock_irq(&sem->lock);
+		}
+	}
+	list_del_init(&waiter.list);
+	return err;
+}
+
+static int down_common(struct semaphore *sem, int state, long timeout)
+{
+	unsigned long flags;
+	int err = 0;
+
+	might_sleep();
+	raw_spin_lock_irqsave(&sem->lock, flags);
+	if (likely(sem->count > 0))
+		sem->count--;
+	else
+		err = __down_common(sem, state, timeout);
+	raw_spin_unlock_irqrestore(&sem->lock, flags);
+	return err;
+}
+
+void down(struct semaphore *sem)
+{
+	down_common(sem, TASK_UNINTERRUPTIBLE, MAX_SCHEDULE_TIMEOUT);
+}
+
+int down_interruptible(struct semaphore *sem)
+{
+	return down_common(sem, TASK_INTERRUPTIBLE, MAX_SCHEDULE_TIMEOUT);
+}
+
+int down_killable(struct semaphore *sem)
+{
+	return down_common(sem, TASK_KILLABLE, MAX_SCHEDULE_TIMEOUT);
+}
+
+int down_timeout(struct semaphore *sem, long timeout)
+{
+	return down_common(sem, TASK_UNINTERRUPTIBLE, timeout);
+}
+
+/* 1 if somebody else has it: the other way round than spin_trylock(). */
+int down_trylock(struct semaphore *sem)
+{
+	unsigned long flags;
+	int taken;
+
+	raw_spin_lock_irqsave(&sem->lock, flags);
+	taken = sem->count > 0;
+	sem->count -= taken;
+	raw_spin_unlock_irqrestore(&sem->lock, flags);
+	return !taken;
+}
+
+static noinline void __up(struct semaphore *sem)
+{
+	struct semaphore_waiter *waiter =
+		list_first_entry(&sem->wait_list, struct semaphore_waiter, list);
+
+	list_del_init(&waiter->list);
+	waiter->up = true;
+	wake_up_process(waiter->task);
+}
+
+void up(struct semaphore *sem)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&sem->lock, flags);
+	if (likely(list_empty(&sem->wait_list)))
+		sem->count++;
+	else
+		__up(sem);
+	raw_spin_unlock_irqrestore(&sem->lock, flags);
+}

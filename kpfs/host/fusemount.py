@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How a FUSE file system is mounted: by mount(2), else by fusermount, which may.
+
+Document: mount.fuse(8), fusermount(1).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+
+from kpfs.host import mounts
+from kpfs.host.mounts import SetupError
+
+DEVICE = "/dev/fuse"
+SUBTYPE = "kpfs"
+HELPERS = ("fusermount", "fusermount3")
+
+
+def mount(mountpoint: str, source: str, *, allow_other: bool) -> int:
+    """Mount at a directory; returns the descriptor through which Linux asks.
+
+    SetupError says why it cannot be done.
+    """
+    options = "default_permissions" + (",allow_other" if allow_other else "")
+    try:
+        return _by_mount(mountpoint, source, options)
+    except PermissionError as error:
+        if os.geteuid() == 0:
+            raise SetupError(f"{mountpoint}: {error.strerror}") from None
+    except OSError as error:
+        raise SetupError(f"{error.filename}: {error.strerror}") from None
+    return _by_helper(mountpoint, f"fsname={source},subtype={SUBTYPE},{options}")
+
+
+def _by_mount(mountpoint: str, source: str, options: str) -> int:
+    device = os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        mode = stat.S_IFMT(os.stat(mountpoint).st_mode)
+        words = f"fd={device},rootmode={mode:o},user_id={os.geteuid()}"
+        words += f",group_id={os.getegid()},{options}"
+        flags = mounts.MS_NOSUID | mounts.MS_NODEV
+        mounts.mount(source, mountpoint, f"fuse.{SUBTYPE}", flags, words)
+    except OSError:
+        os.close(device)
+        raise
+    return device
+
+
+def _by_helper(mountpoint: str, options: str) -> int:
+    """fusermount mounts for an ordinary user, and sends the descriptor."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for helper in HELPERS:
+            try:
+                done = subprocess.run(
+                    [helper, "-o", options, "--", mountpoint],
+                    env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())},
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                )
+            except FileNotFoundError:
+                continue
+            if done.returncode:
+                lines = done.stderr.splitlines() or [f"{helper} failed"]
+                raise SetupError(lines[-1])
+            _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+            os.set_inheritable(fds[0], False)
+            return fds[0]
+    raise SetupError("fusermount is missing (Debian: apt install fuse3)")

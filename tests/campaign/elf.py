@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Damaged modules: each is loaded, or refused with an errno and a line in the log.
+
+What is loaded in spite of the damage may do to its guest what it likes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import struct
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from kpfs import abi
+from kpfs.engine.errors import KernelError
+from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
+from tests import harness
+from tests.campaign.child import BrokenError, Grave, in_child, tail
+from tests.campaign.hunt import Hunt, Part
+from tests.modbox import Box, build
+
+PER_CHILD = 100
+PATIENCE = 60  # s for that many
+LIMIT = 0.4  # s of CPU time that one may take
+SHIPPED = harness.ROOT / "guest" / "image" / "modules"
+BUILT = ("all_kinds", "hammer", "synth_calls")
+EDGES = (0, 1, 2, 3, 4, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFF1, 0xFFFF, 0x7FFFFFFF)
+WIDE = (0x80000000, 0xFFFFFFFF, 1 << 32, 1 << 63, (1 << 63) - 1, (1 << 64) - 1)
+EHDR, SHDR, SYM, RELA = 64, 64, 24, 24
+SHT_SYMTAB, SHT_RELA = 2, 4
+TOLD = (errno.ENOEXEC, errno.ENOMEM)  # what else may be the answer of its init
+HARSH = 0.3  # of them are damaged in more than one place
+
+
+class Damage:
+    """One way to spoil the bytes of a module, chosen at random."""
+
+    def __init__(self, data: bytes, rng: random.Random) -> None:
+        self.data = bytearray(data)
+        self.rng = rng
+        (shoff,) = struct.unpack_from("<Q", data, 40)
+        (number,) = struct.unpack_from("<H", data, 60)
+        self.headers = [shoff + SHDR * i for i in range(number)]
+
+    def value(self) -> int:
+        """A number that might be on some edge."""
+        edges = (*EDGES, *WIDE, len(self.data), len(self.data) - 1)
+        return (
+            self.rng.choice(edges)
+            if self.rng.random() < 0.7
+            else self.rng.getrandbits(64)
+        )
+
+    def put(self, at: int, size: int) -> None:
+        raw = (self.value() & (1 << 8 * size) - 1).to_bytes(size, "little")
+        self.data[at : at + size] = raw
+
+    def flip(self) -> None:
+        at = self.rng.randrange(len(self.data))
+        self.data[at] ^= 1 << self.rng.randrange(8)
+
+    def byte(self) -> None:
+        self.data[self.rng.randrange(len(self.data))] = self.rng.randrange(256)
+
+    def header(self) -> None:
+        at, size = self.rng.choice(
+            ((0, 4), (4, 1), (16, 2), (18, 2), (40, 8), (58, 2), (60, 2), (62, 2))
+        )
+        self.put(at, size)
+
+    def section(self) -> None:
+        """A field of a section's header."""
+        at, size = self.rng.choice(
+            (
+                (0, 4),
+                (4, 4),
+                (8, 8),
+                (16, 8),
+                (24, 8),
+                (32, 8),
+                (40, 4),
+                (44, 4),
+                (48, 8),
+                (56, 8),
+            )
+        )
+        self.put(self.rng.choice(self.headers) + at, size)
+
+    def swap(self) -> None:
+        """Two sections' headers change places."""
+        one, two = self.rng.choice(self.headers), self.rng.choice(self.headers)
+        data = self.data
+        data[one : one + SHDR], data[two : two + SHDR] = (
+            data[two : two + SHDR], data[one : one + SHDR],
+        )  # fmt: skip
+
+    def row(self, kind: int, fields: tuple[tuple[int, int], ...], size: int) -> None:
+        """A field of a row of a table, whose sections are of that type."""
+        found = []
+        for header in self.headers:
+            is_of, offset, length = (
+                struct.unpack_from("<I", self.data, header + 4)[0],
+                *struct.unpack_from("<QQ", self.data, header + 24),
+            )
+            if is_of == kind and length >= size and offset + length <= len(self.data):
+                found.append((offset, length // size))
+        if not found:
+            return
+        offset, count = self.rng.choice(found)
+        at, width = self.rng.choice(fields)
+        self.put(offset + size * self.rng.randrange(count) + at, width)
+
+    def symbol(self) -> None:
+        self.row(SHT_SYMTAB, ((0, 4), (4, 1), (5, 1), (6, 2), (8, 8), (16, 8)), SYM)
+
+    def relocation(self) -> None:
+        self.row(SHT_RELA, ((0, 8), (8, 4), (12, 4), (16, 8)), RELA)
+
+    def cut(self) -> None:
+        del self.data[self.rng.randrange(len(self.data)) :]
+
+    def move(self) -> None:
+        """A piece goes, or comes twice."""
+        at, size = self.rng.randrange(len(self.data)), self.rng.randint(1, 64)
+        piece = self.data[at : at + size] * self.rng.choice((0, 2))
+        self.data[at : at + size] = piece
+
+    def string(self) -> None:
+        """A letter of a name, of a licence, of a parameter, of the version."""
+        places = [i for i, b in enumerate(self.data) if 0x20 < b < 0x7F]
+        self.data[self.rng.choice(places)] = self.rng.choice(b"\0a.=%\xff")
+
+    def apply(self) -> bytes:
+        usual = (
+            self.flip,
+            self.byte,
+            self.header,
+            self.section,
+            self.section,
+            self.swap,
+        )
+        more = (self.symbol, self.relocation, self.cut, self.move, self.string)
+        times = 1 if self.rng.random() > HARSH else self.rng.randint(2, 6)
+        for _ in range(times):
+            if len(self.data) > EHDR:
+                self.rng.choice((*usual, *more))()
+                self.headers = [h for h in self.headers if h + SHDR <= len(self.data)]
+                if not self.headers:
+                    break
+        return bytes(self.data)
+
+
+def is_silent(data: bytes) -> bool:
+    """Whether Linux refuses such a file without a word."""
+    try:
+        image = ModuleFile(data)
+    except KernelError:
+        return False
+    this = image.section(THIS_MODULE)
+    other_size = bool(this and this.size != abi.Module.SIZE)
+    return other_size or "vermagic" not in image.modinfo()
+
+
+class Loader:
+    """Loads damaged modules into one kernel, and a new one when that is dead."""
+
+    def __init__(self, modules: list[Path], folder: Path, at: int) -> None:
+        self.modules = modules
+        self.path = folder / "damaged.ko"
+        self.at = at  # a file that says which one is in work
+        self.data = b""
+        self.seq = 0  # of the guest's log
+        self.tally: dict[str, int] = {}
+        self.grave = Grave()
+        self.box = self.boot()
+
+    def boot(self) -> Box:
+        self.seq = 0
+        box = Box(1)
+        box.kernel.guest.cpus.watchdog.limit = LIMIT
+        box.kernel.guest.cpus.watchdog.rewind_at = 0.0
+        return box
+
+    def count(self, word: str) -> None:
+        self.tally[word] = self.tally.get(word, 0) + 1
+
+    def one(self, seed: int) -> None:
+        """Damage one module and load it."""
+        rng = random.Random(seed)
+        module = rng.choice(self.modules)
+        self.data = Damage(module.read_bytes(), rng).apply()
+        self.path.write_bytes(self.data)
+        self.said()
+        try:
+            self.box.insmod(self.path)
+        except KernelError as error:
+            self.refused(error)
+        else:
+            self.count("loaded")
+            self.unload()
+        if self.grave.lines:
+            raise BrokenError("it is in kpfs's own log")
+        if self.box.kernel.syscalls.dead:
+            self.count("dead guest")
+            self.box.close()
+            self.box = self.boot()
+
+    def said(self) -> bool:
+        """Whether the log has become longer since the last call."""
+        records = self.box.kernel.guest.log.records(self.seq)
+        self.seq = records[-1].seq + 1 if records else self.seq
+        return bool(records)
+
+    def refused(self, error: KernelError) -> None:
+        name = errno.errorcode[error.errno]
+        self.count(name)
+        if self.box.kernel.syscalls.dead:
+            return
+        told = self.said() or error.errno not in TOLD
+        if not told and not is_silent(self.data):
+            raise BrokenError(f"{name}, and no line: {error.why}")
+
+    def unload(self) -> None:
+        """Take away all modules; those whose code is damaged may not let us."""
+        try:
+            for module in list(self.box.kernel.guest.modules):
+                self.box.rmmod(module.name)
+        except KernelError:
+            self.box.close()
+            self.box = self.boot()
+
+    def work(self, seeds: list[int]) -> dict[str, int]:
+        for number, seed in enumerate(seeds):
+            os.pwrite(self.at, number.to_bytes(4, "little"), 0)
+            try:
+                self.one(seed)
+            except BaseException as error:
+                raise BrokenError(
+                    f"{type(error).__name__}: {error}\n{tail(self.box)}"
+                ) from error
+        return self.tally
+
+
+def batch(
+    modules: list[Path], folder: Path, at: int, seeds: list[int]
+) -> dict[str, int]:
+    return Loader(modules, folder, at).work(seeds)
+
+
+def run(hunt: Hunt) -> None:
+    modules = [*sorted(SHIPPED.glob("*.ko")), *(build(name) for name in BUILT)]
+    with tempfile.TemporaryFile(dir=hunt.scratch) as file:
+        at = file.fileno()
+        while hunt.more():
+            seeds = [hunt.rng.getrandbits(32) for _ in range(hunt.left(PER_CHILD))]
+            while seeds:
+                answer = in_child(
+                    partial(batch, modules, hunt.scratch, at, seeds), PATIENCE
+                )
+                if not answer.wrong:
+                    hunt.did(len(seeds))
+                    hunt.tally.update(answer.value)
+                    break
+                done = int.from_bytes(os.pread(at, 4, 0), "little") + 1
+                what = f"{answer.wrong}\nseed {seeds[done - 1]}"
+                hunt.finding(what, hunt.scratch / "damaged.ko")
+                hunt.did(done)
+                seeds = seeds[done:] if hunt.more() else []
+
+
+PART = Part("damaged files", 10_000, 1, run)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Writes over all writable files of a mount, half of them in the grammar of the file.
+
+A write that is refused leaves all as it was, as far as the files show it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+from pathlib import Path
+
+from tests.campaign.hunt import Hunt, Part
+from tests.campaign.mounted import Mounts, log_of
+from tests.fuzz.fuzz import files, random_bytes, read_all, too_long
+from tests.fuzz.lines import WrongError
+from tests.fuzz.mount_lines import BUGS, DEFINING, LISTS, MountFuzzer
+
+PER_MOUNT = 4000
+LOOK_EVERY = 1000  # writes between two reads of all files
+PATIENCE = 20  # s for one write and what is looked at around it
+LIVE = 4  # one in so many mounts has a guest with a life of its own
+FLAGS = (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_TRUNC)
+# what changes of itself, or with each line that is refused
+RESTLESS = ("trace", "snapshot", "kmsg", "error_log", "free_buffer", "stats")
+NOT_A_BUG = {"machine/syscall": {errno.ENOSYS}}  # the name is not known
+
+
+class Writes(MountFuzzer):
+    """Writes of both kinds to one mount."""
+
+    def __init__(self, mount: Path, seed: int) -> None:
+        super().__init__(mount, seed)
+        self.made: list[str] = []
+        self.targets: list[str] = []
+
+    def write(self, path: str, data: bytes) -> int | None:
+        signal.alarm(PATIENCE)
+        self.made.append(f"{path} {data!r}")
+        return super().write(path, data)
+
+    def step(self, number: int) -> None:
+        """One write, and now and then a look at everything."""
+        signal.alarm(PATIENCE)
+        if number % LOOK_EVERY == 0:
+            read_all(str(self.mount))
+            self.targets = files(str(self.mount), 0o222)
+        if self.rng.random() < 0.5:
+            self.one()
+        else:
+            self.any()
+        if len(self.events()) > 2 * len(LISTS) and self.rng.random() < 0.01:
+            signal.alarm(PATIENCE)
+            self.clear()
+        signal.alarm(0)
+
+    def any(self) -> None:
+        """Bytes into any file."""
+        rng = self.rng
+        path, data = rng.choice(self.targets), random_bytes(rng)
+        flags = rng.choice(FLAGS)
+        offset = rng.choice((0, 0, 0, 0, 0, 1, 4096, 1 << 40))
+        name = os.path.relpath(path, self.mount)
+        self.made.append(f"{name} {data!r} {flags:#o} {offset}")
+        watched = self.comparable(name, flags)
+        before = {each: self.look_at(each) for each in watched}
+        number = self.attempt(name, data, flags, offset)
+        word = errno.errorcode[number] if number else "ok"
+        self.tally[word] = self.tally.get(word, 0) + 1
+        several = b"\n" in data[:-1] or name.endswith(DEFINING)
+        if number and not several:
+            for each, text in before.items():
+                now = self.look_at(each)
+                if now != text:
+                    raise WrongError(f"{each}: {text!r:.1000} -> {now!r:.1000}")
+        else:
+            self.seen.clear()
+            self.known = []
+
+    def comparable(self, name: str, flags: int) -> list[str]:
+        """The files to look at around such a write."""
+        watched = [self.look.choice(LISTS)]
+        itself = os.path.basename(name) not in (*RESTLESS, "filter")
+        if itself and os.access(self.path(name), os.R_OK) and self.readable(name):
+            watched.append(name)
+        # opening has emptied it, whatever becomes of the write
+        return [] if flags & os.O_TRUNC else watched
+
+    def readable(self, name: str) -> bool:
+        return bool(os.stat(self.path(name)).st_mode & 0o444) and "pipe" not in name
+
+    def look_at(self, name: str) -> str:
+        """What a file shows, be it an errno."""
+        try:
+            return self.show(name)
+        except OSError as error:
+            if error.errno in BUGS:
+                raise
+            return errno.errorcode[error.errno or errno.EIO]
+
+    def attempt(self, name: str, data: bytes, flags: int, offset: int) -> int:
+        """Open, write, close: the errno, 0 if all went well."""
+        try:
+            fd = os.open(self.path(name), flags | os.O_NONBLOCK)
+            try:
+                if offset:
+                    os.lseek(fd, offset, os.SEEK_SET)
+                os.write(fd, data)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            number = error.errno or errno.EIO
+            if number in BUGS - NOT_A_BUG.get(name, set()):
+                raise WrongError(errno.errorcode[number]) from error
+            return number
+        return 0
+
+
+def run(hunt: Hunt) -> None:
+    signal.signal(signal.SIGALRM, too_long)
+    mounts = Mounts(hunt.scratch)
+    while hunt.more():
+        seed = hunt.rng.getrandbits(32)
+        options = [f"--cpus={random.Random(seed).randint(1, 4)}"]
+        if seed % LIVE:
+            options.append("--quiet-guest")
+        writes, target = None, None
+        try:
+            with mounts.new(*options) as target:
+                writes = Writes(target, seed)
+                for number in range(hunt.left(PER_MOUNT)):
+                    if not hunt.more():
+                        break
+                    writes.step(number)
+                    hunt.did()
+                signal.alarm(PATIENCE)
+                read_all(str(target))
+        except Exception as error:
+            signal.alarm(0)
+            made = writes.made if writes else []
+            what = f"{error}\nafter {made[-1:]} of {len(made)} writes to a new mount"
+            log = [log_of(target)] if target else []
+            hunt.finding(f"{what}\n{options}", *log, writes="\n".join(made))
+        signal.alarm(0)
+        if writes:
+            for word, count in writes.tally.items():
+                hunt.tally["taken" if word.endswith("ok") else "refused"] += count
+
+
+PART = Part("writes", 1_000_000, 3, run)

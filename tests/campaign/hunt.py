@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a part of the campaign is given: how much, until when, where findings go."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+SAVE_EVERY = 0.5  # s between two notes of how far we are
+FINDINGS_MAX = 20  # of a part, which then ends: it is one and the same thing
+
+
+class Part(NamedTuple):
+    """A row of the table of parts."""
+
+    what: str  # is counted
+    number: int  # of them in a whole run
+    share: float  # of the time of a short one
+    run: Callable[[Hunt], None]
+
+
+class Progress(NamedTuple):
+    """What a part has done, as its process notes it down."""
+
+    done: int = 0
+    note: str = ""
+    findings: tuple[str, ...] = ()
+
+
+class Hunt:
+    """One part at work; its process notes down how far it is, in case it dies.
+
+    Findings are kept as folders; each says in ``what`` what was found and how to see it
+    again.
+    """
+
+    def __init__(
+        self, name: str, number: int, seconds: float, seed: int, folder: Path
+    ) -> None:
+        """seconds: 0 means until number is reached; folder: exists and is empty."""
+        self.name = name
+        self.number = number
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.scratch = folder / "scratch"
+        self.kept = folder / "findings"
+        self.scratch.mkdir()
+        self.kept.mkdir()
+        self.done = 0
+        self.tally: Counter[str] = Counter()
+        self.begin = time.monotonic()
+        self.end = self.begin + seconds if seconds else float("inf")
+        self._note = ""
+        self._findings: list[str] = []
+        self._progress = folder / "progress"
+        self._saved = 0.0
+
+    # ---- how far
+    def more(self) -> bool:
+        """Whether there is something left to do, and time for it."""
+        enough = len(self._findings) >= FINDINGS_MAX
+        return self.done < self.number and time.monotonic() < self.end and not enough
+
+    def left(self, count: int) -> int:
+        """At most count, as many as are left to do."""
+        return min(count, self.number - self.done)
+
+    def did(self, count: int = 1, *words: str) -> None:
+        """So much more is done; each word is counted."""
+        self.done += count
+        self.tally.update(words)
+        if time.monotonic() >= self._saved + SAVE_EVERY:
+            self.save()
+
+    def save(self) -> None:
+        """Note down how far we are."""
+        counts = sorted(self.tally.items())
+        note = ", ".join(f"{n} {word}" for word, n in counts) or self._note
+        text = json.dumps((self.done, note, self._findings))
+        new = self._progress.with_suffix(".new")
+        new.write_text(text)
+        new.replace(self._progress)
+        self._saved = time.monotonic()
+
+    def resume(self, progress: Progress) -> None:
+        """Go on where another process has left off."""
+        self.done, self._note, self._findings = *progress[:2], [*progress.findings]
+
+    # ---- findings
+    def finding(self, what: str, *keep: Path, **texts: str) -> None:
+        """Something is wrong: keep copies of files, and texts by their file's name."""
+        folder = self.kept / f"{self.name}-{len(self._findings) + 1}"
+        folder.mkdir()
+        again = f"scripts/campaign --seed {self.seed} {self.name}"
+        said = "".join(f"\n{name}:\n{text}\n" for name, text in texts.items())
+        (folder / "what").write_text(f"{what}\n\n{again}\n{said}")
+        for path in keep:
+            if path.is_file():
+                shutil.copy(path, folder)
+        first = what.splitlines()[0] if what else "?"
+        self._findings.append(f"{folder.name}: {first:.300}")
+        print(f"  FINDING {self._findings[-1]}", flush=True)
+        self.save()
+
+
+def progress_of(folder: Path) -> Progress:
+    """What the part that works in folder has noted down last."""
+    try:
+        done, note, findings = json.loads((folder / "progress").read_text())
+    except FileNotFoundError:
+        return Progress()
+    return Progress(done, note, tuple(findings))

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""SIGKILL at any moment: nothing stays behind, and the next start is a clean one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.command import KPFS
+from tests import harness
+from tests.campaign import processes
+from tests.campaign.hunt import Hunt, Part
+
+SOON = 10.0  # s in which all ends that is to end
+START = 0.5  # s, about what a start takes; one in two kills is in it
+WORK = 1.5  # s, about what a command takes
+RUNNING = ("daemon", "runner", "keeper")
+MOUNTED = ("daemon", "daemon", "runner", "guard")
+NAMES = {"kpfs": "daemon", "kpfs-keeper": "keeper", "kpfs-guard": "guard"}
+TWO = 0.2  # of the times two of them are killed
+CLIENTS = 3
+
+# what a command does meanwhile: files of ours and of others, forks, execs
+SCRIPT = """
+i=0
+while [ $i -lt 12 ]; do
+  echo 'p:e vfs_read' >/sys/kernel/tracing/kprobe_events
+  cat /sys/kernel/debug/kprobes/list >/dev/null; ls / >/dev/null
+  ( : ); i=$((i+1))
+done 2>/dev/null
+echo done
+"""
+CLIENT = """
+import sys
+top = sys.argv[1]
+try:
+    while True:
+        with open(f"{top}/tracing/kprobe_events", "a") as file:
+            file.write(f"p:e{sys.argv[2]} vfs_read\\n")
+        open(f"{top}/kprobes/list").read()
+        open(f"{top}/tracing/trace").read()
+except OSError:
+    pass
+"""
+
+
+class StuckError(Exception):
+    """Something has not ended, or has not come again."""
+
+
+def comm(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
+def victims(runner: int) -> dict[str, int]:
+    """The processes that there are now, by what they do."""
+    found = {"runner": runner} if processes.state(runner) not in ("", "Z") else {}
+    for pid in processes.below(os.getpid()):
+        if role := NAMES.get(comm(pid)):
+            found[role] = pid
+    return found
+
+
+class Kills:
+    """Starts the command in a new folder and kills of it what it is told."""
+
+    def __init__(self, hunt: Hunt) -> None:
+        self.hunt = hunt
+        self.rng = hunt.rng
+        self.mountpoint = hunt.scratch / "m"
+        self.mountpoint.mkdir()
+        self.log = hunt.scratch / "log"
+        self.said: list[str] = []
+        self.options = ["--log", str(self.log)]
+
+    def kill_some(self, runner: int, roles: tuple[str, ...]) -> None:
+        chosen = self.rng.sample(roles, 2 if self.rng.random() < TWO else 1)
+        for role in chosen:
+            begin = START if self.rng.random() < 0.5 else WORK
+            self.wait(self.rng.random() * begin)
+            # one that is not there yet, or no more, is somebody else
+            there = victims(runner)
+            role = role if role in there else self.rng.choice([*there, ""])
+            if role:
+                self.said.append(f"SIGKILL to the {role}")
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(there[role], signal.SIGKILL)
+                self.hunt.did(1, role)
+
+    def wait(self, seconds: float) -> None:
+        self.said.append(f"wait {seconds:.3f} s")
+        time.sleep(seconds)
+
+    def run(self) -> None:
+        """Kill in the middle of ``kpfs run``, whose command must come to its end."""
+        words = [str(KPFS), "run", *self.options, "--", "sh", "-c", SCRIPT]
+        self.said = ["kpfs run"]
+        child = subprocess.Popen(words, stdout=-1, stderr=-1, text=True)
+        self.kill_some(child.pid, RUNNING)
+        try:
+            child.communicate(timeout=SOON)
+        except subprocess.TimeoutExpired:
+            raise StuckError("kpfs run, or its command, does not end") from None
+        self.all_end()
+        done = self.kpfs(
+            "run", *self.options, "--", "cat", "/sys/kernel/debug/kprobes/list"
+        )
+        self.expect(done, "the next kpfs run")
+
+    def mount(self) -> None:
+        """Kill in the middle of ``kpfs mount``, and of what clients ask of it."""
+        at = self.mountpoint
+        self.said = ["kpfs mount"]
+        child = subprocess.Popen(
+            [KPFS, "mount", *self.options, at], stderr=-1, text=True
+        )
+        clients = []
+        if self.rng.random() < 0.7:
+            try:
+                child.communicate(timeout=SOON)
+            except subprocess.TimeoutExpired:
+                raise StuckError("kpfs mount does not end") from None
+            self.said.append(f"{CLIENTS} clients")
+            words = [sys.executable, "-S", "-c", CLIENT, str(at)]
+            clients = [subprocess.Popen([*words, str(i)]) for i in range(CLIENTS)]
+        self.kill_some(child.pid, MOUNTED)
+        try:
+            child.communicate(timeout=SOON)
+        except subprocess.TimeoutExpired:
+            raise StuckError("kpfs mount does not end") from None
+        self.again(clients)
+
+    def again(self, clients: list[subprocess.Popen[bytes]]) -> None:
+        """The next mount at the same place; the clients of the old one end."""
+        if "daemon" in victims(0):  # it was another that was killed
+            done = self.kpfs("umount", self.mountpoint)
+            self.expect(done, "kpfs umount of the old mount")
+        for client in clients:
+            try:
+                client.wait(SOON)
+            except subprocess.TimeoutExpired:
+                raise StuckError("a client does not end") from None
+        self.expect(
+            self.kpfs("mount", *self.options, self.mountpoint), "the next mount"
+        )
+        if not (self.mountpoint / "kprobes/list").exists():
+            raise StuckError("the next mount has no files")
+        self.expect(self.kpfs("umount", self.mountpoint), "its kpfs umount")
+        if harness.is_mounted(self.mountpoint):
+            raise StuckError("a mount is left")
+        self.all_end()
+
+    def kpfs(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                [KPFS, *words], capture_output=True, text=True, timeout=3 * SOON
+            )
+        except subprocess.TimeoutExpired:
+            raise StuckError(f"kpfs {words[0]} does not end") from None
+
+    def expect(self, done: subprocess.CompletedProcess[str], what: str) -> None:
+        if (done.returncode, done.stderr) != (0, ""):
+            raise StuckError(f"{what}: status {done.returncode}, {done.stderr!r}")
+
+    def all_end(self) -> None:
+        """Whatever was started is gone."""
+        if left := processes.linger(SOON):
+            names = [f"{processes.name(pid)} ({processes.state(pid)})" for pid in left]
+            raise StuckError("left behind: " + "; ".join(names))
+
+
+def run(hunt: Hunt) -> None:
+    kills = Kills(hunt)
+    while hunt.more():
+        try:
+            hunt.rng.choice((kills.run, kills.mount))()
+        except StuckError as error:
+            grave = kills.log.read_text(errors="replace") if kills.log.exists() else ""
+            hunt.finding("\n".join((str(error), *kills.said)), log=grave[-20_000:])
+            processes.end_all(hunt.scratch)
+
+
+PART = Part("kills", 200, 1, run)

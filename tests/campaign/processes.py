@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""All processes that a part of the campaign starts end with it, daemons too.
+
+Whoever loses his parent below a subreaper becomes its child: prctl(2).  So all of them
+stay in the tree of processes below us, whatever sessions and groups they make.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kpfs.host import mounts
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PATIENCE = 10.0  # s
+
+
+def adopt() -> None:
+    """Become the parent of all that are left behind below us."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with(parent: int) -> None:
+    """Be killed when the parent ends, which is the process of that number."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def below(pid: int) -> Iterator[int]:
+    """The processes below one, zombies left out; children after their parents."""
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            text = Path(f"/proc/{pid}/task/{task}/children").read_text()
+            for child in map(int, text.split()):
+                if state(child) not in ("Z", ""):
+                    yield child
+                yield from below(child)
+
+
+def state(pid: int) -> str:
+    """The letter of ps(1) for what a process does; "" if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[0]
+
+
+def name(pid: int) -> str:
+    """The words of a process, or its short name."""
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        if words.strip():
+            return words.decode(errors="replace").strip()[:150]
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return "?"
+
+
+def reap() -> None:
+    """Bury the children that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def linger(patience: float, but: int = 0) -> list[int]:
+    """The processes below us, but one, that go on for longer than patience."""
+    until = time.monotonic() + patience
+    while True:
+        reap()
+        left = [pid for pid in below(os.getpid()) if pid != but]
+        if not left or time.monotonic() > until:
+            return left
+        time.sleep(0.05)
+
+
+def unmount_below(folder: Path) -> list[str]:
+    """Take away the mounts below folder: where they were."""
+    inside = f"{folder}/"
+    targets = [e.target for e in mounts.table() if e.target.startswith(inside)]
+    for target in reversed(targets):
+        mounts.abort(target)
+        with contextlib.suppress(OSError):
+            mounts.detach(target)
+    return targets
+
+
+def end_all(folder: Path) -> None:
+    """Kill all that is below us, and unmount what lies below folder."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        unmount_below(folder)  # first: who waits for a daemon cannot die
+        left = list(below(os.getpid()))
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        reap()
+        if not left:
+            return
+        time.sleep(0.02)

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What modules find in further headers: of kprobes' own structures, and beside kprobes. */
+#include <asm/kprobes.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/kdebug.h>
+#include <linux/kthread.h>
+#include <linux/limits.h>
+#include <linux/ptrace.h>
+#include <linux/semaphore.h>
+#include <linux/smp.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+#include "targets.h"
+
+TARGET long target(long x)
+{
+	__asm__ __volatile__("nopl 64(%%rax)" : "+D"(x));
+	return x + 1;
+}
+TARGET long inner(long x)
+{
+	__asm__ __volatile__("nopl 64(%%rax)" : "+D"(x));
+	return x + 2;
+}
+
+static struct kprobe kp, nested;
+static struct kprobe *running, *current_one;
+static unsigned long pre_status, post_status;
+
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	running = kprobe_running();
+	current_one = __this_cpu_read(current_kprobe);
+	pre_status = get_kprobe_ctlblk()->kprobe_status;
+	return 0;
+}
+
+static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
+{
+	post_status = get_kprobe_ctlblk()->kprobe_status;
+}
+
+static int suite_init(struct kunit *test)
+{
+	memset(&kp, 0, sizeof(kp));
+	memset(&nested, 0, sizeof(nested));
+	kp.symbol_name = "target";
+	kp.offset = 5;
+	kp.pre_handler = pre;
+	nested.symbol_name = "inner";
+	nested.offset = 5;
+	running = current_one = NULL;
+	pre_status = post_status = 0;
+	return 0;
+}
+
+/* The copy begins as the instruction did, and may be followed by a jump back. */
+static void test_ainsn(struct kunit *test)
+{
+	u32 insn = *(u32 *)((char *)target + 5); /* nopl 64(%rax), of four bytes */
+
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_ASSERT_TRUE(test, kp.ainsn.insn != NULL);
+	KUNIT_EXPECT_EQ(test, *(u32 *)kp.ainsn.insn, insn);
+	KUNIT_EXPECT_EQ(test, kp.ainsn.boostable, 1);
+	KUNIT_EXPECT_EQ(test, kp.ainsn.size, 4);
+	unregister_kprobe(&kp);
+
+	KP_CLEAR(kp);
+	kp.post_handler = post;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, *(u32 *)kp.ainsn.insn, insn);
+	KUNIT_EXPECT_EQ(test, kp.ainsn.boostable, 0);
+	unregister_kprobe(&kp);
+}
+
+/* At a function's entry there is no copy. */
+static void test_ainsn_at_entry(struct kunit *test)
+{
+	kp.offset = 0;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_TRUE(test, kp.flags & KPROBE_FLAG_FTRACE);
+	KUNIT_EXPECT_PTR_EQ(test, kp.ainsn.insn, NULL);
+	KUNIT_EXPECT_EQ(test, kp.ainsn.boostable, 0);
+	unregister_kprobe(&kp);
+}
+
+static void test_running(struct kunit *test)
+{
+	kp.post_handler = post;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_EQ(test, target(1), 2);
+	KUNIT_EXPECT_PTR_EQ(test, running, &kp);
+	KUNIT_EXPECT_PTR_EQ(test, current_one, &kp);
+	KUNIT_EXPECT_EQ(test, pre_status, KPROBE_HIT_ACTIVE);
+	KUNIT_EXPECT_EQ(test, post_status, KPROBE_HIT_SSDONE);
+	unregister_kprobe(&kp);
+	preempt_disable();
+	KUNIT_EXPECT_PTR_EQ(test, kprobe_running(), NULL);
+	KUNIT_EXPECT_PTR_EQ(test, __this_cpu_read(current_kprobe), NULL);
+	KUNIT_EXPECT_EQ(test, get_kprobe_ctlblk()->kprobe_status, 0);
+	preempt_enable();
+}
+
+static int pre_calls_inner(struct kprobe *p, struct pt_regs *regs)
+{
+	inner(1);
+	running = kprobe_running();
+	pre_status = get_kprobe_ctlblk()->kprobe_status;
+	return 0;
+}
+
+/* A hit in a handler is missed, and leaves the handler's own state as it was. */
+static void test_reentered(struct kunit *test)
+{
+	kp.pre_handler = pre_calls_inner;
+	nested.pre_handler = pre;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&nested), 0);
+	target(1);
+	KUNIT_EXPECT_EQ(test, nested.nmissed, 1);
+	KUNIT_EXPECT_PTR_EQ(test, running, &kp);
+	KUNIT_EXPECT_EQ(test, pre_status, KPROBE_HIT_ACTIVE);
+	unregister_kprobe(&nested);
+	unregister_kprobe(&kp);
+}
+
+static void test_get_kprobe(struct kunit *test)
+{
+	char *at = (char *)target + 5;
+
+	KUNIT_EXPECT_PTR_EQ(test, get_kprobe(at), NULL);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_EXPECT_PTR_EQ(test, get_kprobe(at), &kp);
+	KUNIT_EXPECT_PTR_EQ(test, get_kprobe(at + 1), NULL);
+	unregister_kprobe(&kp);
+	KUNIT_EXPECT_PTR_EQ(test, get_kprobe(at), NULL);
+}
+
+static char copied[8];
+static unsigned long left, left_of_nothing;
+
+static int pre_copies(struct kprobe *p, struct pt_regs *regs)
+{
+	pagefault_disable();
+	left = __copy_from_user_inatomic(copied, (void __user *)regs->di, sizeof(copied));
+	left_of_nothing = __copy_from_user_inatomic(copied + 4, (void __user *)0x1000, 4);
+	pagefault_enable();
+	return 0;
+}
+
+/* Somewhere in the memory of a process; a test is run by a kernel thread, which has none. */
+static char __user *user_memory(void)
+{
+	struct task_struct *p;
+
+	for_each_process(p)
+		if (p->user_base)
+			return (char __user *)p->user_base + KPFS_USER_BUFFER - 16;
+	return NULL;
+}
+
+/* Copies of user memory in a handler: a fault costs the bytes, not the kernel. */
+static void test_inatomic(struct kunit *test)
+{
+	char __user *buffer = user_memory();
+
+	KUNIT_ASSERT_EQ(test, copy_to_user(buffer, "in user", 8), 0);
+	kp.offset = 0;
+	kp.pre_handler = pre_copies;
+	left = left_of_nothing = 99;
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	target((long)buffer);
+	unregister_kprobe(&kp);
+	KUNIT_EXPECT_EQ(test, left, 0);
+	KUNIT_EXPECT_EQ(test, left_of_nothing, 4);
+	KUNIT_EXPECT_EQ(test, memcmp(copied, "in user", 8), 0);
+}
+
+static int nr_int3, trapnr;
+
+static int on_die(struct notifier_block *nb, unsigned long val, void *data)
+{
+	struct die_args *args = data;
+
+	if (val != DIE_INT3 || args->regs->di != 0x1d1e)
+		return NOTIFY_DONE;
+	nr_int3++;
+	trapnr = args->trapnr;
+	return NOTIFY_STOP;
+}
+
+static void test_die_notifier(struct kunit *test)
+{
+	struct notifier_block nb = { .notifier_call = on_die };
+
+	KUNIT_ASSERT_EQ(test, register_die_notifier(&nb), 0);
+	__asm__ __volatile__("int3" : : "D"(0x1d1eUL));
+	KUNIT_EXPECT_EQ(test, unregister_die_notifier(&nb), 0);
+	KUNIT_EXPECT_EQ(test, nr_int3, 1);
+	KUNIT_EXPECT_EQ(test, trapnr, 3);
+}
+
+static DEFINE_SEMAPHORE(sem);
+static int order[4], nr_order;
+
+static int taker(void *unused)
+{
+	down(&sem);
+	order[nr_order++] = 2;
+	up(&sem);
+	return 0;
+}
+
+static void test_semaphore(struct kunit *test)
+{
+	struct semaphore two;
+	struct task_struct *t;
+
+	KUNIT_EXPECT_EQ(test, down_trylock(&sem), 0);
+	KUNIT_EXPECT_EQ(test, down_trylock(&sem), 1);
+	KUNIT_EXPECT_EQ(test, down_timeout(&sem, 2), -ETIME);
+	t = kthread_run(taker, NULL, "taker");
+	msleep(8);
+	order[nr_order++] = 1;
+	up(&sem);
+	msleep(8);
+	KUNIT_EXPECT_EQ(test, nr_order, 2);
+	KUNIT_EXPECT_EQ(test, order[0], 1);
+	KUNIT_EXPECT_EQ(test, order[1], 2);
+	KUNIT_EXPECT_EQ(test, down_interruptible(&sem), 0);
+	up(&sem);
+	(void)t;
+
+	sema_init(&two, 2);
+	down(&two);
+	KUNIT_EXPECT_EQ(test, down_killable(&two), 0);
+	KUNIT_EXPECT_EQ(test, down_trylock(&two), 1);
+}
+
+static void test_cpumask(struct kunit *test)
+{
+	unsigned int cpu, n = 0;
+	struct cpumask odd;
+
+	for_each_cpu(cpu, cpu_online_mask) n++;
+	KUNIT_EXPECT_EQ(test, n, num_online_cpus());
+	KUNIT_EXPECT_EQ(test, cpumask_weight(cpu_possible_mask), nr_cpu_ids);
+	KUNIT_EXPECT_TRUE(test, cpumask_test_cpu(smp_processor_id(), cpu_online_mask));
+	KUNIT_EXPECT_EQ(test, cpumask_next(nr_cpu_ids - 1, cpu_online_mask), nr_cpu_ids);
+	cpumask_clear(&odd);
+	KUNIT_EXPECT_TRUE(test, cpumask_empty(&odd));
+	cpumask_set_cpu(1, &odd);
+	KUNIT_EXPECT_EQ(test, cpumask_first(&odd), nr_cpu_ids > 1 ? 1 : nr_cpu_ids);
+	cpumask_andnot(&odd, cpu_online_mask, &odd);
+	KUNIT_EXPECT_EQ(test, cpumask_first(&odd), 0);
+	KUNIT_EXPECT_FALSE(test, cpumask_test_cpu(1, &odd));
+}
+
+static struct kunit_case cases[] = { KUNIT_CASE(test_ainsn),        KUNIT_CASE(test_ainsn_at_entry),
+				     KUNIT_CASE(test_running),      KUNIT_CASE(test_reentered),
+				     KUNIT_CASE(test_get_kprobe),   KUNIT_CASE(test_inatomic),
+				     KUNIT_CASE(test_die_notifier), KUNIT_CASE(test_semaphore),
+				     KUNIT_CASE(test_cpumask),      {} };
+static struct kunit_suite headers_suite = { .name = "headers_suite",
+					    .init = suite_init,
+					    .test_cases = cases };
+kunit_test_suites(&headers_suite);
+MODULE_LICENSE("GPL");
