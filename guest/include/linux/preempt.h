@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 #include <asm/irqflags.h>
+#include <kpfs/hypercall.h>
 #include <linux/percpu.h>
 
 #define PREEMPT_MASK 0xff
@@ -54,7 +55,10 @@ static __always_inline void preempt_enable(void)
 	bool zero;
 
 	__asm__ __volatile__("decl %%gs:0x14" : "=@ccz"(zero) : : "memory");
-	if (zero && unlikely(tif_need_resched()))
+	if (!zero)
+		return;
+	poll_credit(); /* a tick may be due, or another CPU's turn */
+	if (unlikely(tif_need_resched()))
 		preempt_schedule();
 }
 
