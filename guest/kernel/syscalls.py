@@ -154,7 +154,7 @@ class Syscalls:
         """
         func = self._address_of("kpfs_interrupt")
         if func is not None and not task.gone:
-            self.call_function(None, func, task.addr)
+            self.call_function(self._awake(), func, task.addr)
 
     def call_function(self, task: HostTask | None, func: int, *args: int) -> int:
         """Run a kernel function as a task (None: init); its value, signed.
@@ -353,6 +353,14 @@ class Syscalls:
         """The guest's first process."""
         return self.find(INIT_PID)
 
+    def _awake(self) -> HostTask:
+        """Init, or another task if that sleeps, in the handler of a probe."""
+        init = self.init()
+        if not init.blocked or self._has_ended(init):
+            return init
+        tasks = self._tasks.values()
+        return next((t for t in tasks if not t.blocked and not t.gone), init)
+
     def find(self, pid: int) -> HostTask:
         """The task of a guest pid, whoever made it; ESRCH if there is none."""
         task = self._tasks.get(pid)
@@ -413,7 +421,8 @@ class Syscalls:
             parent = parent_of(pid)
         maker = self._aliases.get(parent) or self._tasks.get(parent) or self.init()
         if maker.blocked and not self._has_ended(maker):
-            maker = self.init()  # the task sleeps in a call that its process has left
+            # the task sleeps in a call, which its process may have left
+            maker = self._awake()
         made = self._clone(maker, pid, uid, comm)
         if made == -errno.EAGAIN and self.reap():
             made = self._clone(maker, pid, uid, comm)
@@ -461,7 +470,7 @@ class Syscalls:
         """Kill the task of a process that left a call which was BLOCKED."""
         self._handlers.pop(task.pid, None)
         if not self._inside:
-            self.call(self.init(), "kill", task.pid, _SIGKILL)
+            self.call(self._awake(), "kill", task.pid, _SIGKILL)
             self._sched.run_until_idle()
 
     def _on_exit(self, pid: int) -> None:

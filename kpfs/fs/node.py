@@ -155,7 +155,7 @@ class File(Node):
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
     posthumous = False  # can be opened and read when the guest is dead
-    revives = False  # and be written
+    revives = False  # its open and write are no system calls of the guest
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
     sleeps = False  # a write to it may take as long as the guest's code likes

@@ -86,12 +86,14 @@ class Vfs:
         if not handle.file.may_pwrite(handle.flags):
             request.flags |= abi.HOST_NO_PWRITE
 
-    def _lacks_guest(self, without: bool) -> bool:
-        """Whether the guest is dead and an operation is to be done ``without`` it.
+    def _lacks_guest(self, posthumous: bool, node: File) -> bool:
+        """Whether an operation on a file is to be done without the guest.
 
+        posthumous: it can be done if the guest is dead.
         ESHUTDOWN: it is dead and needed, or gone.
         """
-        if without and self.calls.dead:
+        self.calls.check_present()
+        if node.revives or (posthumous and self.calls.dead):
             return True
         self.calls.check()
         return False
@@ -112,7 +114,7 @@ class Vfs:
 
         name = linux_path(path).encode("latin-1")
         with self.kernel.lock:
-            if self._lacks_guest(node.posthumous):
+            if self._lacks_guest(node.posthumous, node):
                 return OpenFile(self, name, flags, node.open(flags, caller.pid))
             task = self.calls.task(caller)
             fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
@@ -139,7 +141,7 @@ class Vfs:
         handle, background = opened.handle, self.kernel.background
         while True:
             with self.kernel.lock:
-                lacking = self._lacks_guest(opened.node.posthumous)
+                lacking = self._lacks_guest(opened.node.posthumous, opened.node)
                 if handle.nonblock or handle.ready():
                     try:
                         if lacking:
@@ -173,7 +175,7 @@ class Vfs:
             return opened.handle.write(_brought(request, data), offset)
 
         with self.kernel.lock:
-            if self._lacks_guest(opened.node.revives):
+            if self._lacks_guest(False, opened.node):
                 return opened.handle.write(data, offset)
             task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
@@ -208,7 +210,7 @@ class Vfs:
             return taken
 
         with self.kernel.lock:
-            if self._lacks_guest(opened.node.revives):
+            if self._lacks_guest(False, opened.node):
                 return handle.write(data, pos), pos
             task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
@@ -244,7 +246,7 @@ class Vfs:
 
     def poll(self, opened: OpenFile) -> bool:
         """Whether there is something to read.  Called under the kernel's lock."""
-        self._lacks_guest(opened.node.posthumous)
+        self._lacks_guest(opened.node.posthumous, opened.node)
         return opened.handle.poll()
 
     def release(self, opened: OpenFile) -> None:

@@ -134,7 +134,7 @@ class TreeWriter:
         with self.kernel.lock:
             if not commit():
                 raise KernelError(errno.ESRCH, f"{pid} is gone")
-            if not vfs.calls.dead:
+            if not opened.node.revives:
                 self.task(pid)
             taken, after = vfs.write_call(caller, opened, call, before)
         if moves and after != before:

@@ -54,6 +54,9 @@ class FakeKernel:
     def task(self, caller):
         return self.tasks.setdefault(caller.pid, FakeTask(caller.pid))
 
+    def check_present(self):
+        """Nor gone."""
+
     def check(self):
         """The guest is never dead."""
 

@@ -167,7 +167,9 @@ static bool in_handler(void)
 /* Go on behind the innermost call that can be done without, if this is within one. */
 void give_up_call(void)
 {
-	struct rescue *r = in_handler() ? this_cpu_read(irq_rescue) : current->rescue;
+	/* what has gone to sleep in an idle task is a handler, whatever the count says */
+	bool irq = in_handler() || is_idle_task(current);
+	struct rescue *r = irq ? this_cpu_read(irq_rescue) : current->rescue;
 
 	if (!r || r->task != current)
 		return;

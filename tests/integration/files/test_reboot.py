@@ -92,6 +92,15 @@ def test_of_a_dead_guest(mounted):
     mounted.write("/tracing/kprobe_events", b"p vfs_read\n")
 
 
+def test_where_no_task_can_be_made(mounted):
+    """Pid 1 sleeps, and so nobody can be forked; the write needs none of them."""
+    with mounted.kernel.lock:
+        mounted.kernel.guest.syscalls.init().blocked = True
+    assert code(mounted.read, "/kprobes/list") == "EBUSY"
+    assert mounted.write(REBOOT, b"1\n") == 2
+    assert mounted.read("/kprobes/list") == b""
+
+
 def test_what_was_open(mounted):
     """It answers ESHUTDOWN, whatever is asked of it."""
     both = mounted.open("/tracing/kprobe_events", os.O_RDWR)
