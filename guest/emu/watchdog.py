@@ -50,6 +50,7 @@ class Watchdog:
         self.rewind_at = 0.0  # of time.monotonic(): wind() is due
         self._wound_at = 0.0  # of time.process_time()
         self._wound_for = limit
+        self.spent = 0.0  # s of CPU time, until it ended a run
         self._hurry_until = 0.0  # of time.process_time()
         self._grace = GRACE
         self._timer = ctypes.c_void_p()
@@ -77,7 +78,7 @@ class Watchdog:
         now = time.process_time()
         if self._library is None or now - self._wound_at < self._wound_for * 0.9:
             return False
-        self.rewind_at = 0.0
+        self.rewind_at, self.spent = 0.0, now - self._wound_at
         self._grace = SHORT_GRACE if now < self._hurry_until else GRACE
         self._hurry_until = now + 2 * self.limit
         return True

