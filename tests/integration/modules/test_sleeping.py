@@ -72,10 +72,13 @@ class Writing(threading.Thread):
         self.seconds = time.monotonic() - begin
 
     def signal(self):
-        """Its process gets one."""
-        for waiter in list(self.box.kernel.background._waiting):
-            assert waiter.ident == self.ident
-            waiter.interrupt()
+        """Its process gets one, as soon as it waits."""
+        waiting = self.box.kernel.background._waiting
+        while not waiting:
+            time.sleep(0.01)
+        (waiter,) = waiting
+        assert waiter.ident == self.ident
+        waiter.interrupt()
 
     def result(self):
         self.join(10)
