@@ -264,6 +264,8 @@ class Runner:
             kernel.background.start()
         dog = self.box.kernel.guest.cpus.watchdog
         dog.limit, dog.rewind_at = limit, 0.0
+        guest = self.box.kernel.guest
+        guest._background = guest.sched.patience()  # of that limit
         self.seconds = 0.0
         self.errors: list[int] = []
 
