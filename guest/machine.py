@@ -128,6 +128,7 @@ class Guest:
             wakeups=self._shared + 0x100,
             resched_entry=self._needed("asm_sysvec_reschedule_ipi"),
             numbers=self._syscall_numbers,
+            address_of=self.address_of,
         )
         self.modules = Modules(
             mem,
@@ -141,6 +142,7 @@ class Guest:
             vermagic=self._vermagic(),
             can_unload=built.module_unload,
         )
+        self.sched.in_module = lambda ip: self.modules.at(ip) is not None
         self.text = KernelText(
             self._image,
             self.kallsyms,
@@ -246,9 +248,11 @@ class Guest:
         return word
 
     def close(self) -> None:
-        """Free the emulator; the guest is gone."""
+        """Free the emulator and the memory; the guest is gone."""
+        self.sched.dead = "the guest is gone"
         self.syscalls.close()
         self.cpus.close()
+        self.memory.close()
 
     def _module_percpu(self) -> ModulePerCpu:
         size = self.info.percpu_size

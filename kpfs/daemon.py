@@ -20,7 +20,7 @@ from kpfs.host.mounts import SetupError, source_name
 if TYPE_CHECKING:
     import socket
 
-    from kpfs.kernel.root import Kernel
+    from kpfs.fs.booted import Booted
     from kpfs.mirror.write import Writers
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
@@ -292,6 +292,7 @@ def serve(
         format=LOG_FORMAT,
         stream=sys.stderr,
     )
+    from kpfs.fs.booted import Booted
     from kpfs.fs.files import tree
     from kpfs.fs.fuse import ops as fuse_ops
     from kpfs.kernel.debugfs import links_in, shown_nowhere
@@ -306,7 +307,7 @@ def serve(
 
             threading.Thread(
                 target=_mirror,
-                args=(kernel, channel, source, writers, instead),
+                args=(booted, channel, source, writers, instead),
                 name="mirror",
                 daemon=True,
             ).start()
@@ -314,7 +315,8 @@ def serve(
     writers: Writers = {}
     instead = (mountpoint, not settings.host_uname)
     source = source_name(os.getpid())
-    kernel = Kernel(
+    boot = partial(
+        Kernel,
         nr_cpus=settings.cpus,
         quiet=settings.quiet_guest,
         config=settings.config,
@@ -325,22 +327,24 @@ def serve(
             else shown_nowhere
         ),
     )
+    booted = Booted(boot, tree.build)
     try:
         fuse_ops.mount(
-            kernel,
-            tree.build(kernel),
+            booted.kernel,
+            booted.root,
             mountpoint,
             answering,
             fsname=source,
             allow_other=os.geteuid() == 0,
             writers=writers,
+            booted=booted,
         )
     finally:
-        kernel.stop()
+        booted.stop()
 
 
 def _mirror(
-    kernel: Kernel,
+    booted: Booted,
     channel: int,
     source: str,
     writers: Writers,
@@ -349,4 +353,4 @@ def _mirror(
     from kpfs.mirror import supervisor as mirror
     from kpfs.mirror.instead import Instead
 
-    mirror.serve(kernel, channel, source, writers, Instead(kernel, *instead))
+    mirror.serve(booted, channel, source, writers, Instead(booted.kernel, *instead))

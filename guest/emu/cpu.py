@@ -20,12 +20,13 @@ Where the emulator differs from a CPU:
 from __future__ import annotations
 
 import ctypes
+import errno
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
 from kpfs import abi
-from kpfs.engine.errors import MemoryFault
+from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.ktypes import MASK64
 from kpfs.guest.emu.libunicorn import EmulatorError, find_library
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
@@ -90,6 +91,13 @@ _MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
 _MSR_VALUE = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
 
 
+class _Gone:
+    """In the library's place when the engine is closed: it would use freed memory."""
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        raise KernelError(errno.ESHUTDOWN, f"{name}(): the guest is gone")
+
+
 class Cpu:
     """One engine and a saved context for each virtual CPU.
 
@@ -104,7 +112,7 @@ class Cpu:
     def __init__(self, memory: Memory, nr_cpus: int) -> None:
         self._memory = memory
         path = find_library()
-        self._py = ctypes.PyDLL(path)
+        self._py: ctypes.PyDLL | _Gone = ctypes.PyDLL(path)
         self._start = self._py.uc_emu_start
         self.breakpoint: Callable[[int], int | None] = self._no_handler
         self.trap: Callable[[int], None] = self._no_handler
@@ -146,6 +154,7 @@ class Cpu:
                 self._py.uc_context_free(context)
             self._py.uc_close(self._uc)
             self._uc = ctypes.c_void_p()
+            self._py = _Gone()
 
     # ---- set-up
     def _check(self, err: int) -> None:

@@ -7,6 +7,7 @@ Physical layout, all of it one private mapping that is touched lazily:
     16 MiB     the kernel image, then the guest's page allocator up to ram_size
     ram_size   the module area, mapped linearly at MODULE_BASE
     above      the user slots, mapped linearly at USER_BASE
+    above      the kernel stacks, each mapped in the upper half of its STACK_STRIDE
     at last    the ring areas, mapped at NEAR_BASE and VMALLOC_BASE as they are used:
                many more addresses than there is memory, of which none costs anything
                until it is written
@@ -38,7 +39,7 @@ USER_END = abi.USER_BASE + USER_MAP_SIZE
 # between the kernel's image and the modules, in 32-bit reach
 NEAR_BASE = 0xFFFF_FFFF_9000_0000
 NEAR_SIZE = abi.MODULE_BASE - NEAR_BASE
-VMALLOC_BASE = 0xFFFF_C900_0000_0000
+VMALLOC_BASE = 0xFFFF_C900_4000_0000  # above the stacks
 # Addresses for both ring areas: the first that the host grants, with so many to spare
 RING_SIZES = (
     (NEAR_SIZE, 64 << 30),
@@ -50,6 +51,9 @@ RING_SIZES = (
 SPARE = 2 << 30  # libunicorn's translated code alone takes 1 GiB
 TLB_SIZE = 256  # pages that libunicorn's TLB has at first
 MAP_NORESERVE = 0x4000  # mmap.MAP_NORESERVE of newer Pythons
+STACK_END = abi.STACK_BASE + abi.STACKS * abi.STACK_STRIDE
+_STACK_MASK = abi.STACK_STRIDE - 1
+_STACK_LOW = abi.STACK_STRIDE - abi.STACK_SIZE  # what is not mapped below each
 
 PTE_PRESENT = 1
 PTE_WRITE = 2
@@ -73,7 +77,8 @@ class Memory(machine.Memory):
         self.ram_size = ram_size
         self._area_at = ram_size
         self._user_at = ram_size + AREA_SIZE
-        self.size = self._user_at + USER_MAP_SIZE
+        self._stacks_at = self._user_at + USER_MAP_SIZE
+        self.size = self._stacks_at + abi.STACKS * abi.STACK_SIZE
         near_at = -(-self.size // LARGE_PAGE) * LARGE_PAGE
         self.ram, near_size = _reserve(near_at)
         self.all_size = len(self.ram)
@@ -88,12 +93,17 @@ class Memory(machine.Memory):
         far_at = near_at + near_size
         self.near = RingArea(self, NEAR_BASE, near_at, near_size, apart=True)
         self.far = RingArea(self, VMALLOC_BASE, far_at, self.all_size - far_at)
-        self.map_range(abi.DIRECT_MAP, 0, self.size, KERNEL_DATA)
+        self.map_range(abi.DIRECT_MAP, 0, self._stacks_at, KERNEL_DATA)
         self.map_range(abi.USER_BASE, self._user_at, USER_MAP_SIZE, USER_DATA)
+        self._map_stacks()
 
     def host_address(self) -> int:
         """Where the physical memory lies in this process."""
         return ctypes.addressof(ctypes.c_char.from_buffer(self.ram))
+
+    def close(self) -> None:
+        """Give the pages back to the host: all of it reads as zeros from now on."""
+        self.ram.madvise(mmap.MADV_DONTNEED)
 
     # ---- set-up (control)
     def alloc_low(self, size: int) -> int:
@@ -144,6 +154,22 @@ class Memory(machine.Memory):
             entry = phys + offset | flags if flags & PTE_PRESENT else 0
             _U64.pack_into(self.ram, table + (at >> 12 & 511) * 8, entry)
 
+    def _map_stacks(self) -> None:
+        """Map the kernel stacks, and leave out what is below each.
+
+        One page table has those of LARGE_PAGE bytes.
+        """
+        flags, at = KERNEL_DATA | PTE_PRESENT | PTE_USED, self._stacks_at
+        low = (0,) * (_STACK_LOW // PAGE_SIZE)
+        for virt in range(abi.STACK_BASE, STACK_END, LARGE_PAGE):
+            entries: list[int] = []
+            for _ in range(LARGE_PAGE // abi.STACK_STRIDE):
+                stack = range(at | flags, at + abi.STACK_SIZE | flags, PAGE_SIZE)
+                entries += (*low, *stack)
+                at += abi.STACK_SIZE
+            table = self._entry(self._directory(virt), virt >> 21 & 511)
+            struct.pack_into("<512Q", self.ram, table, *(e & MASK64 for e in entries))
+
     def load_image(self, virt: int, data: bytes, memsz: int, flags: int) -> None:
         """Place one segment of the kernel at virt - KERNEL_MAP and map it."""
         phys = virt - KERNEL_MAP
@@ -172,12 +198,22 @@ class Memory(machine.Memory):
         elif addr >= VMALLOC_BASE:
             if self.far.mapped(addr, size):
                 return self.far.phys(addr)
+        elif addr >= abi.STACK_BASE:
+            return self._in_stack(addr, size)
         elif addr >= abi.DIRECT_MAP:
-            if end <= abi.DIRECT_MAP + self.size:
+            if end <= abi.DIRECT_MAP + self._stacks_at:
                 return addr - abi.DIRECT_MAP
         elif abi.USER_BASE <= addr and end <= USER_END:
             return addr - abi.USER_BASE + self._user_at
         raise MemoryFault(addr)
+
+    def _in_stack(self, addr: int, size: int) -> int:
+        """translate() for a kernel stack."""
+        at = addr - abi.STACK_BASE
+        over = (at & _STACK_MASK) - _STACK_LOW
+        if over < 0 or over + size > abi.STACK_SIZE or addr + size > STACK_END:
+            raise MemoryFault(addr)
+        return self._stacks_at + at // abi.STACK_STRIDE * abi.STACK_SIZE + over
 
     def read(self, addr: int, size: int) -> bytes:
         at = self.translate(addr, size)

@@ -35,6 +35,7 @@ X86_TRAP_DB = 1
 X86_TRAP_NMI = 2
 X86_TRAP_BP = 3
 X86_TRAP_UD = 6
+X86_TRAP_DF = 8
 X86_TRAP_GP = 13
 X86_TRAP_PF = 14
 ENTRIES: Mapping[int, str] = {
@@ -43,10 +44,11 @@ ENTRIES: Mapping[int, str] = {
     X86_TRAP_NMI: "asm_exc_nmi",
     X86_TRAP_BP: "asm_exc_int3",
     X86_TRAP_UD: "asm_exc_invalid_op",
+    X86_TRAP_DF: "asm_exc_double_fault",
     X86_TRAP_GP: "asm_exc_general_protection",
     X86_TRAP_PF: "asm_exc_page_fault",
 }
-_WITH_ERROR_CODE = frozenset((X86_TRAP_NMI, X86_TRAP_GP, X86_TRAP_PF))
+_WITH_ERROR_CODE = frozenset((X86_TRAP_NMI, X86_TRAP_DF, X86_TRAP_GP, X86_TRAP_PF))
 _FRAME = struct.Struct("<6Q")  # error code, ip, cs, flags, sp, ss
 _X86_PF_INSTR = 0x10
 _ENGINE_REASONS = range(0x20, 0x61)
@@ -111,6 +113,34 @@ class Traps:
         """
         self._deliver(X86_TRAP_NMI, self._cpu.read_reg(REG_IP), seconds)
 
+    def no_room(self, sp: int) -> None:
+        """Tell the guest that its stack has no room for the frame of an interrupt.
+
+        Context: control.
+        """
+        cpu = self._cpu
+        cpu.set_fault_address(sp)
+        entry, top = self._double_fault("interrupt", cpu.read_reg(REG_IP))
+        flags = cpu.read_reg(REG_FLAGS)
+        cpu.write_reg(REG_SP, top)
+        cpu.write_reg(REG_FLAGS, flags & ~(X86_EFLAGS_IF | X86_EFLAGS_TF))
+        cpu.write_reg(REG_IP, entry)
+
+    def _double_fault(self, what: str, ip: int) -> tuple[int, int]:
+        """Push a frame on the stack for that: the entry, and where the frame is.
+
+        The guest is dead if this is the stack that is in use.
+        """
+        cpu = self._cpu
+        flags, sp = cpu.read_reg(REG_FLAGS), cpu.read_reg(REG_SP)
+        end = abi.STACK_BASE + (abi.STACKS_DF + cpu.active + 1) * abi.STACK_STRIDE
+        entry = self._address_of(ENTRIES[X86_TRAP_DF])
+        if entry is None or end - abi.STACK_STRIDE <= sp <= end:
+            raise GuestPanicError(f"double fault: {what} at {ip:#x}, stack {sp:#x}")
+        frame = _FRAME.pack(0, ip, abi.CS, flags, sp, abi.DS)
+        self._memory.write(end - len(frame), frame)
+        return entry, end - len(frame)
+
     def debug_exception(self, stack: int) -> None:
         """Raise #DB: the cause is in dr6.
 
@@ -147,10 +177,10 @@ class Traps:
         top = ((sp if stack is None else stack) & ~15) - len(frame)
         try:
             self._memory.write(top, frame)
-        except MemoryFault as exc:
-            raise GuestPanicError(
-                f"double fault: trap {vector} at {ip:#x}, stack {sp:#x}"
-            ) from exc
+        except MemoryFault:
+            if vector != X86_TRAP_PF:
+                cpu.set_fault_address(top)
+            entry, top = self._double_fault(f"trap {vector}", ip)
         cpu.write_reg(REG_SP, top)
         cpu.write_reg(REG_FLAGS, flags & ~(X86_EFLAGS_IF | X86_EFLAGS_TF))
         cpu.write_reg(REG_IP, entry)

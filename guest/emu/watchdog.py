@@ -16,6 +16,7 @@ import time
 
 LIMIT = 5.0  # s of CPU time in one run
 GRACE = 0.25  # part of LIMIT that is left after a run was ended
+SHORT_GRACE = GRACE / 2  # and after the next ones, that followed at once
 REWIND = 0.5  # s of the host's time
 _AGAIN = 1.0  # s after which an expiry that had no effect is repeated
 _CLOCK_PROCESS_CPUTIME_ID = 2
@@ -49,7 +50,9 @@ class Watchdog:
         self.rewind_at = 0.0  # of time.monotonic(): wind() is due
         self._wound_at = 0.0  # of time.process_time()
         self._wound_for = limit
+        self.spent = 0.0  # s of CPU time, until it ended a run
         self._hurry_until = 0.0  # of time.process_time()
+        self._grace = GRACE
         self._timer = ctypes.c_void_p()
         self._library = _library()
         event = _SigEvent(argument, 0, _SIGEV_THREAD, function, None)
@@ -66,7 +69,7 @@ class Watchdog:
             return
         self.rewind_at = time.monotonic() + REWIND
         self._wound_at = now = time.process_time()
-        self._wound_for = self.limit * (GRACE if now < self._hurry_until else 1)
+        self._wound_for = self.limit * (self._grace if now < self._hurry_until else 1)
         spec = _TimerSpec((*_seconds(_AGAIN), *_seconds(self._wound_for)))
         self._library.timer_settime(self._timer, 0, ctypes.byref(spec), None)
 
@@ -75,7 +78,8 @@ class Watchdog:
         now = time.process_time()
         if self._library is None or now - self._wound_at < self._wound_for * 0.9:
             return False
-        self.rewind_at = 0.0
+        self.rewind_at, self.spent = 0.0, now - self._wound_at
+        self._grace = SHORT_GRACE if now < self._hurry_until else GRACE
         self._hurry_until = now + 2 * self.limit
         return True
 

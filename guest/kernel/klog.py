@@ -21,7 +21,12 @@ _STATE_AT = abi.KpfsLog.first_seq
 _STATE = struct.Struct("<4Q")  # first_seq, first_idx, next_seq, next_idx
 _TEXT_MAX = 1000
 # what the guest's oops prints with %pS, having no symbols itself
-_TEXT_ADDRESS = (b"RIP: 0010:0xffffffff", b" ? 0xffffffff", b"  ? 0xffffffff")
+_TEXT_ADDRESS = (
+    b"RIP: 0010:0xffffffff",
+    b" 0xffffffff",
+    b" ? 0xffffffff",
+    b"  ? 0xffffffff",
+)
 
 
 class LogRecord(NamedTuple):

@@ -14,15 +14,22 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
-from time import thread_time
+from time import monotonic, thread_time
 
 from kpfs import abi
 from kpfs.engine.errors import MemoryFault
-from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.cpu import (
+    REG_DI,
+    REG_FLAGS,
+    REG_IP,
+    REG_SP,
+    X86_EFLAGS_IF,
+    Cpu,
+)
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
-from kpfs.guest.emu.watchdog import GRACE
+from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE
 from kpfs.guest.kernel.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -31,10 +38,15 @@ CREDIT = 256  # polls of one turn
 CREDIT_AFTER_DONE = 4  # enough for the task to sleep
 LOCKUP_TURNS = 1_000_000  # in one go, for one thing that is waited for
 LOOK_TURNS = 8  # between looks at how long that takes
+SHORT = 0.001  # s of the host's time in which a run takes too little to be counted
+GUESS = 0.25  # limits at most that are counted for what was not timed exactly
 HOST_OP_COST = 0.005  # s at most, that a file's operation counts as the guest's time
 DEATH = 2.0  # limits after which the guest is dead
 OWN_SHARE = 0.25  # of the time, from which on the task of the request is to blame
 KERN_EMERG = 0
+REACH_INSNS = 50
+REACH_STEPS = 200  # of so many instructions, for who is to be killed
+_CURRENT_AT, _PREEMPT_AT = abi.KpfsPcpu.current_task, abi.KpfsPcpu.preempt_count
 _STUCK = -1  # why a turn ended: the watchdog ended it
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
 _I32 = struct.Struct("<i")
@@ -55,6 +67,7 @@ class Patience:
         self.seconds = 0.0
         self._turns = 0
         self._kill_at = 1.0  # limits
+        self._grace = GRACE  # of them, until the next one is killed
         self._shares: dict[int, float] = {}  # of the time, by address of the task
 
     def spend(self, seconds: float, turns: int) -> float:
@@ -81,7 +94,8 @@ class Patience:
 
     def was_killed(self, spent: float) -> None:
         """Somebody was; it is the next one's turn, if that does not help."""
-        self._kill_at = spent + GRACE
+        self._kill_at = spent + self._grace
+        self._grace = SHORT_GRACE
         self._shares.clear()
 
     def follow(self, nested: Patience) -> None:
@@ -124,13 +138,16 @@ class Sched:
         self.host_ops: dict[int, int] = {}
         self._on_host_op: Callable[[int, int], None] = self._no_host_op
         self._on_exit: Callable[[int], None] = lambda _pid: None
+        self.in_module: Callable[[int], bool] = lambda _ip: False
         self.timer_entry = timer_entry
         self._serve_control = serve_control
         self._panic_reason = panic_reason
         self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
-        self._since, self._mark = 0.0, 0  # thread_time() and turns at the last look
+        # thread_time() (0: it was not asked yet) and turns at the last look
+        self._since, self._mark = 0.0, 0
+        self._began = 0.0  # monotonic() when the run began
         self.dead = ""  # why the kernel is dead
         self.on_death: Callable[[], None] = lambda: None
         self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
@@ -257,11 +274,16 @@ class Sched:
 
     def _deliver(self, entry: int) -> bool:
         """An interrupt to the loaded CPU; False if it takes none now."""
+        cpu = self._cpu
         try:
-            return self._cpu.interrupt(entry)
+            return cpu.interrupt(entry)
         except MemoryFault as exc:
-            sp = self._cpu.read_reg(REG_SP)
-            raise self._died(f"double fault: interrupt, stack {sp:#x}") from exc
+            try:
+                self._traps.no_room(exc.addr)
+            except GuestPanicError as why:
+                raise self._died(why) from why
+            self._idle[cpu.active] = False
+            return False
 
     def _died(self, why: object) -> GuestPanicError:
         """The guest is dead from now on, which is said once."""
@@ -295,16 +317,27 @@ class Sched:
         A task at HC_HOST_OP is served at once, before anything else runs.
         """
         patience = patience or self.patience()
-        self._since, self._mark = thread_time(), self.turns
+        self._since, self._mark, self._began = 0.0, self.turns, monotonic()
         try:
             return self._take_turns(done, patience)
         finally:
-            self._account(patience)
+            if self._since or monotonic() - self._began >= SHORT:
+                self._account(patience)
 
     def _account(self, patience: Patience) -> tuple[float, float]:
-        """Count what was executed since the last time: limits in all, seconds now."""
+        """Count what was executed since the last time: limits in all, seconds now.
+
+        Asking for the CPU time is a system call, so it is not done before a run turns
+        out to be no short one; until then the host's time must do.
+        """
         now, turns = thread_time(), self.turns
-        seconds = max(now - self._since, 0.0)
+        if self._since:
+            seconds = max(now - self._since, 0.0)
+        elif self._reason == _STUCK:
+            seconds = self._watchdog.spent
+        else:
+            most = GUESS * self._watchdog.limit
+            seconds = min(monotonic() - self._began, most)
         spent = patience.spend(seconds, turns - self._mark)
         self._since, self._mark = now, turns
         return spent, seconds
@@ -313,9 +346,10 @@ class Sched:
         """The turns of run().
 
         The clock is asked every LOOK_TURNS, as it costs a system call, and each turn
-        when half of the time is over.
+        when half of the time is over.  It is asked earlier if a turn takes long.
         """
         count, look_at = self.nr_cpus, self.turns + LOOK_TURNS
+        short_until = self._began + SHORT
         while True:
             for _ in range(count):
                 number = self._next
@@ -327,7 +361,11 @@ class Sched:
             self.turn(number)
             if self._reason == abi.HC_API:
                 self._serve_control(number)
-            if self.turns >= look_at or self._reason == _STUCK:
+            if (
+                self.turns >= look_at
+                or self._reason == _STUCK
+                or (not self._since and monotonic() >= short_until)
+            ):
                 spent, seconds = self._account(patience)
                 if spent > 0.5:
                     self._look(patience, spent, seconds)
@@ -336,9 +374,8 @@ class Sched:
                 if done():
                     return True
                 pid = self._host_op
-                self._account(patience)
-                self._on_host_op(pid, self.host_ops.pop(pid))
-                self._since = max(self._since, thread_time() - HOST_OP_COST)
+                self._serve_host_op(pid, patience)
+                short_until = self._began + SHORT
             elif self._reason == abi.HC_YIELD or self._idle[number]:
                 self._next = (number + 1) % count
                 if self._reason == abi.HC_YIELD:
@@ -347,6 +384,23 @@ class Sched:
                     self.expire()
             if done():
                 return True
+
+    def _serve_host_op(self, pid: int, patience: Patience) -> None:
+        """Have a file's operation done; little of its time counts as the guest's.
+
+        It may have the guest run, in the middle of this run.
+        """
+        timed, mark, turns = bool(self._since), self._mark, self.turns
+        if timed:
+            self._account(patience)
+            mark = turns
+        before = self._since
+        self._on_host_op(pid, self.host_ops.pop(pid))
+        self._mark = mark + self.turns - turns  # those in between are counted already
+        if timed:
+            self._since = max(before, thread_time() - HOST_OP_COST)
+        else:
+            self._since, self._began = 0.0, monotonic()
 
     def _look(self, patience: Patience, spent: float, seconds: float) -> None:
         """The guest neither finishes nor idles, and a turn of ``seconds`` is over.
@@ -364,11 +418,42 @@ class Sched:
                 f"soft lockup: CPU {cpu.active} stuck for {rounded}s at {ip:#x}"
             )
         if stuck or (due and self._reason in (abi.HC_YIELD, abi.HC_API)):
-            patience.was_killed(spent)
             try:
+                if not self._reach_module(at, task):
+                    return
+                patience.was_killed(spent)
                 self._traps.lockup(round(patience.seconds))
             except (GuestPanicError, EmulatorError) as exc:
                 raise self._died(exc) from exc
+
+    def _reach_module(self, at: int, task: int) -> bool:
+        """Let a task that is to be killed go on to where it holds no kernel lock.
+
+        That is in the text of a module, or where it can be preempted; if it does not
+        come there soon, it is killed where it is.  False: it has lost its CPU.
+        """
+        cpu, ram = self._cpu, self._ram
+        for _ in range(REACH_STEPS):
+            count = _I32.unpack_from(ram, at - _CURRENT_AT + _PREEMPT_AT)[0]
+            ip = cpu.read_reg(REG_IP)
+            if not ip or self.in_module(ip):
+                return True
+            if not count and cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF:
+                return True
+            self._reason = 0
+            cpu.run(REACH_INSNS)
+            if self._reason == abi.HC_API:
+                self._serve_control(cpu.active)
+            elif self._reason == abi.HC_IDLE:
+                self._idle[cpu.active] = True
+                return False
+            elif self._reason == abi.HC_PANIC:
+                raise GuestPanicError(self._panic_reason())
+            elif self._reason:
+                return self._reason == abi.HC_YIELD
+            if _U64.unpack_from(ram, at)[0] != task:
+                return False
+        return True
 
     def prefer(self, number: int) -> None:
         """Let this CPU have the next turn."""

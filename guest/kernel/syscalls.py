@@ -40,7 +40,7 @@ BLOCKED = -512  # answer of call(): the task sleeps, longer than we wait for it
 # How long a call may sleep: on a live machine the lock is held meanwhile.
 PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
-EXPIRIES_MAX = 20_000  # timers in one wait: some come again for ever, every 4 ms
+EXPIRIES_MAX = 2_000  # timers in one wait: some come again for ever, every 4 ms
 MAX_ARGS = 6
 NR_CLONE3 = 435
 NR_EXIT_GROUP = 231
@@ -70,6 +70,7 @@ class Syscalls:
         wakeups: int,
         resched_entry: int,
         numbers: Callable[[], dict[str, int]],
+        address_of: Callable[[str], int | None],
     ) -> None:
         """``wakeups`` is the offset in RAM of struct kpfs_wakeups."""
         self._memory = memory
@@ -80,6 +81,7 @@ class Syscalls:
         self._wakeups = wakeups
         self._resched_entry = resched_entry
         self._numbers = numbers
+        self._address_of = address_of
         self._number_of: dict[str, int] = {}
         self._tasks: dict[int, HostTask] = {}
         self._aliases: dict[int, HostTask] = {}  # host pids that are taken in the guest
@@ -105,6 +107,7 @@ class Syscalls:
         nr: int | str,
         *args: Arg,
         host_op: HostOpHandler | None = None,
+        sleeps: bool = False,
     ) -> int:
         """Make a system call as a task; its value, -errno on failure.
 
@@ -112,13 +115,46 @@ class Syscalls:
         reaches a file of the mount; a KernelError it raises is the call's -errno, any
         other exception is raised here once the call is over.  BLOCKED if the task went
         to sleep.  In a host operation the task that stands there makes the call.
+
+        sleeps: it may do so for long: on a live machine nobody waits for it here, and
+        on a quiet one what is to be done later is done in between.  See collect().
         """
         if isinstance(nr, str):
             nr = self.number(nr)
-        if host_op is not None:
-            self._handlers[task.pid] = host_op
         self.refusal = None
-        return self._request(task, abi.REQ_SYSCALL, nr, args)
+        if host_op is None:
+            return self._request(task, abi.REQ_SYSCALL, nr, args, sleeps)
+        pid = self._inside[-1][0].pid if self._inside else task.pid
+        outer = self._handlers.get(pid) if self._inside else None
+        self._handlers[pid] = host_op
+        try:
+            return self._request(task, abi.REQ_SYSCALL, nr, args, sleeps)
+        finally:
+            if outer is not None:
+                self._handlers[pid] = outer
+
+    def collect(self, task: HostTask) -> int:
+        """The value of a call that was BLOCKED; BLOCKED as long as the task sleeps."""
+        if task.gone:
+            self._exited.discard(task.pid)
+            return -errno.EFAULT
+        if task.blocked and not self._has_ended(task):
+            return BLOCKED
+        ret: int = _I64.unpack_from(self._ram, task.req_at + _RET_AT)[0]
+        return ret
+
+    def has_ended(self, task: HostTask) -> bool:
+        """Whether collect() has a value."""
+        return task.gone or not task.blocked or task.pid in self._sched.finished
+
+    def interrupt(self, task: HostTask) -> None:
+        """The process that a task stands for has got a signal: it may sleep no more.
+
+        Unless nothing wakes it but what it waits for.
+        """
+        func = self._address_of("kpfs_interrupt")
+        if func is not None and not task.gone:
+            self.call_function(self._awake(), func, task.addr)
 
     def call_function(self, task: HostTask | None, func: int, *args: int) -> int:
         """Run a kernel function as a task (None: init); its value, signed.
@@ -139,7 +175,12 @@ class Syscalls:
             raise KernelError(errno.ENOSYS, f"no system call {name}") from None
 
     def _request(
-        self, task: HostTask, kind: int, nr: int, args: tuple[Arg, ...]
+        self,
+        task: HostTask,
+        kind: int,
+        nr: int,
+        args: tuple[Arg, ...],
+        sleeps: bool = False,
     ) -> int:
         if self._sched.dead:
             raise GuestPanicError(self._sched.dead)
@@ -157,7 +198,7 @@ class Syscalls:
         for leftover in (self._sched.finished, self._exited):
             leftover.discard(task.pid)
         self._wake(task)
-        return self._wait(task)
+        return self._wait(task, sleeps)
 
     def _place(self, task: HostTask, args: tuple[Arg, ...]) -> list[int]:
         """The seven argument words; strings are copied to user memory."""
@@ -191,7 +232,7 @@ class Syscalls:
         sched.interrupt(number, self._resched_entry)
         sched.prefer(number)
 
-    def _wait(self, task: HostTask) -> int:
+    def _wait(self, task: HostTask, sleeps: bool) -> int:
         """Run until the task is done or gone; BLOCKED if it sleeps too long."""
         pid, finished, exited = task.pid, self._sched.finished, self._exited
 
@@ -202,9 +243,11 @@ class Syscalls:
         patience = self._patience = self._sched.patience(task.addr)
         until = expiries = 0
         while not is_over() and not self._sched.run(is_over, patience):
+            if sleeps and not self._clock.quiet:
+                return BLOCKED
             until = until or self._patience_ends()
             expiries += 1
-            if expiries > EXPIRIES_MAX or not self._pass_time(until):
+            if expiries > EXPIRIES_MAX or not self._pass_time(until, timers=sleeps):
                 return BLOCKED
         task.blocked = False
         self._handlers.pop(pid, None)
@@ -226,16 +269,25 @@ class Syscalls:
         virtual = self._clock.quiet
         return self._clock.now() + (QUIET_PATIENCE_NS if virtual else PATIENCE_NS)
 
-    def _pass_time(self, until: int) -> bool:
-        """All CPUs idle: wait for the next timer; False if none is due by ``until``."""
-        deadline = self._sched.next_deadline()
+    def _pass_time(self, until: int, *, timers: bool = False) -> bool:
+        """All CPUs idle: wait for the next timer; False if none is due by ``until``.
+
+        timers: those of the clock count too.
+        """
+        sched, clock = self._sched, self._clock
+        if timers:
+            sched.note_quiescence()
+        times = sched.next_deadline(), clock.next_timer() if timers else None
+        deadline = min((t for t in times if t is not None), default=None)
         if deadline is None or deadline > until:
             return False
-        self._clock.advance(deadline)
-        now = self._clock.now()
+        clock.advance(deadline)
+        now = clock.now()
         if now < deadline:
             time.sleep((deadline - now) / 1e9)
-        self._sched.expire()
+        if timers:
+            clock.run_timers()
+        sched.expire()
         return True
 
     # ---- host operations
@@ -301,6 +353,14 @@ class Syscalls:
         """The guest's first process."""
         return self.find(INIT_PID)
 
+    def _awake(self) -> HostTask:
+        """Init, or another task if that sleeps, in the handler of a probe."""
+        init = self.init()
+        if not init.blocked or self._has_ended(init):
+            return init
+        tasks = self._tasks.values()
+        return next((t for t in tasks if not t.blocked and not t.gone), init)
+
     def find(self, pid: int) -> HostTask:
         """The task of a guest pid, whoever made it; ESRCH if there is none."""
         task = self._tasks.get(pid)
@@ -361,7 +421,8 @@ class Syscalls:
             parent = parent_of(pid)
         maker = self._aliases.get(parent) or self._tasks.get(parent) or self.init()
         if maker.blocked and not self._has_ended(maker):
-            maker = self.init()  # the task sleeps in a call that its process has left
+            # the task sleeps in a call, which its process may have left
+            maker = self._awake()
         made = self._clone(maker, pid, uid, comm)
         if made == -errno.EAGAIN and self.reap():
             made = self._clone(maker, pid, uid, comm)
@@ -409,7 +470,7 @@ class Syscalls:
         """Kill the task of a process that left a call which was BLOCKED."""
         self._handlers.pop(task.pid, None)
         if not self._inside:
-            self.call(self.init(), "kill", task.pid, _SIGKILL)
+            self.call(self._awake(), "kill", task.pid, _SIGKILL)
             self._sched.run_until_idle()
 
     def _on_exit(self, pid: int) -> None:

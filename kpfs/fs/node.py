@@ -158,12 +158,14 @@ class File(Node):
     kernel: Kernel  # not there where none was given, for a file that asks nothing of it
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
-    posthumous = False  # can be read when the guest is dead
+    posthumous = False  # can be opened and read when the guest is dead
+    revives = False  # its open and write are no system calls of the guest
     constant = False  # has always the same bytes, and their size; can be mapped
     after_exits = False  # opened when the files of processes that ended are closed
     of_guest = False  # the guest's own code serves it, and knows its position
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
+    sleeps = False  # a write to it may take as long as the guest's code likes
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
 
     def __init__(self, kernel: Kernel | None = None) -> None:
@@ -256,8 +258,14 @@ class Handle:
         taken = self.file.store(data)
         return len(data) if taken is None else taken
 
+    # what it does is done in written(), for whom the mount serves
+    acts_later = False
+
     def written(self, task: HostTask) -> None:
-        """Called after a task's write() has taken something; may still fail it."""
+        """Called after a task's write() has taken something; may still fail it.
+
+        Context: without the kernel's lock, as this may wait.
+        """
 
     def seek_end(self) -> None:
         """Called by lseek(SEEK_END), which then answers the size that stat shows."""

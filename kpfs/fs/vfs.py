@@ -39,7 +39,8 @@ _IOV = struct.Struct("<2Q")
 class OpenFile:
     """A file opened through the mount, and its descriptors in the guest."""
 
-    def __init__(self, path: bytes, flags: int, handle: Handle) -> None:
+    def __init__(self, vfs: Vfs, path: bytes, flags: int, handle: Handle) -> None:
+        self.vfs = vfs  # the guest may have been replaced since
         self.path = path
         self.flags = flags
         self.handle = handle
@@ -88,6 +89,18 @@ class Vfs:
         if not handle.file.may_pwrite(handle.flags):
             request.flags |= abi.HOST_NO_PWRITE
 
+    def _lacks_guest(self, posthumous: bool, node: File) -> bool:
+        """Whether an operation on a file is to be done without the guest.
+
+        posthumous: it can be done if the guest is dead.
+        ESHUTDOWN: it is dead and needed, or gone.
+        """
+        self.calls.check_present()
+        if node.revives or (posthumous and self.calls.dead):
+            return True
+        self.calls.check()
+        return False
+
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
         """open(2) of a path of the mount."""
@@ -104,14 +117,14 @@ class Vfs:
 
         name = linux_path(path).encode("latin-1")
         with self.kernel.lock:
-            if self.calls.dead and node.posthumous:
-                return OpenFile(name, flags, node.open(flags, caller.pid))
+            if self._lacks_guest(node.posthumous, node):
+                return OpenFile(self, name, flags, node.open(flags, caller.pid))
             if node.after_exits:
                 self.calls.reap()
             task = self.calls.task(caller)
             fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
             opened = OpenFile(
-                name, flags, made[0] if made else node.handle(flags, caller.pid)
+                self, name, flags, made[0] if made else node.handle(flags, caller.pid)
             )
             opened.fds[task] = fd
             if node.of_guest:
@@ -167,22 +180,21 @@ class Vfs:
         handle.prepare(size, offset)
         while True:
             with self.kernel.lock:
+                lacking = self._lacks_guest(opened.node.posthumous, opened.node)
                 if handle.nonblock or handle.ready():
                     try:
+                        if lacking:
+                            return handle.read(size, offset)
                         return self._read(caller, opened, size, offset)
                     except KernelError as e:
                         # another reader has taken what was there
                         own = handle.nonblock or opened.node.of_guest
                         if e.errno != errno.EAGAIN or own:
                             raise
-                if not opened.node.posthumous:
-                    self.calls.check()  # else nothing will ever come
                 waiter = background.prepare_to_wait(handle.ready)
             background.wait(waiter)
 
     def _read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
-        if self.calls.dead and opened.node.posthumous:
-            return opened.handle.read(size, offset)
         data = b""
 
         def op(_request: HostOp) -> bytes:
@@ -209,6 +221,8 @@ class Vfs:
             return opened.handle.write(_brought(request, data), offset)
 
         with self.kernel.lock:
+            if self._lacks_guest(False, opened.node):
+                return opened.handle.write(data, offset)
             if opened.node.of_guest:
                 task, fd = self._place(caller, opened, offset)
                 data = data[:GUEST_WRITE_MAX]
@@ -217,8 +231,8 @@ class Vfs:
                 fd = self._descriptor(task, opened)
             taken = self.calls.call(task, "write", fd, data, len(data), op=op)
             opened.handle.moved(offset, taken)
-            opened.handle.written(task)
-            return taken
+        opened.handle.written(task)
+        return taken
 
     def write_call(
         self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
@@ -249,6 +263,8 @@ class Vfs:
             return taken
 
         with self.kernel.lock:
+            if self._lacks_guest(False, opened.node):
+                return handle.write(data, pos), pos
             task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
             rest = self._arguments(task, call, opened.node)
@@ -259,8 +275,8 @@ class Vfs:
                 else:
                     handle.placed(at)
                     pos = at
-            handle.written(task)
-            return taken, pos
+        handle.written(task)
+        return taken, pos
 
     def _write_guest(
         self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
@@ -309,9 +325,16 @@ class Vfs:
         ]
         return [b"".join(vector), len(sizes)]
 
+    def poll(self, opened: OpenFile) -> bool:
+        """Whether there is something to read.  Called under the kernel's lock."""
+        self._lacks_guest(opened.node.posthumous, opened.node)
+        return opened.handle.poll()
+
     def release(self, opened: OpenFile) -> None:
         """The last close(2): each task that still lives gives its descriptor back."""
         with self.kernel.lock:
+            if self.calls.closed:
+                return
             for task, fd in opened.fds.items():
                 if not task.gone and not self.calls.dead:
                     with contextlib.suppress(KernelError):
@@ -343,6 +366,8 @@ class Vfs:
             data = handle.read(request.count, request.pos)
             request.pos += len(data)
             return data
+        if handle.acts_later:
+            raise KernelError(errno.EINVAL, "not for the guest itself")
         taken, request.pos = handle.write_at(request.data(), request.pos)
         return taken
 

@@ -16,6 +16,8 @@ from kpfs.kernel.lock import FairLock, Waiter
 log = logging.getLogger(__name__)
 
 NSEC = 1_000_000_000
+FOREVER = 1e6  # s
+LOOK = 0.05  # s
 
 
 class Background:
@@ -48,12 +50,15 @@ class Background:
             ):
                 self._wake_ticker.set()
 
-    def prepare_to_wait(self, ready: Callable[[], bool]) -> Waiter:
-        """Have this thread woken when ready(), or when the guest is dead.
+    def prepare_to_wait(
+        self, ready: Callable[[], bool], *, signals: bool = True
+    ) -> Waiter:
+        """Have this thread woken when ready(), or when the guest is dead or gone.
 
+        signals: those of the caller end the wait, too.
         Context: the lock is held, as it is for ready().
         """
-        waiter = Waiter()
+        waiter = Waiter(0.0 if signals else FOREVER)
         self._waiting[waiter] = ready
         return waiter
 
@@ -63,11 +68,22 @@ class Background:
         Context: the lock is not held.
         """
         try:
-            self._lock.wait(waiter)
+            if self._ticker is None:
+                self._pass_time(waiter)
+            else:
+                self._lock.wait(waiter)
         finally:
             self._waiting.pop(waiter, None)
         if not waiter.awake:
             raise KernelError(errno.EINTR, "a signal")
+
+    def _pass_time(self, waiter: Waiter) -> None:
+        """Let the guest's time pass until that is awake: nobody else does."""
+        while not waiter.awake:
+            with self._lock:
+                due = self._run_due()
+            if not waiter.awake:
+                waiter.sleep(LOOK if due is None else min(max(due, 0.0), LOOK))
 
     def _wake(self, chosen: Callable[[Callable[[], bool]], bool]) -> None:
         for waiter, ready in list(self._waiting.items()):
@@ -91,6 +107,8 @@ class Background:
         wake = self._wake_ticker
         while not self._stopped:
             with self._lock:
+                if self._stopped:
+                    return
                 wake.clear()
                 seconds = self._run_due()
             if seconds is None or seconds > 0:
@@ -115,10 +133,15 @@ class Background:
         self._tick_at = deadline
         return None if deadline is None else (deadline - guest.clock.now()) / NSEC
 
+    def retire(self) -> None:
+        """End the background work for good, and wake who waits.  The lock is held."""
+        self._stopped = True
+        self._wake_ticker.set()
+        self._wake_all()
+
     def stop(self) -> None:
         """End the background work; the caller must not hold the lock."""
         with self._lock:
-            self._stopped = True
-            self._wake_ticker.set()
+            self.retire()
         if self._ticker is not None:
             self._ticker.join()

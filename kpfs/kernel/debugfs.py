@@ -58,6 +58,11 @@ class DebugFs:
             self._remove(first)
         return 0
 
+    def hide(self) -> None:
+        """Have nobody told of it any more: the guest is gone."""
+        for name in list(self.root.children):
+            self._show(name, False)
+
     def _add(self, told: int) -> None:
         guest = self._guest
         dentry, parent_at, mode, name_at = _TOLD.unpack(guest.read(told, _TOLD.size))

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
@@ -15,6 +16,8 @@ from kpfs.guest.kernel.hosttask import HostTask
 from kpfs.guest.kernel.syscalls import BLOCKED
 from kpfs.guest.loader.modules import Parameter
 from kpfs.guest.machine import Guest
+from kpfs.kernel.background import Background
+from kpfs.kernel.lock import FairLock
 
 PAGE_SIZE = 4096
 
@@ -38,13 +41,13 @@ def _no_files(_request: HostOp) -> int:
 class HostCalls:
     """Makes these system calls.  Context: control, lock held."""
 
-    def __init__(self, guest: Guest, guest_ran: Callable[[], None]) -> None:
-        """guest_ran: called after each."""
+    def __init__(self, guest: Guest, background: Background, lock: FairLock) -> None:
+        """background: is told after each, and knows how to wait."""
         self._guest = guest
-        self._guest_ran = guest_ran
+        self._background = background
+        self._lock = lock
         self._files: Op = _no_files
-        self._standing: list[HostTask] = []  # tasks within a file's operation
-        self._closed = False
+        self.closed = False  # the guest is gone
         self._nr_calls = 0
         self._busy = 0  # ns in calls
 
@@ -65,13 +68,17 @@ class HostCalls:
 
     @property
     def dead(self) -> str:
-        """Why the guest is dead; "" if it lives."""
-        return self._guest.sched.dead
+        """Why the guest is dead; "" if it lives, or is gone."""
+        return "" if self.closed else self._guest.sched.dead
+
+    def check_present(self) -> None:
+        """Refuse who had a file of a guest open that is gone, or came too late."""
+        if self.closed:
+            raise KernelError(errno.ESHUTDOWN, "the guest is gone")
 
     def check(self) -> None:
         """Refuse what needs a guest that lives: ESHUTDOWN."""
-        if self._closed:  # a thread of the mount that came too late
-            raise KernelError(errno.ESHUTDOWN, "the guest is gone")
+        self.check_present()
         if self.dead:
             raise KernelError(errno.ESHUTDOWN, self.dead)
 
@@ -87,38 +94,61 @@ class HostCalls:
         op is run where the call reaches a file of the mount; what it raises, or any
         other failure of the call, is raised here.
         """
-        run = op or self._files
-
-        def host_op(request: HostOp) -> int | bytes:
-            self._standing.append(task)
-            try:
-                return run(request)
-            finally:
-                self._standing.pop()
-
+        host_op = op or self._files
         self.check()
         begin = time.perf_counter_ns()
-        ret = self._guest.syscalls.call(task, name, *args, host_op=host_op)
-        self._nr_calls += 1
-        self._busy += time.perf_counter_ns() - begin
-        self._guest_ran()
+        try:
+            ret = self._guest.syscalls.call(task, name, *args, host_op=host_op)
+        finally:  # those who wait are to learn of its death, too
+            self._nr_calls += 1
+            self._busy += time.perf_counter_ns() - begin
+            self._background.guest_ran()
         return self._result(ret, name)
 
-    def nested_call(self, name: str, *args: int | str | bytes) -> int:
-        """A system call by the task that stands in a file's operation, in its middle.
+    def sleeping_call(self, task: HostTask, name: str, *args: int | str | bytes) -> int:
+        """A system call that may sleep for as long as it likes: its value.
 
-        Raises what the call fails with.
+        A signal of the caller wakes the task if it sleeps interruptibly; else it is
+        waited for all the same.  Raises what the call fails with.
+        Context: the lock is not held, or the call does not sleep.
         """
-        ret = self._guest.syscalls.call(
-            self._caller(), name, *args, host_op=self._files
-        )
+        syscalls, signals = self._guest.syscalls, True
+        with self._locked():
+            self.check()
+            ret = syscalls.call(task, name, *args, host_op=self._files, sleeps=True)
+            self._background.guest_ran()
+        while ret == BLOCKED:
+            with self._locked():
+                self.check()
+                waiter = self._background.prepare_to_wait(
+                    partial(syscalls.has_ended, task), signals=signals
+                )
+            try:
+                self._background.wait(waiter)
+            except KernelError as exc:
+                if exc.errno != errno.EINTR:
+                    raise
+                signals = False
+            with self._locked():
+                self.check()
+                if not signals:
+                    syscalls.interrupt(task)
+                ret = syscalls.collect(task)
         return self._result(ret, name)
 
-    def _caller(self) -> HostTask:
-        """The task that stands in a file's operation; ESRCH if none of ours does."""
-        if not self._standing:
-            raise KernelError(errno.ESRCH, "nobody of the host makes this call")
-        return self._standing[-1]
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """With the lock, which a signal does not keep the caller from having."""
+        while True:
+            try:
+                self._lock.__enter__()
+                break
+            except KernelError:
+                continue
+        try:
+            yield
+        finally:
+            self._lock.__exit__()
 
     def _result(self, ret: int, name: str) -> int:
         if ret == BLOCKED:
@@ -129,17 +159,14 @@ class HostCalls:
             raise KernelError(-ret, f"{name}(): {why}")
         return ret
 
-    def insmod(self, image: bytes, parameters: bytes) -> None:
-        """init_module() by the task that stands in a file's operation.
-
-        Raises what it is refused with.
-        """
-        pid, pending = self._caller().pid, self._guest.modules.pending
-        pending[pid] = image
+    def insmod(self, task: HostTask, image: bytes, parameters: bytes) -> None:
+        """init_module() of an image; raises what it is refused with."""
+        pending = self._guest.modules.pending
+        pending[task.pid] = image
         try:
-            self.nested_call("init_module", 0, len(image), parameters)
+            self.sleeping_call(task, "init_module", 0, len(image), parameters)
         finally:
-            pending.pop(pid, None)
+            pending.pop(task.pid, None)
 
     def get_parameter(self, parameter: Parameter) -> bytes:
         """What the parameter of a module says; EPERM: nobody may know.
@@ -172,9 +199,9 @@ class HostCalls:
         """A page that values of parameters are handed over in."""
         return self._guest.area.alloc_data(PAGE_SIZE)
 
-    def caller_pid(self) -> int:
-        """The host's process that makes the operation that a file is in."""
-        return self._guest.syscalls.host_pid(self._caller())
+    def host_pid(self, task: HostTask) -> int:
+        """The host's process that a task stands for."""
+        return self._guest.syscalls.host_pid(task)
 
     def stats(self) -> dict[str, int]:
         """How many calls were made, and the time that they took."""
@@ -185,4 +212,4 @@ class HostCalls:
 
     def close(self) -> None:
         """Refuse all that come from now on: the guest ends."""
-        self._closed = True
+        self.closed = True

@@ -47,6 +47,10 @@ def _no_mount_table(_pid: int) -> bytes:
     raise KernelError(errno.ENOENT, "there is no mount")
 
 
+def _no_reboot() -> None:
+    raise KernelError(errno.ENOTSUP, "nobody can reboot it")
+
+
 class part(Generic[T]):  # noqa: N801 (a decorator, as property is)
     """A part of the kernel, built when it is first asked for (the lock may be held).
 
@@ -76,19 +80,23 @@ class Kernel:
         config: Config = DEFAULTS,
         mount_table: Callable[[int], bytes] = _no_mount_table,
         show_debugfs: Callable[[str, bool], None] = shown_nowhere,
+        reboot: Callable[[], None] = _no_reboot,
+        lock: FairLock | None = None,
     ) -> None:
         """quiet: no background tasks and a virtual clock, so that runs repeat.
 
         mount_table: what /proc/PID/mounts of a process of the host is to show.
         show_debugfs: told of what comes to the root of debugfs and leaves it.
+        reboot: puts a fresh kernel, with the same lock, in the place of this one.
         """
         self.mount_table = mount_table
-        self.lock = FairLock()
+        self.reboot = reboot
+        self.lock = lock or FairLock()
         self.config = config
         image = LEGACY_IMAGE if config.on("LEGACY_SYMBOLS") else KERNEL_IMAGE
         self.guest = Guest(nr_cpus, quiet=quiet, built=_built(config), image=image)
         self.background = Background(self.guest, self.lock)
-        self.syscalls = HostCalls(self.guest, self.background.guest_ran)
+        self.syscalls = HostCalls(self.guest, self.background, self.lock)
         self.debugfs = DebugFs(self.guest, show_debugfs)
         ModuleSupport(self.guest, self)
 
@@ -161,5 +169,14 @@ class Kernel:
         """End the guest; nothing of this kernel may be used afterwards."""
         self.background.stop()
         with self.lock:
-            self.syscalls.close()
-            self.guest.close()
+            self.retire()
+
+    def retire(self) -> None:
+        """End the guest at once; who has one of its files open gets ESHUTDOWN.
+
+        Context: control, lock held.
+        """
+        self.background.retire()
+        self.debugfs.hide()
+        self.syscalls.close()
+        self.guest.close()

@@ -30,6 +30,8 @@ from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.write import NAMES, Commit, TreeWriter, Writers
 
 if TYPE_CHECKING:
+    from kpfs.fs.booted import Booted
+    from kpfs.fs.node import Dir
     from kpfs.guest.kernel.syscalls import HostTask
 
 log = logging.getLogger(__name__)
@@ -190,10 +192,20 @@ class Replayer:
             return self.instead(note, self.host, commit, plan.memory)
         return None
 
+    def follow(self, kernel: Kernel, _root: Dir) -> None:
+        """Make the calls in another kernel from now on, by tasks that are made there.
+
+        Context: control, lock held.
+        """
+        self.kernel, self.guest = kernel, MirrorGuest(kernel.guest)
+        self.tasks = {}
+
     def make(self, task: HostTask, plan: Plan) -> int:
         """Have a task make a call: its value, -errno."""
-        ret = self.guest.call(task, plan)
-        self.kernel.background.guest_ran()
+        try:
+            ret = self.guest.call(task, plan)
+        finally:
+            self.kernel.background.guest_ran()
         if ret == BLOCKED:
             log.warning("mirrored call %d of %d sleeps", plan.nr, task.pid)
         return ret
@@ -232,7 +244,7 @@ class Replayer:
 
 
 def serve(
-    kernel: Kernel,
+    booted: Booted,
     channel: int,
     source: str,
     writers: Writers,
@@ -252,7 +264,10 @@ def serve(
             instead.listener = listener
         seccomp.wake_up_synchronously(listener)
         state = mmap.mmap(shared, STATE_SIZE)
-        replayer = Replayer(kernel, Host(trees_of(source)), writers, instead)
+        host = Host(trees_of(source))
+        with booted.kernel.lock:
+            replayer = Replayer(booted.kernel, host, writers, instead)
+            booted.follow(replayer.follow)
         Supervisor(listener, state, replayer, replayer.settled).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

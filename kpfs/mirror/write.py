@@ -93,6 +93,8 @@ class TreeWriter:
 
         def in_place(vfs: Vfs, opened: OpenFile) -> int:
             nonlocal reached
+            if opened.node.sleeps:  # no thread of ours can wait so long
+                raise KernelError(errno.EAGAIN, "the caller is to write itself")
             reached = True
             return self.make(vfs, opened, note.pid, fd, call, commit)
 
@@ -132,7 +134,8 @@ class TreeWriter:
         with self.kernel.lock:
             if not commit():
                 raise KernelError(errno.ESRCH, f"{pid} is gone")
-            self.task(pid)
+            if not opened.node.revives:
+                self.task(pid)
             taken, after = vfs.write_call(caller, opened, call, before)
         if moves and after != before:
             with contextlib.suppress(OSError):

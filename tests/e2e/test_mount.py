@@ -6,6 +6,7 @@ This also tests kpfs.daemon and kpfs.host.guard.
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -236,6 +237,84 @@ def test_umount_while_the_guest_is_stuck(kpfs, stuck):
     assert writer.wait(1) != 0
     assert not harness.is_mounted(mount)
     assert not harness.alive(daemon)
+
+
+# ---- a fresh guest
+PANICS = """
+void panic(const char *fmt, ...);
+static int __init go(void) { panic("the end"); return 0; }
+module_init(go);
+"""
+
+
+def test_reboot(kpfs, mount):
+    """Of a guest that lives, and of one that is dead; nobody waits for the old one."""
+    kpfs.announce("kernel panic")
+    pipe = subprocess.Popen(
+        ["cat", mount / "tracing/trace_pipe"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    (mount / "tracing/instances/one").mkdir()
+    (mount / "tracing/kprobe_events").write_text("p vfs_read\n")
+    time.sleep(0.2)
+    log = os.open(mount / "kmsg", os.O_RDONLY)
+    with (mount / "machine/stats").open() as stats:
+        poll = select.poll()
+        poll.register(stats, select.POLLPRI)
+        assert poll.poll(0) == []
+        (mount / "machine/reboot").write_text("1\n")
+        assert "Cannot send after" in pipe.communicate(timeout=5)[1]
+        assert poll.poll(5000) == [(stats.fileno(), select.POLLERR)]
+        with pytest.raises(OSError, match="Cannot send after"):
+            stats.read()
+    with pytest.raises(OSError, match="Cannot send after"):
+        os.read(log, 8192)
+    os.close(log)
+    assert (mount / "tracing/kprobe_events").read_text() == ""
+    assert os.listdir(mount / "tracing/instances") == []
+    with pytest.raises(OSError, match="Cannot send after"):
+        (mount / "machine/insmod").write_text(f"{modbox.module('panics', PANICS)}\n")
+    with pytest.raises(OSError, match="Cannot send after"):
+        (mount / "kprobes/list").read_text()
+    (mount / "machine/reboot").write_text("1\n")
+    (mount / "tracing/kprobe_events").write_text("p:mine vfs_read\n")
+    (mount / "tracing/events/kprobes/mine/enable").write_text("1")
+    (mount / "kprobes/enabled").read_text()
+    assert "mine: (vfs_read" in (mount / "tracing/trace").read_text()
+
+
+def test_reboot_under_run(kpfs, tmp_path):
+    """The command's system calls are made in the new guest, by tasks made anew."""
+    kpfs.announce("kernel panic")
+    folder = tmp_path / "made"
+    folder.mkdir()
+    made = modbox.module("panics", PANICS)
+    done = kpfs.sh(
+        f"""
+        trace() {{
+            cd /sys/kernel/tracing
+            echo p:call __x64_sys_mkdir > kprobe_events
+            echo 1 > events/kprobes/call/enable
+            mkdir {folder}/$2
+            echo 0 > events/kprobes/call/enable
+            grep -c "$1-.*call: " trace
+        }} 2>/dev/null
+        cd /tmp
+        echo p:call __x64_sys_mkdir > /sys/kernel/tracing/kprobe_events
+        echo 1 > $KPFS/machine/reboot
+        cat /sys/kernel/tracing/kprobe_events
+        trace mkdir one
+        insmod {made}
+        cat $KPFS/kprobes/list
+        echo 1 > $KPFS/machine/reboot
+        cat $KPFS/kprobes/list
+        trace mkdir two
+        """
+    )
+    assert done.stdout == "1\n1\n"
+    assert done.stderr.count("Cannot send after transport endpoint shutdown") == 2
 
 
 # ---- what cannot be done is one line

@@ -49,6 +49,7 @@ class FakeKernel:
         root = Entry("", stat.S_IFDIR | 0o755, None)
         self.debugfs = SimpleNamespace(root=root)
         self.dead = ""  # why the guest is dead
+        self.closed = False
 
     @property
     def dynamic_events(self):
@@ -56,6 +57,9 @@ class FakeKernel:
 
     def task(self, caller):
         return self.tasks.setdefault(caller.pid, FakeTask(caller.pid))
+
+    def check_present(self):
+        """Nor gone."""
 
     def check(self):
         """The guest is never dead."""

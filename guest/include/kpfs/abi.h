@@ -13,6 +13,14 @@
 #define KPFS_MODULE_TEXT KPFS_MODULE_BASE
 #define KPFS_MODULE_TEXT_END 0xffffffffff000000UL
 #define KPFS_DIRECT_MAP 0xffff888000000000UL  /* all RAM, NX */
+/* Kernel stacks: the upper half of each stride, and nothing below it. */
+#define KPFS_STACK_BASE 0xffffc90000000000UL
+#define KPFS_STACK_STRIDE 0x8000UL
+#define KPFS_STACK_SIZE 0x4000UL
+#define KPFS_STACKS 1024
+/* The first are the idle tasks', those that follow each CPU's for double faults. */
+#define KPFS_STACKS_DF KPFS_NR_CPUS
+#define KPFS_STACKS_TASKS 16
 #define KPFS_USER_BASE 0x00007f0000000000UL   /* KPFS_USER_SIZE per task slot, NX, user */
 #define KPFS_USER_SIZE 0x10000UL              /* strings grow from +0, buffer at +0x4000 */
 #define KPFS_USER_SLOTS 512                   /* task slots mapped at KPFS_USER_BASE */

@@ -11,4 +11,5 @@ void kpfs_host_restart(void) __noreturn;
 long kpfs_host_op(struct kpfs_host_op *op);
 long entry_SYSCALL_64(struct kpfs_request *req);
 void kpfs_wake_requested(void);
+int kpfs_interrupt(struct task_struct *tsk);
 void kpfs_host_init(const struct kpfs_boot_params *params);

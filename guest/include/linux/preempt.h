@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 #include <asm/irqflags.h>
+#include <kpfs/hypercall.h>
 #include <linux/percpu.h>
 
 #define PREEMPT_MASK 0xff
@@ -29,11 +30,13 @@
 
 void preempt_schedule(void);
 
-/* A dying task leaves all that it held. */
-static __always_inline void set_preempt_count_zero(void)
+static __always_inline void set_preempt_count(int n)
 {
-	__asm__ __volatile__("movl $0, %%gs:0x14" : : : "memory");
+	__asm__ __volatile__("movl %0, %%gs:0x14" : : "ri"(n) : "memory");
 }
+
+/* A dying task leaves all that it held. */
+static __always_inline void set_preempt_count_zero(void) { set_preempt_count(0); }
 
 static __always_inline void preempt_disable(void)
 {
@@ -52,7 +55,10 @@ static __always_inline void preempt_enable(void)
 	bool zero;
 
 	__asm__ __volatile__("decl %%gs:0x14" : "=@ccz"(zero) : : "memory");
-	if (zero && unlikely(tif_need_resched()))
+	if (!zero)
+		return;
+	poll_credit(); /* a tick may be due, or another CPU's turn */
+	if (unlikely(tif_need_resched()))
 		preempt_schedule();
 }
 

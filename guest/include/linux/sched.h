@@ -18,7 +18,8 @@
 #define EXIT_DEAD 0x10
 #define EXIT_ZOMBIE 0x20
 #define TASK_COMM_LEN 16
-#define THREAD_SIZE 0x4000UL
+#define THREAD_SIZE KPFS_STACK_SIZE
+#define STACK_SLOT(n) ((void *)(KPFS_STACK_BASE + (n) * KPFS_STACK_STRIDE + KPFS_STACK_STRIDE - KPFS_STACK_SIZE))
 #define MAX_SCHEDULE_TIMEOUT ((long)(~0UL >> 1))
 
 #define PF_IDLE 0x00000002
@@ -111,6 +112,8 @@ struct task_struct {
 	unsigned long user_base;
 	unsigned long user_brk;
 	unsigned long rethooks;
+	struct rescue *rescue;
+	bool sched_atomic;
 	struct callback_head rcu;
 	struct kpfs_request req;
 	struct kpfs_request nested;

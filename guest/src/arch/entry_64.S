@@ -171,6 +171,7 @@ idtentry_sysvec VEC_RESCHEDULE sysvec_reschedule_ipi
 
 idtentry asm_exc_divide_error exc_divide_error 0
 idtentry asm_exc_debug exc_debug 0
+idtentry asm_exc_double_fault exc_double_fault 1
 idtentry asm_exc_nmi exc_nmi 1
 idtentry asm_exc_int3 exc_int3 0
 idtentry asm_exc_invalid_op exc_invalid_op 0

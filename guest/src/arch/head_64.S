@@ -11,7 +11,7 @@
 SYM_CODE_START startup_64
 	mov	%rdi, %rbx
 	xor	%esi, %esi
-	lea	init_stack + 0x4000(%rip), %rsp
+	movabs	$KPFS_STACK_BASE + KPFS_STACK_STRIDE, %rsp
 	call	cpu_load_segments
 	mov	%rbx, %rdi
 	call	start_kernel
@@ -22,9 +22,8 @@ SYM_CODE_END startup_64
 SYM_CODE_START secondary_startup_64
 	mov	%rdi, %rbx
 	mov	%edi, %esi
-	mov	%edi, %eax
-	shl	$14, %rax
-	lea	init_stack + 0x4000(%rip), %rsp
+	imul	$KPFS_STACK_STRIDE, %rdi, %rax
+	movabs	$KPFS_STACK_BASE + KPFS_STACK_STRIDE, %rsp
 	add	%rax, %rsp
 	call	cpu_load_segments
 	mov	%rbx, %rdi
@@ -77,9 +76,3 @@ gdt_page:
 early_gdt_descr:
 	.word	.Lgdt_end - gdt_page - 1
 	.quad	gdt_page
-
-	.section .bss..stacks, "aw", @nobits
-	.balign 16384
-	.globl	init_stack
-init_stack:
-	.skip	KPFS_NR_CPUS * 0x4000

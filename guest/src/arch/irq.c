@@ -6,6 +6,7 @@
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/kernel.h>
+#include <linux/rescue.h>
 #include <linux/sched.h>
 
 struct irqaction {
@@ -36,9 +37,12 @@ const void *free_irq(unsigned int irq, void *dev)
 
 noinline irqreturn_t __handle_irq_event_percpu(struct irqaction *action, int irq)
 {
+	irqreturn_t ret = IRQ_NONE;
+
 	if (!action->handler)
-		return IRQ_NONE;
-	return action->handler(irq, action->dev_id);
+		return ret;
+	call_rescued(this_cpu_ptr(&irq_rescue), ret = action->handler(irq, action->dev_id));
+	return ret;
 }
 
 static void handle_edge_irq(struct irqaction *desc, int irq)

@@ -12,6 +12,7 @@
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/nmi.h>
+#include <linux/rescue.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
 
@@ -19,6 +20,7 @@
 #define X86_TRAP_DB 1
 #define X86_TRAP_BP 3
 #define X86_TRAP_UD 6
+#define X86_TRAP_DF 8
 #define X86_TRAP_GP 13
 #define X86_TRAP_PF 14
 
@@ -90,25 +92,51 @@ NOKPROBE_SYMBOL(notify_die);
 
 static struct pt_regs exec_summary_regs; /* of the first oops */
 
-/* Say what happened, kill the task, go on; 0: the task goes on, for a notifier said so. */
-static noinline void oops_end(int signr)
+/* Nothing of the stack is needed any more, and there may be no more room on it. */
+static void __noreturn rewind_stack_and_make_dead(int signr)
+{
+	unsigned long top = (unsigned long)task_pt_regs(current) & ~15UL;
+
+	__asm__ __volatile__("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tcall make_task_dead"
+			     :
+			     : "r"(top), "D"(signr)
+			     : "memory");
+	unreachable();
+}
+
+/* The oops is in the log. */
+static void oops_summary(void)
 {
 	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
 	oops_exit();
 	__show_regs(&exec_summary_regs, KERN_DEFAULT);
+}
+
+/* What a breakpoint adds to the count is not taken off by a handler that dies. */
+static void leave_handler(void)
+{
+	if (kpfs_control(CTL_OOPS, 0, 0) && in_nmi())
+		preempt_count_sub(NMI_OFFSET + HARDIRQ_OFFSET);
+	preempt_enable_no_resched();
+}
+
+/* Say what happened, kill the task, go on; 0: the task goes on, for a notifier said so. */
+static noinline void oops_end(int signr)
+{
+	oops_summary();
 	if (!signr) {
 		preempt_enable_no_resched();
 		return;
 	}
-	/* what a breakpoint adds to the count is not taken off by a handler that dies */
-	if (kpfs_control(CTL_OOPS, 0, 0) && in_nmi())
-		preempt_count_sub(NMI_OFFSET + HARDIRQ_OFFSET);
-	preempt_enable_no_resched();
-	make_task_dead(signr);
+	leave_handler();
+	if (in_interrupt())
+		panic("Fatal exception in interrupt");
+	if (current->rescue)
+		give_up_call();
+	rewind_stack_and_make_dead(signr);
 }
 
-/* The notifiers may stop it: then the task lives on. */
-static noinline int __die(const char *str, struct pt_regs *regs, long err)
+static void __die_header(const char *str, struct pt_regs *regs, long err)
 {
 	if (!die_counter)
 		exec_summary_regs = *regs;
@@ -116,6 +144,12 @@ static noinline int __die(const char *str, struct pt_regs *regs, long err)
 	       kpfs_configured(KPFS_CONFIG_PREEMPTION) ? " PREEMPT" : "");
 	show_regs(regs);
 	print_modules();
+}
+
+/* The notifiers may stop it: then the task lives on. */
+static noinline int __die(const char *str, struct pt_regs *regs, long err)
+{
+	__die_header(str, regs, err);
 	return notify_die(DIE_OOPS, str, regs, err, current->thread.trap_nr, SIGSEGV) ==
 	       NOTIFY_STOP;
 }
@@ -124,6 +158,47 @@ void die(const char *str, struct pt_regs *regs, long err)
 {
 	preempt_disable();
 	oops_end(__die(str, regs, err) ? 0 : SIGSEGV);
+}
+
+DEFINE_PER_CPU(struct rescue *, irq_rescue);
+
+static bool in_handler(void)
+{
+	return hardirq_count() || in_serving_softirq();
+}
+
+/* Go on behind the innermost call that can be done without, if this is within one. */
+void give_up_call(void)
+{
+	/* what has gone to sleep in an idle task is a handler, whatever the count says */
+	bool irq = in_handler() || is_idle_task(current);
+	struct rescue *r = irq ? this_cpu_read(irq_rescue) : current->rescue;
+
+	if (!r || r->task != current)
+		return;
+	pr_info("note: what %s[%d] had called was given up\n", current->comm, current->pid);
+	set_preempt_count(r->preempt_count);
+	if (r->irqs_off)
+		local_irq_disable();
+	else
+		local_irq_enable();
+	__builtin_longjmp(r->buf, 1);
+}
+
+/*
+ * What cannot go on, so that no notifier is asked, which may be what does not come back. An
+ * interrupt is given up, and else the task is killed, whatever it had disabled.
+ */
+void __noreturn die_for_good(const char *str, struct pt_regs *regs, long err)
+{
+	preempt_disable();
+	__die_header(str, regs, err);
+	oops_summary();
+	leave_handler();
+	give_up_call();
+	if (!in_handler())
+		set_preempt_count_zero();
+	rewind_stack_and_make_dead(SIGSEGV);
 }
 
 static noinline void show_fault_oops(struct pt_regs *regs, unsigned long error_code,
@@ -289,6 +364,26 @@ __visible noinstr void exc_debug(struct pt_regs *regs)
 		regs->flags &= ~X86_EFLAGS_TF;
 	irqentry_nmi_exit(regs);
 	this_cpu_write(pcpu_hot.debug_off, 0);
+}
+
+/*
+ * There is no room for the frame of an exception or interrupt: this is entered on a stack
+ * of its own, and CR2 has the address where the frame should have come to lie.
+ */
+__visible noinstr void exc_double_fault(struct pt_regs *regs, unsigned long error_code)
+{
+	unsigned long address = read_cr2(), stack = (unsigned long)task_stack_page(current);
+
+	irqentry_enter(regs);
+	bust_spinlocks();
+	current->thread.trap_nr = X86_TRAP_DF;
+	if (address - (stack - THREAD_SIZE) < THREAD_SIZE) {
+		pr_emerg("BUG: TASK stack guard page was hit at %p (stack is %p..%p)\n",
+			 (void *)address, (void *)stack, (void *)(stack + THREAD_SIZE - 1));
+		die_for_good("stack guard page", regs, error_code);
+	}
+	pr_emerg("PANIC: double fault, error_code: 0x%lx\n", error_code);
+	die_for_good("double fault", regs, error_code);
 }
 
 /* From the machine beneath: a CPU has not come to rest for so many seconds. */

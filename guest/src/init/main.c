@@ -23,14 +23,13 @@
 void setup_per_cpu_areas(unsigned long nr_cpus);
 void smp_prepare_cpus(void);
 void fork_init(void);
-extern char init_stack[];
 extern struct fs_struct init_fs;
 static bool quiet;
 
 struct task_struct init_task = {
 	.__state = TASK_RUNNING,
 	.flags = PF_IDLE,
-	.stack = init_stack,
+	.stack = STACK_SLOT(0),
 	.usage = REFCOUNT_INIT(2),
 	.tasks = LIST_HEAD_INIT(init_task.tasks),
 	.comm = "swapper/0",

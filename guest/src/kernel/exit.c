@@ -135,6 +135,13 @@ void __noreturn make_task_dead(int signr)
 		set_preempt_count_zero();
 	}
 	exit_rcu();
+	if (unlikely(current->flags & PF_EXITING)) {
+		/* it stays as it is: what it could not give up now it will not the next time */
+		pr_alert("Fixing recursive fault but reboot is needed!\n");
+		hypercall(HC_EXIT, current->pid);
+		get_task_struct(current);
+		do_task_dead();
+	}
 	if (unlikely(current->pid == 1))
 		kpfs_host_restart();
 	do_exit(signr);

@@ -14,6 +14,7 @@
 
 static struct kmem_cache *task_struct_cachep;
 static unsigned long user_slots[KPFS_USER_SLOTS / 64];
+static unsigned long thread_stacks[KPFS_STACKS / 64] = { (1UL << KPFS_STACKS_TASKS) - 1 };
 static atomic_t nr_threads = ATOMIC_INIT(1);
 unsigned long total_forks;
 rwlock_t tasklist_lock;
@@ -28,15 +29,26 @@ static void free_task_struct(struct task_struct *tsk)
 	kmem_cache_free(task_struct_cachep, tsk);
 }
 
+/* As with CONFIG_VMAP_STACK: a page that is not there below each, which ends a recursion. */
 static int alloc_thread_stack_node(struct task_struct *tsk)
 {
-	tsk->stack = (void *)__get_free_pages(GFP_KERNEL, 2);
-	return tsk->stack ? 0 : -ENOMEM;
+	unsigned int word, slot;
+
+	for (word = 0; word < ARRAY_SIZE(thread_stacks); word++)
+		while (~thread_stacks[word]) {
+			slot = word * 64 + __builtin_ctzl(~thread_stacks[word]);
+			if (test_and_set_bit(slot, thread_stacks))
+				continue;
+			tsk->stack = STACK_SLOT(slot);
+			return 0;
+		}
+	tsk->stack = NULL;
+	return -ENOMEM;
 }
 
 static void free_thread_stack(struct task_struct *tsk)
 {
-	free_pages((unsigned long)tsk->stack, 2);
+	clear_bit(((unsigned long)tsk->stack - KPFS_STACK_BASE) / KPFS_STACK_STRIDE, thread_stacks);
 }
 
 /* A task's user memory is one of the slots at KPFS_USER_BASE. */
@@ -152,6 +164,8 @@ static void rt_mutex_init_task(struct task_struct *p)
 	p->link_count = p->total_link_count = 0;
 	p->rcu_read_lock_nesting = 0;
 	p->rethooks = 0;
+	p->rescue = NULL;
+	p->sched_atomic = false;
 }
 
 static void task_init_kpfs(struct task_struct *p)
@@ -377,13 +391,12 @@ pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 /* The idle task of a CPU other than 0: it already has a stack. */
 struct task_struct *__init fork_idle(int cpu)
 {
-	extern char init_stack[];
 	struct task_struct *p = alloc_task_struct_node();
 
 	*p = init_task;
 	init_task_links(p);
 	refcount_set(&p->usage, 2);
-	p->stack = init_stack + cpu * THREAD_SIZE;
+	p->stack = STACK_SLOT(cpu);
 	p->group_leader = p;
 	init_idle(p, cpu);
 	return p;

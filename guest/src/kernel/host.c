@@ -104,6 +104,13 @@ long kpfs_host_op(struct kpfs_host_op *op)
 	}
 }
 
+/* A signal of the host's process wakes it from a sleep, and is of no other concern to us. */
+int kpfs_interrupt(struct task_struct *tsk)
+{
+	set_bit(0, &tsk->pending);
+	return wake_up_state(tsk, TASK_INTERRUPTIBLE);
+}
+
 /* From the reschedule interrupt. */
 void kpfs_wake_requested(void)
 {

@@ -9,6 +9,8 @@
 #include <linux/kthread.h>
 #include <linux/init.h>
 #include <linux/rcupdate.h>
+#include <linux/rescue.h>
+#include <linux/sched.h>
 
 static struct rcu_state {
 	atomic_t readers[2];
@@ -103,7 +105,7 @@ static void rcu_do_batch(struct callback_head *list)
 		struct callback_head *head = list;
 
 		list = list->next;
-		head->func(head);
+		call_rescued(&current->rescue, head->func(head));
 	}
 }
 

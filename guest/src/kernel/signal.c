@@ -83,6 +83,7 @@ void arch_do_signal_or_restart(struct pt_regs *regs)
 {
 	int sig;
 
+	clear_bit(0, &current->pending); /* kpfs_interrupt() */
 	if (get_signal(&sig))
 		do_group_exit(sig);
 }

@@ -3,6 +3,7 @@
 #include <linux/interrupt.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
+#include <linux/rescue.h>
 #include <linux/sched.h>
 #include <linux/tick.h>
 
@@ -143,7 +144,7 @@ static void tasklet_action(struct softirq_action *a)
 	while ((t = list)) {
 		list = t->next;
 		t->state = 0;
-		t->callback(t);
+		call_rescued(this_cpu_ptr(&irq_rescue), t->callback(t));
 	}
 }
 

@@ -7,12 +7,12 @@
 #include <linux/nmi.h>
 #include <linux/sched.h>
 
-void die(const char *str, struct pt_regs *regs, long err);
+void die_for_good(const char *str, struct pt_regs *regs, long err) __noreturn;
 
 void watchdog_soft_lockup(struct pt_regs *regs, unsigned long seconds)
 {
 	bust_spinlocks();
 	pr_emerg("watchdog: BUG: soft lockup - CPU#%d stuck for %lus! [%s:%d]\n",
 		 smp_processor_id(), seconds, current->comm, current->pid);
-	die("soft lockup", regs, 0);
+	die_for_good("soft lockup", regs, 0);
 }

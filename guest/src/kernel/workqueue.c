@@ -5,6 +5,8 @@
 #include <linux/kernel.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
+#include <linux/rescue.h>
+#include <linux/sched.h>
 #include <linux/workqueue.h>
 
 struct worker_pool {
@@ -112,13 +114,18 @@ bool cancel_delayed_work(struct delayed_work *dwork)
 static void process_one_work(struct worker_pool *pool, struct work_struct *work)
 {
 	work_func_t fn = work->func;
+	volatile bool done = false;
 
 	list_del_init(&work->entry);
 	pool->current_work = work;
 	clear_bit(0, &work->pending);
 	raw_spin_unlock_irq(&pool->lock);
-	fn(work);
+	call_rescued(&current->rescue, fn(work); done = true);
 	raw_spin_lock_irq(&pool->lock);
+	if (!done && work->pending) { /* it would come again at once */
+		list_del_init(&work->entry);
+		clear_bit(0, &work->pending);
+	}
 	pool->current_work = NULL;
 	pool->nr_executed++;
 }

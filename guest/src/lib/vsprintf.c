@@ -137,6 +137,27 @@ static noinline char *ptr_to_id(char *buf, char *end, const void *ptr, struct pr
 	return pointer_string(buf, end, (void *)v, spec);
 }
 
+/* "%16ph": that many bytes; C, D and N say what stands between them. */
+static noinline char *hex_string(char *buf, char *end, const u8 *addr, struct printf_spec spec,
+				 char kind)
+{
+	char between = kind == 'C' ? ':' : kind == 'D' ? '-' : kind == 'N' ? 0 : ' ';
+	int i, len = spec.width > 0 ? min(spec.width, 64) : 1;
+
+	if (!spec.width)
+		return buf;
+	spec.width = -1;
+	if (!addr)
+		return string_nocheck(buf, end, "(null)", spec);
+	for (i = 0; i < len; i++) {
+		if (i && between)
+			put_char(&buf, end, between);
+		put_char(&buf, end, "0123456789abcdef"[addr[i] >> 4]);
+		put_char(&buf, end, "0123456789abcdef"[addr[i] & 15]);
+	}
+	return buf;
+}
+
 static noinline char *pointer(const char *fmt, char *buf, char *end, void *ptr,
 			      struct printf_spec spec)
 {
@@ -145,6 +166,7 @@ static noinline char *pointer(const char *fmt, char *buf, char *end, void *ptr,
 	case 's':
 	case 'B': return symbol_string(buf, end, ptr, spec, *fmt);
 	case 'd': return dentry_name(buf, end, ptr, spec);
+	case 'h': return hex_string(buf, end, ptr, spec, fmt[1]);
 	case 'x':
 	case 'K': return pointer_string(buf, end, ptr, spec);
 	default:  return ptr_to_id(buf, end, ptr, spec);

@@ -105,6 +105,7 @@ class Syscall(File):
 class SyscallHandle(Handle):
     """Makes the calls after the write, as they may need what a write holds."""
 
+    acts_later = True
     lines: Sequence[bytes] = ()
 
     def take(self, data: bytes, pos: int) -> int:
@@ -123,7 +124,8 @@ class SyscallHandle(Handle):
                 raise KernelError(errno.EINVAL, "more than six arguments")
             arguments = [argument(word, task) for word in rest]
             kernel: Kernel = self.file.kernel
-            kernel.syscalls.call(task, name[0].decode("latin-1"), *arguments)
+            with kernel.lock:
+                kernel.syscalls.call(task, name[0].decode("latin-1"), *arguments)
 
 
 def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
@@ -139,6 +141,26 @@ def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
         raise KernelError(errno.EINVAL, "more than 64 bits")
     octal = len(word) > 1 and word.isdigit() and word.startswith(b"0")
     return int(word, 8 if octal else 0)
+
+
+class Reboot(File):
+    """reboot: a write starts a fresh guest in place of this one, dead or alive."""
+
+    posthumous = revives = True
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return RebootHandle(self, flags, pid)
+
+
+class RebootHandle(Handle):
+    """Reboots."""
+
+    acts_later = True  # the guest cannot replace itself
+
+    def take(self, data: bytes, pos: int) -> int:
+        kernel: Kernel = self.file.kernel
+        kernel.reboot()
+        return len(data)
 
 
 class Stats(SeqFile):

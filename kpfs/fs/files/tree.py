@@ -79,6 +79,7 @@ TABLE: tuple[Row, ...] = (
     ("machine/syscall", 0o200, machine.Syscall),
     ("machine/insmod", 0o200, insmod.Insmod),
     ("machine/rmmod", 0o200, insmod.Rmmod),
+    ("machine/reboot", 0o200, machine.Reboot),
     ("machine/mounts", 0o444, mount_table.Mounts),
     ("machine/text", stat.S_IFDIR | 0o755, machine.TextDir),
     ("machine/probes", 0o400, probes.Probes),

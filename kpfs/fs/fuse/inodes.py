@@ -52,6 +52,23 @@ class Inode:
         """Whether it is there as long as the tree."""
         return not self._way
 
+    def replace(self, root: Dir) -> None:
+        """Be the node at the same path of another tree, or gone if it has none."""
+        node: Node = root
+        way: list[tuple[Dir, str, Node]] = []
+        self.fixed = True
+        for name in self.path.split("/")[1:]:
+            found = node.lookup(name) if isinstance(node, Dir) else None
+            if found is None:
+                self._way = ((Dir(), name, self.node),)
+                return
+            assert isinstance(node, Dir)
+            self.fixed = name in node.children
+            if not self.fixed:
+                way.append((node, name, found))
+            node = found
+        self.node, self._way = node, tuple(way)
+
     def check(self) -> Node:
         """The node; ENOENT if the tree has it no more."""
         for parent, name, node in self._way:
@@ -101,6 +118,13 @@ class Inodes:
             inode.lookups += 1
         return inode
 
+    def replace(self, root: Dir) -> None:
+        """There is another tree now.  What Linux knows keeps its number."""
+        with self._guard:
+            for inode in self._by_number.values():
+                inode.replace(root)
+            self._by_node = {inode.node: inode for inode in self._by_number.values()}
+
     def forget(self, number: int, lookups: int) -> None:
         """Linux knows an inode so many times less."""
         with self._guard:
@@ -109,4 +133,5 @@ class Inodes:
                 return
             inode.lookups -= lookups
             if inode.lookups <= 0:
-                del self._by_number[number], self._by_node[inode.node]
+                del self._by_number[number]
+                self._by_node.pop(inode.node, None)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, MutableMapping
 
 from kpfs.engine.errors import KernelError
+from kpfs.fs.booted import Booted
 from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.inodes import Inode, Inodes
 from kpfs.fs.fuse.loop import Answer, Loop, Request
@@ -156,6 +157,14 @@ class Operations:
             ),
             then=self.started,
         )
+
+    def follow(self, kernel: Kernel, root: Dir) -> None:
+        """Serve another kernel from now on.  Called under their lock."""
+        self.vfs = Vfs(kernel, root)
+        self.inodes.replace(root)
+        self.kernel = kernel
+        self.notify_pollers()
+        kernel.background.start(self.notify_pollers)
 
     def started(self) -> None:
         """Linux sends requests from now on."""
@@ -306,26 +315,27 @@ class Operations:
         raise folder.refuse(CHANGES_OF_TREE[request.opcode])
 
     def mkdir(self, request: Request) -> Answer:
-        folder, name = self.inodes[request.nodeid].directory(), request.body[8:]
+        name = request.body[8:]
         with self.kernel.lock:
+            folder = self.inodes[request.nodeid].directory()
             folder.mkdir(name[:-1].decode("latin-1"))
         return self.entry(request.nodeid, name)
 
     def rmdir(self, request: Request) -> bytes:
-        folder = self.inodes[request.nodeid].directory()
         with self.kernel.lock:
+            folder = self.inodes[request.nodeid].directory()
             folder.rmdir(request.body[:-1].decode("latin-1"))
         return b""
 
     # ---- files
     def open(self, request: Request) -> Answer:
         (flags,) = proto.OPEN_REQUEST.unpack_from(request.body)
-        inode = self.inodes[request.nodeid]
+        vfs, inode = self.vfs, self.inodes[request.nodeid]
         node = inode.check()
         if not isinstance(node, File):
             raise KernelError(errno.EISDIR, inode.path)
         try:
-            opened = self.vfs.open_node(request.caller, node, inode.path, flags)
+            opened = vfs.open_node(request.caller, node, inode.path, flags)
         except KernelError as e:
             if e.errno == errno.ENOSYS:  # Linux would stop asking, and succeed
                 raise AssertionError("the guest cannot open files") from e
@@ -342,6 +352,8 @@ class Operations:
         how = proto.FOPEN_DIRECT_IO
         if opened.nonseekable:
             how |= proto.FOPEN_NONSEEKABLE
+        if node.sleeps:
+            how |= proto.FOPEN_PARALLEL_DIRECT_WRITES
         return Answer(
             payload=proto.OPEN_ANSWER.pack(fh, how, 0), undo=lambda: self.close(fh)
         )
@@ -352,7 +364,7 @@ class Operations:
         opened = self.files[fh]
         if not how & proto.READ_LOCKOWNER and not opened.node.constant:
             raise KernelError(errno.EINVAL, "no splice here")
-        data = self.vfs.read(request.caller, opened, size, offset)
+        data = opened.vfs.read(request.caller, opened, size, offset)
         if len(data) > size:
             raise AssertionError(f"{len(data)} bytes for a read of {size}")
         return data
@@ -362,11 +374,11 @@ class Operations:
         opened = self.files[fh]
         in_place = self.writers.pop(request.pid, None) if self.writers else None
         if in_place is not None:
-            taken = in_place(self.vfs, opened)
+            taken = in_place(opened.vfs, opened)
         else:
             begin = proto.WRITE_REQUEST.size
             data = request.body[begin : begin + size]
-            taken = self.vfs.write(request.caller, opened, data, offset)
+            taken = opened.vfs.write(request.caller, opened, data, offset)
         return proto.WRITE_ANSWER.pack(taken)
 
     def ioctl(self, request: Request) -> bytes:
@@ -377,7 +389,8 @@ class Operations:
             in_place = self.writers.pop(request.pid, None)
         if in_place is None:
             raise KernelError(errno.ENOTTY, "no such ioctl")
-        return proto.IOCTL_ANSWER.pack(in_place(self.vfs, self.files[fh]), 0, 0, 0)
+        opened = self.files[fh]
+        return proto.IOCTL_ANSWER.pack(in_place(opened.vfs, opened), 0, 0, 0)
 
     def fsync(self, _request: Request) -> None:
         raise KernelError(errno.EINVAL, "no fsync here")
@@ -392,7 +405,7 @@ class Operations:
         if self.pollers:
             with self.kernel.lock:
                 self.pollers = [p for p in self.pollers if p[0] is not opened]
-        self.vfs.release(opened)
+        opened.vfs.release(opened)
 
     # ---- poll
     def poll(self, request: Request) -> bytes:
@@ -400,7 +413,7 @@ class Operations:
         fh, handle, flags, _ = proto.POLL_REQUEST.unpack_from(request.body)
         opened = self.files[fh]
         with self.kernel.lock:
-            ready = opened.handle.poll()
+            ready = opened.vfs.poll(opened)
             if not ready and flags & proto.POLL_SCHEDULE_NOTIFY:
                 self.pollers.append((opened, handle))
         return proto.POLL_ANSWER.pack(POLLIN | POLLOUT if ready else 0)
@@ -409,7 +422,7 @@ class Operations:
         """Wake those whose file can be read now.  Called under the kernel's lock."""
         waiting = []
         for opened, handle in self.pollers:
-            if opened.handle.poll():
+            if may_answer(opened):
                 self.notify(proto.NOTIFY_POLL, proto.FH.pack(handle))
             else:
                 waiting.append((opened, handle))
@@ -418,6 +431,14 @@ class Operations:
 
 def is_constant(node: Node) -> bool:
     return isinstance(node, File) and node.constant
+
+
+def may_answer(opened: OpenFile) -> bool:
+    """Whether who polls a file need not wait: it can be read, or never will be."""
+    try:
+        return opened.vfs.poll(opened)
+    except KernelError:
+        return True
 
 
 def type_of(folder: Dir, name: str) -> int:
@@ -436,10 +457,11 @@ def mount(
     fsname: str = "kpfs",
     allow_other: bool = False,
     writers: MutableMapping[int, InPlace] | None = None,
+    booted: Booted | None = None,
 ) -> None:
     """Mount root and serve it until it is unmounted or a signal ends it.
 
-    writers: see Operations.
+    writers: see Operations.  booted: who has the kernel, if it can be started anew.
 
     To be called in the main thread, with the default actions of SIGTERM, SIGINT and
     SIGHUP.  on_ready runs once the mount answers.  SetupError: it cannot be mounted.
@@ -449,5 +471,7 @@ def mount(
     operations = Operations(
         kernel, root, lambda *what: loop.notify(*what), on_ready, writers
     )
+    if booted is not None:
+        booted.follow(operations.follow)
     loop = Loop(device, place, operations.serve, kernel.lock)
     loop.main(operations.end)

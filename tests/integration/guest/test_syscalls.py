@@ -378,3 +378,31 @@ def test_any_thread_may_run_the_guest(guest, task):
     thread.start()
     thread.join()
     assert results == [1]
+
+
+def test_a_call_in_the_middle_does_not_take_the_outer_ones_files(guest, task):
+    """Each host operation goes to whom its own call has brought."""
+    seen = []
+    path = b"/sys/kernel/debug/kprobes/list"
+
+    def inner(op):
+        seen.append(("inner", op.kind))
+        return 0
+
+    def outer(op):
+        seen.append(("outer", op.kind))
+        if op.kind == abi.HOST_WRITE and len(seen) == 2:
+            fd = guest.syscalls.call(task, "openat", -100, path, 0, 0, host_op=inner)
+            assert fd >= 0
+        return op.count if op.kind == abi.HOST_WRITE else 0
+
+    call = guest.syscalls.call
+    fd = call(task, "openat", -100, path, os.O_WRONLY, 0, host_op=outer)
+    vector = struct.pack("<4Q", task.buffer, 1, task.buffer, 1)
+    assert call(task, "writev", fd, vector, 2, host_op=outer) == 2
+    assert seen == [
+        ("outer", abi.HOST_OPEN),
+        ("outer", abi.HOST_WRITE),
+        ("inner", abi.HOST_OPEN),
+        ("outer", abi.HOST_WRITE),
+    ]

@@ -84,12 +84,193 @@ STOPPED = (
 )
 
 
+def test_no_notifier_keeps_a_lockup_alive(impatient):
+    box = impatient
+    with pytest.raises(KernelError) as refused:
+        box.insmod(module("stops", STOPPED + FRAME % ""))
+    assert refused.value.errno == errno.EFAULT
+    assert len(locked_up(box)) == 1
+    assert box.syscall("getpid") == 777_000
+
+
+TOLD = (
+    "#include <linux/notifier.h>\n"
+    "static int told(struct notifier_block *n, unsigned long v, void *d)\n"
+    "{ " + LOOP + " return NOTIFY_DONE; }\n"
+    "static struct notifier_block nb = { .notifier_call = told };\n"
+    "static int __init go(void) { register_die_notifier(&nb); BUG(); return 0; }\n"
+)
+
+
+def test_a_notifier_that_loops(impatient):
+    box = impatient
+    with pytest.raises(KernelError) as refused:
+        box.insmod(module("told", TOLD + FRAME % ""))
+    assert refused.value.errno == errno.EFAULT
+    assert len(locked_up(box)) == 1
+    assert box.syscall("getpid") == 777_000
+
+
+DEFERRED = (
+    "#include <linux/hrtimer.h>\n#include <linux/interrupt.h>\n"
+    "#include <linux/jiffies.h>\n#include <linux/timer.h>\n"
+    "#include <linux/workqueue.h>\n"
+    "static int n, mask, ran; module_param(n, int, 0); module_param(mask, int, 0);\n"
+    "static void body(void)\n"
+    "{ if (ran++) return; if (mask) local_irq_disable(); " + LOOP + " }\n"
+    "static void fires(struct timer_list *t) { body(); }\n"
+    "static struct timer_list timer;\n"
+    "static enum hrtimer_restart hfires(struct hrtimer *t)\n"
+    "{ body(); return HRTIMER_NORESTART; }\n"
+    "static struct hrtimer high;\n"
+    "static void runs(struct tasklet_struct *t) { body(); }\n"
+    "static struct tasklet_struct tasklet;\n"
+    "static void works(struct work_struct *w) { body(); }\n"
+    "static struct work_struct work;\n"
+    "static void again(void)\n"
+    "{\n"
+    "  if (n == 0) mod_timer(&timer, jiffies + 1);\n"
+    "  if (n == 1) {\n"
+    "    hrtimer_init(&high, CLOCK_MONOTONIC, HRTIMER_MODE_REL);\n"
+    "    high.function = hfires; hrtimer_start(&high, 1000, HRTIMER_MODE_REL); }\n"
+    "  if (n == 2) tasklet_schedule(&tasklet);\n"
+    "  if (n == 3) queue_work_on(0, system_wq, &work);\n"
+    "}\n"
+    "static int pre(struct kprobe *p, struct pt_regs *r) { again(); return 0; }\n"
+    'static struct kprobe kp = { .symbol_name = "__x64_sys_getppid",'
+    " .pre_handler = pre };\n"
+    "static int __init go(void)\n"
+    "{\n"
+    "  timer_setup(&timer, fires, 0); tasklet_setup(&tasklet, runs);\n"
+    "  INIT_WORK(&work, works); again();\n"
+    "  return register_kprobe(&kp);\n"
+    "}\n" + FRAME % "unregister_kprobe(&kp);"
+)
+
+
+@pytest.mark.parametrize("mask", [0, 1])
+@pytest.mark.parametrize("kind", range(4), ids=["timer", "hrtimer", "tasklet", "work"])
+def test_a_deferred_call_is_given_up(impatient, kind, mask):
+    """And nothing else: the next one of its kind runs as before."""
+    box = impatient
+    box.insmod(module("deferred", DEFERRED), f"n={kind} mask={mask}")
+    for _ in range(20):
+        box.kernel.guest.tick()
+    log = box.log()
+    assert sum("BUG: soft lockup - CPU#" in line for line in log) == 1
+    assert sum("was given up" in line for line in log) == 1
+    ran = box.int_at("ran")
+    for _ in range(2):  # a tasklet may wait for an interrupt
+        assert box.syscall("getppid") == 1
+        box.kernel.guest.tick()
+    assert box.int_at("ran") > ran == 1
+    box.rmmod("deferred")
+    assert locked_up(box) == []
+
+
+REARMED = (
+    "#include <linux/jiffies.h>\n#include <linux/timer.h>\n"
+    "static int ran;\n"
+    "static void fires(struct timer_list *t) { ran++; mod_timer(t, jiffies); }\n"
+    "static struct timer_list timer;\n"
+    "static int __init go(void)\n"
+    "{ timer_setup(&timer, fires, 0); mod_timer(&timer, jiffies); return 0; }\n"
+    + FRAME
+    % "del_timer_sync(&timer);"
+)
+
+
+def test_a_timer_that_is_always_due_runs_once_in_a_jiffy(box):
+    box.insmod(module("rearmed", REARMED))
+    before = box.kernel.guest.clock.now()
+    for _ in range(10):
+        box.kernel.guest.tick()
+    jiffies = (box.kernel.guest.clock.now() - before) // 4_000_000
+    assert 8 <= box.int_at("ran") <= jiffies + 2
+    box.rmmod("rearmed")
+
+
+# ---- stacks
+DEEP = (
+    NOIPA + "long target(long x) { return x + 1; }\n"
+    "#include <linux/kthread.h>\n#include <linux/jiffies.h>\n"
+    "#include <linux/timer.h>\n"
+    "static int n, talks, mask; module_param(n, int, 0);\n"
+    "module_param(talks, int, 0); module_param(mask, int, 0);\n"
+    + NOIPA
+    + "int deeper(int x)\n"
+    "{ volatile char pad[64]; pad[x & 63] = 1; if (x < 0) return 0;\n"
+    '  if (talks) printk("deeper %d\\n", x);\n'
+    "  return deeper(x + 1) + pad[x & 31]; }\n"
+    "static int runs(void *d) { return deeper(0); }\n"
+    "static void fires(struct timer_list *t) { deeper(0); }\n"
+    "static struct timer_list timer;\n"
+    "static int pre(struct kprobe *p, struct pt_regs *r)\n"
+    "{ if (current->pid == 777000) deeper(0); return 0; }\n"
+    'static struct kprobe kp = { .symbol_name = "__x64_sys_getppid",'
+    " .pre_handler = pre };\n"
+    "static int __init go(void)\n"
+    "{\n"
+    "  if (mask) local_irq_disable();\n"
+    "  if (n == 0) deeper(0);\n"
+    '  if (n == 1) kthread_run(runs, NULL, "deep");\n'
+    "  timer_setup(&timer, fires, 0);\n"
+    "  if (n == 2) mod_timer(&timer, jiffies + 1);\n"
+    "  kp.offset = n == 4 ? 5 : 0;\n"
+    "  return n > 2 ? register_kprobe(&kp) : 0;\n"
+    "}\n" + FRAME % "if (n > 2) unregister_kprobe(&kp);"
+)
+
+
+@pytest.mark.parametrize("how", ["", "talks=1", "mask=1"])
+def test_init_that_recurses(box, how):
+    before = [t.pid for t in tasks_of(box.kernel.guest)]
+    with pytest.raises(KernelError) as refused:
+        box.insmod(module("deep", DEEP), how)
+    assert refused.value.errno == errno.EFAULT
+    log = box.log()
+    (hit,) = [line for line in log if "guard page was hit" in line]
+    assert hit.startswith("BUG: TASK stack guard page was hit at ")
+    assert "stack guard page: 0000 [#1] PREEMPT SMP NOPTI" in log
+    assert sum(line.startswith(" deeper+") for line in log) > 20
+    after = [t.pid for t in tasks_of(box.kernel.guest)]
+    assert set(before) - {os.getpid()} <= set(after)
+    assert box.syscall("getpid") == 777_000
+
+
+@pytest.mark.parametrize("n", range(1, 5), ids=["kthread", "timer", "ftrace", "int3"])
+def test_others_that_recurse(box, n):
+    box.insmod(module("deep", DEEP), f"n={n}")
+    for _ in range(10):
+        box.kernel.guest.tick()
+    ret = box.syscall("getppid")
+    assert ret == (1 if n < 3 else -errno.EFAULT)
+    log = box.log()
+    assert sum("guard page was hit" in line for line in log) == 1
+    assert not any("panic" in line for line in log)
+    other = box.kernel.guest.syscalls.host_task(777_001, 0, "other", 1)
+    for _ in range(4):
+        assert box.kernel.guest.syscalls.call(other, "getppid") == 1
+    box.rmmod("deep")
+    assert box.list() == []
+
+
+BOMB = (
+    "#include <linux/kthread.h>\n"
+    "static int runs(void *d) { " + LOOP + " return 0; }\n"
+    "static int __init go(void)\n"
+    '{ for (int i = 0; i < 100; i++) kthread_run(runs, NULL, "bomb%d", i);\n'
+    "  " + LOOP + "\n  return 0; }\n"
+)
+
+
 @pytest.mark.logs("kernel panic: soft lockup: ")
 def test_who_cannot_be_killed_is_the_end(impatient, caplog):
+    """There are too many of them."""
     box = impatient
     kmsg = box.vfs.open(box.caller, "/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     with pytest.raises(KernelError) as refused:
-        box.insmod(module("stops", STOPPED + FRAME % ""))
+        box.insmod(module("bomb", BOMB + FRAME % ""))
     assert refused.value.errno == errno.ESHUTDOWN
     for path in ("/kprobes/list", "/modules", "/machine/stats"):
         with pytest.raises(KernelError) as refused:

@@ -5,6 +5,7 @@
 #include <linux/host.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
+#include <linux/module.h>
 #include <linux/string.h>
 #include <trace/events/sched.h>
 #include "sched.h"
@@ -214,10 +215,37 @@ static noinline struct task_struct *pick_next_task(struct rq *rq, struct task_st
 	return p ? p : idle_sched_class.pick_next_task(rq);
 }
 
+static noinline void __schedule_bug(struct task_struct *prev)
+{
+	pr_err("BUG: scheduling while atomic: %s/%d/0x%08x\n", prev->comm, prev->pid,
+	       preempt_count());
+	print_modules();
+	dump_stack();
+	add_taint(TAINT_WARN, LOCKDEP_STILL_OK);
+}
+
+/*
+ * What there is of the count besides our own preempt_disable(): it is taken off, so that others
+ * do not run with it, and is put back when the task goes on.
+ */
+static inline int schedule_debug(struct task_struct *prev)
+{
+	int rest = preempt_count() - PREEMPT_OFFSET;
+
+	if (unlikely(rest)) {
+		if (!prev->sched_atomic)
+			__schedule_bug(prev);
+		set_preempt_count(PREEMPT_OFFSET);
+	}
+	prev->sched_atomic = rest != 0; /* it is said once, however often that sleeps */
+	return rest;
+}
+
 static noinline notrace void __sched __schedule(bool preempt)
 {
 	struct rq *rq = this_rq();
 	struct task_struct *prev = rq->curr, *next;
+	int rest = schedule_debug(prev);
 	unsigned int state;
 
 	local_irq_disable();
@@ -242,6 +270,8 @@ static noinline notrace void __sched __schedule(bool preempt)
 	} else {
 		raw_spin_unlock_irq(&rq->__lock);
 	}
+	if (unlikely(rest))
+		preempt_count_add(rest);
 }
 
 /* Not to be preempted any more: whoever runs next frees the task. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The idle class and the loop a CPU is in when it has nothing to do. */
 #include <kpfs/hypercall.h>
+#include <linux/kernel.h>
 #include <linux/tick.h>
 #include "sched.h"
 
@@ -14,11 +15,22 @@ static struct task_struct *pick_next_task_idle(struct rq *rq)
 	return rq->idle;
 }
 
+/* A handler has gone to sleep that had interrupted this CPU's idle task. */
+static void dequeue_task_idle(struct rq *rq, struct task_struct *p, int flags)
+{
+	p->on_rq = 1;
+	raw_spin_unlock_irq(&rq->__lock);
+	pr_err("bad: scheduling from the idle thread!\n");
+	dump_stack();
+	raw_spin_lock_irq(&rq->__lock);
+}
+
 static void put_prev_task_idle(struct rq *rq, struct task_struct *prev) {}
 
 static void task_tick_idle(struct rq *rq, struct task_struct *curr) {}
 
 const struct sched_class idle_sched_class = {
+	.dequeue_task = dequeue_task_idle,
 	.check_preempt_curr = check_preempt_curr_idle,
 	.pick_next_task = pick_next_task_idle,
 	.put_prev_task = put_prev_task_idle,

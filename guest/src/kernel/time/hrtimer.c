@@ -2,6 +2,7 @@
 /* High resolution timers, in order of expiry on each CPU. */
 #include <linux/hrtimer.h>
 #include <linux/kernel.h>
+#include <linux/rescue.h>
 #include <linux/sched.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
@@ -138,11 +139,11 @@ u64 hrtimer_forward(struct hrtimer *timer, ktime_t now, ktime_t interval)
 
 static void __run_hrtimer(struct hrtimer_cpu_base *base, struct hrtimer *timer)
 {
-	enum hrtimer_restart restart;
+	enum hrtimer_restart restart = HRTIMER_NORESTART;
 
 	__remove_hrtimer(timer, base, 0);
 	raw_spin_unlock(&base->lock);
-	restart = timer->function(timer);
+	call_rescued(this_cpu_ptr(&irq_rescue), restart = timer->function(timer));
 	raw_spin_lock(&base->lock);
 	if (restart == HRTIMER_RESTART && !hrtimer_active(timer))
 		enqueue_hrtimer(timer, base);

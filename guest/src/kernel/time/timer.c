@@ -2,13 +2,14 @@
 /* Timers in jiffies: on each CPU a list in order of expiry. */
 #include <linux/interrupt.h>
 #include <linux/jiffies.h>
+#include <linux/rescue.h>
 #include <linux/sched.h>
 #include <linux/timer.h>
 
 struct timer_base {
 	raw_spinlock_t lock;
 	struct timer_list *running_timer;
-	unsigned long clk;
+	unsigned long clk; /* the first jiffy whose timers have not run yet */
 	struct list_head pending;
 };
 static DEFINE_PER_CPU(struct timer_base, timer_bases);
@@ -116,7 +117,7 @@ static noinline void call_timer_fn(struct timer_list *timer, void (*fn)(struct t
 {
 	int count = preempt_count();
 
-	fn(timer);
+	call_rescued(this_cpu_ptr(&irq_rescue), fn(timer));
 	WARN_ON_ONCE(count != preempt_count());
 }
 
@@ -130,14 +131,27 @@ static void expire_timers(struct timer_base *base, struct timer_list *timer)
 	base->running_timer = NULL;
 }
 
-static void __run_timers(struct timer_base *base)
+/* Those that are due; what becomes due meanwhile waits for the next jiffy. */
+static void collect_expired_timers(struct timer_base *base, struct list_head *expired)
 {
 	struct timer_list *timer;
 
-	raw_spin_lock_irq(&base->lock);
-	base->clk = jiffies;
 	while ((timer = list_first_entry_or_null(&base->pending, struct timer_list, entry)) &&
-	       time_before_eq(timer->expires, base->clk))
+	       time_before(timer->expires, base->clk))
+		list_move_tail(&timer->entry, expired);
+}
+
+static void __run_timers(struct timer_base *base)
+{
+	struct timer_list *timer;
+	LIST_HEAD(expired);
+
+	raw_spin_lock_irq(&base->lock);
+	if (time_before_eq(base->clk, jiffies)) {
+		base->clk = jiffies + 1;
+		collect_expired_timers(base, &expired);
+	}
+	while ((timer = list_first_entry_or_null(&expired, struct timer_list, entry)))
 		expire_timers(base, timer);
 	raw_spin_unlock_irq(&base->lock);
 }
@@ -154,7 +168,7 @@ void run_local_timers(void)
 	struct timer_list *t;
 
 	t = list_first_entry_or_null(&base->pending, struct timer_list, entry);
-	if (t && time_before_eq(t->expires, jiffies))
+	if (t && time_before_eq(t->expires, jiffies) && time_before_eq(base->clk, jiffies))
 		raise_softirq_irqoff(TIMER_SOFTIRQ);
 }
 
@@ -167,7 +181,7 @@ unsigned long get_next_timer_interrupt(void)
 	t = list_first_entry_or_null(&base->pending, struct timer_list, entry);
 	if (!t)
 		return jiffies - 1;
-	return time_before(t->expires, jiffies) ? jiffies : t->expires;
+	return time_before(t->expires, base->clk) ? base->clk : t->expires;
 }
 
 struct process_timer {
@@ -238,7 +252,9 @@ void __init init_timers(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
 		INIT_LIST_HEAD(&per_cpu(timer_bases, cpu).pending);
+		per_cpu(timer_bases, cpu).clk = jiffies;
+	}
 	open_softirq(TIMER_SOFTIRQ, run_timer_softirq);
 }

@@ -346,7 +346,7 @@ def test_errors(linux, caplog):
 
 def test_a_write_of_a_thread_that_stands_for_another(linux):
     ops = linux.ops
-    ops.files[1] = opened = SimpleNamespace()
+    ops.files[1] = opened = SimpleNamespace(vfs=ops.vfs)
     made = []
 
     def in_place(vfs, file):

@@ -203,3 +203,17 @@ def walk_tables(memory, addr):
     entry = int.from_bytes(memory.ram[at : at + 8], "little")
     assert entry & 0x81 == 0x81
     return (entry & 0x000FFFFFFFE00000) + (addr & (LARGE_PAGE - 1))
+
+
+def test_a_stack_has_nothing_below_it(memory):
+    """Nor does it reach into another."""
+    first = abi.STACK_BASE + abi.STACK_STRIDE - abi.STACK_SIZE
+    for slot in (0, 1, abi.STACKS - 1):
+        start = first + slot * abi.STACK_STRIDE
+        memory.write(start, bytes([slot & 255]) * abi.STACK_SIZE)
+    for slot in (0, 1, abi.STACKS - 1):
+        start = first + slot * abi.STACK_STRIDE
+        assert memory.read(start + abi.STACK_SIZE - 1, 1) == bytes([slot & 255])
+        for addr, size in ((start - 1, 1), (start - 1, 2), (start, abi.STACK_SIZE + 1)):
+            with pytest.raises(MemoryFault):
+                memory.read(addr, size)

@@ -199,7 +199,7 @@ def test_a_lockup_that_goes_on_is_the_end(machine, monkeypatch, loop):
     for _ in range(2):
         with pytest.raises(GuestPanicError, match="soft lockup: CPU 0"):
             sched.run_until_idle()
-    assert len(told) == 4
+    assert len(told) == 7
     (said,) = machine.said
     assert said.startswith("Kernel panic - not syncing: soft lockup: CPU 0 stuck for ")
     assert sched.turns == 100

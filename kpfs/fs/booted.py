@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel that is mounted, and its tree: machine/reboot puts others in their place.
+
+Whoever uses them follows: he is told of the new ones.  What is left of the old kernel,
+such as its open files, answers ESHUTDOWN.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import logging
+from collections.abc import Callable
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import Dir
+from kpfs.kernel.root import Kernel
+
+log = logging.getLogger(__name__)
+
+# called with a new kernel and the root of its tree, under their lock
+Follower = Callable[[Kernel, Dir], None]
+
+
+class Booted:
+    """A kernel that can be started anew."""
+
+    def __init__(
+        self, boot: Callable[..., Kernel], build: Callable[[Kernel], Dir]
+    ) -> None:
+        """boot: makes a Kernel; it is called with ``reboot`` and ``lock`` alone.
+
+        build: makes its tree.
+        """
+        self._boot, self._build = boot, build
+        self._followers: list[Follower] = []
+        self.kernel = boot(reboot=self.reboot)
+        self.root = build(self.kernel)
+
+    def follow(self, follower: Follower) -> None:
+        """Have somebody told of each kernel that follows."""
+        self._followers.append(follower)
+
+    def reboot(self) -> None:
+        """Start a fresh kernel; the old one is gone then.
+
+        ENOMEM: there is no room for it, and nothing has changed.
+        Context: control, lock held, and no task is in the operation of a file.
+        """
+        old = self.kernel
+        # what was left of the kernel before, of which nobody knows any more
+        gc.unfreeze()
+        gc.collect()
+        try:
+            fresh = self._boot(reboot=self.reboot, lock=old.lock)
+        except (MemoryError, OSError) as exc:
+            raise KernelError(errno.ENOMEM, f"no second guest: {exc}") from exc
+        finally:
+            gc.freeze()
+        log.info("reboot")
+        old.retire()
+        self.kernel, self.root = fresh, self._build(fresh)
+        for follower in self._followers:
+            follower(fresh, self.root)
+
+    def stop(self) -> None:
+        """End the guest."""
+        self.kernel.stop()

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""machine/reboot: a fresh guest in the place of one that lives or is dead."""
+
+import gc
+import os
+import threading
+import time
+import weakref
+from functools import partial
+
+import pytest
+
+from kpfs.fs.booted import Booted
+from kpfs.fs.files.tree import build
+from kpfs.fs.vfs import Vfs
+from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.root import Kernel
+from tests.there import code, stand_in
+
+pytestmark = pytest.mark.guest
+
+ME = Caller(os.getpid(), 0, 0)
+REBOOT = "/machine/reboot"
+
+
+class Mounted:
+    """What a mount does with the kernel, without the mount."""
+
+    def __init__(self):
+        self.booted = Booted(partial(Kernel, quiet=True), build)
+        self.booted.follow(self.follow)
+        self.follow(self.booted.kernel, self.booted.root)
+
+    def follow(self, kernel, root):
+        self.kernel, self.vfs = kernel, Vfs(kernel, root)
+
+    def open(self, path, flags=os.O_RDONLY):
+        return self.vfs.open(ME, path, flags)
+
+    def read(self, path):
+        opened = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            return opened.vfs.read(ME, opened, 65536, 0)
+        finally:
+            opened.vfs.release(opened)
+
+    def write(self, path, data):
+        opened = self.open(path, os.O_WRONLY)
+        try:
+            return opened.vfs.write(ME, opened, data, 0)
+        finally:
+            opened.vfs.release(opened)
+
+    def kill(self):
+        with self.kernel.lock:
+            guest = self.kernel.guest
+            addr = guest.address_of("stop_this_cpu")
+            assert code(guest.call, addr) == "ESHUTDOWN"
+
+
+@pytest.fixture
+def mounted():
+    it = Mounted()
+    yield it
+    it.booted.stop()
+    gc.unfreeze()
+
+
+def test_of_a_guest_that_lives(mounted):
+    old = mounted.kernel
+    mounted.write("/tracing/kprobe_events", b"p vfs_read\n")
+    with mounted.kernel.lock:
+        mounted.vfs.root.children["tracing"].children["instances"].mkdir("one")
+    assert mounted.write(REBOOT, b"1\n") == 2
+    assert mounted.kernel is not old
+    assert mounted.kernel.lock is old.lock
+    assert mounted.read("/tracing/kprobe_events") == b""
+    assert mounted.read("/kprobes/list") == b""
+    instances = mounted.vfs.root.children["tracing"].children["instances"]
+    assert list(instances.names()) == []
+    assert mounted.kernel.syscalls.task(ME).pid == ME.pid
+
+
+@pytest.mark.logs("kernel panic")
+def test_of_a_dead_guest(mounted):
+    mounted.kill()
+    assert code(mounted.read, "/kprobes/list") == "ESHUTDOWN"
+    assert mounted.read("/kmsg")
+    assert code(mounted.write, "/kmsg", b"after the end") == "ESHUTDOWN"
+    assert mounted.write(REBOOT, b"1\n") == 2
+    assert mounted.read("/kprobes/list") == b""
+    mounted.write("/tracing/kprobe_events", b"p vfs_read\n")
+
+
+def test_where_no_task_can_be_made(mounted):
+    """Pid 1 sleeps, and so nobody can be forked; the write needs none of them."""
+    with mounted.kernel.lock:
+        mounted.kernel.guest.syscalls.init().blocked = True
+    assert code(mounted.read, "/kprobes/list") == "EBUSY"
+    assert mounted.write(REBOOT, b"1\n") == 2
+    assert mounted.read("/kprobes/list") == b""
+
+
+def test_what_was_open(mounted):
+    """It answers ESHUTDOWN, whatever is asked of it."""
+    both = mounted.open("/tracing/kprobe_events", os.O_RDWR)
+    log = mounted.open("/kmsg")
+    pipe = mounted.open("/tracing/trace_pipe")
+    other = mounted.open(REBOOT, os.O_WRONLY)
+    vfs = mounted.vfs
+    mounted.write(REBOOT, b"1\n")
+    for opened in (both, log, pipe, other):
+        assert code(vfs.read, ME, opened, 100, 0) == "ESHUTDOWN"
+        assert code(vfs.write, ME, opened, b"p vfs_read", 0) == "ESHUTDOWN"
+        with mounted.kernel.lock:
+            assert code(vfs.poll, opened) == "ESHUTDOWN"
+        vfs.release(opened)
+    assert mounted.read("/tracing/kprobe_events") == b""
+
+
+def test_a_blocked_reader_is_woken(mounted):
+    pipe, found = mounted.open("/tracing/trace_pipe"), []
+    vfs = mounted.vfs
+    reader = threading.Thread(
+        target=lambda: found.append(code(vfs.read, ME, pipe, 100, 0))
+    )
+    reader.start()
+    time.sleep(0.05)
+    assert found == []
+    mounted.write(REBOOT, b"1\n")
+    reader.join(5)
+    assert found == ["ESHUTDOWN"]
+
+
+def test_time_goes_on_for_the_new_one(mounted):
+    mounted.kernel.background.start()
+    mounted.write(REBOOT, b"1\n")
+    kernel, done = mounted.kernel, threading.Event()
+    kernel.background.start()
+    with kernel.lock:
+        kernel.guest.clock.call_later(1, done.set)
+        kernel.background.guest_ran()
+    assert done.wait(5)
+
+
+def test_without_room(mounted, monkeypatch):
+    """Nothing changes then."""
+    mounted.write("/tracing/kprobe_events", b"p:kept vfs_read\n")
+
+    def no_room(**_more):
+        raise MemoryError
+
+    monkeypatch.setattr(mounted.booted, "_boot", no_room)
+    assert code(mounted.write, REBOOT, b"1\n") == "ENOMEM"
+    assert b"kept" in mounted.read("/tracing/kprobe_events")
+
+
+def test_nothing_is_left_of_the_old_one(mounted):
+    gone, pages = [], []
+    for _ in range(3):
+        guest = mounted.kernel.guest
+        gone.append(weakref.ref(guest))
+        pages.append(stand_in(guest.memory.ram))
+        del guest
+        mounted.write(REBOOT, b"1\n")
+        assert not any(pages[-1][: 32 << 20])
+    # the last one goes with the next
+    assert [ref() is None for ref in gone] == [True, True, False]
+
+
+def test_who_cannot_reboot(kernel):
+    assert code(kernel.reboot) == "ENOTSUP"

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What modules see of time, of the scheduler and of printk()."""
+
+import pytest
+
+from tests.modbox import NOIPA, module
+
+BUSY = (
+    "#include <linux/jiffies.h>\n#include <linux/slab.h>\n"
+    "#include <linux/sched.h>\n#include <linux/spinlock.h>\n"
+    "static spinlock_t lock;\n"
+    "static int __init go(void)\n"
+    "{\n"
+    "  unsigned long first = jiffies, n = 0;\n"
+    "  spin_lock_init(&lock);\n"
+    "  while (time_before(jiffies, first + 3)) { n++; %s }\n"
+    '  pr_info("%%lu jiffies\\n", jiffies - first);\n'
+    "  return 0;\n"
+    "}\n"
+    "module_init(go);\n"
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "cpu_relax();",
+        "cond_resched();",
+        "preempt_disable(); preempt_enable();",
+        "spin_lock(&lock); spin_unlock(&lock);",
+        "kfree(kmalloc(64, GFP_KERNEL));",
+    ],
+    ids=["relax", "resched", "preempt", "spin", "kmalloc"],
+)
+def test_a_busy_loop_gets_ticks(box, body):
+    """Wherever it may lose its CPU."""
+    box.insmod(module("busy", BUSY % body))
+    assert box.log()[-1] == "3 jiffies"
+
+
+SLEEPS = (
+    "#include <linux/delay.h>\n"
+    + NOIPA
+    + "long target(long x) { return (x ^ 0x12345678) + 77; }\n"
+    "static int kind; module_param(kind, int, 0);\n"
+    "static int pre(struct kprobe *p, struct pt_regs *r)\n"
+    "{ msleep(20); msleep(20); return 0; }\n"
+    "static int ret(struct kretprobe_instance *i, struct pt_regs *r)\n"
+    "{ msleep(20); msleep(20); return 0; }\n"
+    'static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };\n'
+    "static struct kretprobe rp ="
+    ' { .kp.symbol_name = "target", .handler = ret };\n'
+    "static int __init go(void)\n"
+    "{\n"
+    "  kp.offset = kind == 1 ? 5 : 0;\n"
+    "  if (kind == 2 ? register_kretprobe(&rp) : register_kprobe(&kp)) return -1;\n"
+    '  target(1); pr_info("count %x\\n", preempt_count());\n'
+    "  return 0;\n"
+    "}\n"
+    "static void __exit end(void)\n"
+    "{ if (kind == 2) unregister_kretprobe(&rp); else unregister_kprobe(&kp); }\n"
+    "module_init(go);\nmodule_exit(end);\n"
+)
+
+
+@pytest.mark.parametrize("kind", range(3), ids=["ftrace", "int3", "return"])
+def test_a_handler_that_sleeps(box, kind):
+    """It is said once, and nobody else has to do with it."""
+    box.insmod(module("sleeps", SLEEPS), f"kind={kind}")
+    log = box.log()
+    bugs = [line for line in log if "BUG" in line or "WARN" in line]
+    assert len(bugs) == 1
+    assert bugs[0].startswith("BUG: scheduling while atomic: ")
+    assert "count 0" in log
+    assert box.syscall("getppid") == 1
+    box.rmmod("sleeps")
+    assert box.log() == []
+
+
+DUMPS = (
+    NOIPA + "long target(long x) { return (x ^ 0x12345678) + 77; }\n"
+    "static int off; module_param(off, int, 0);\n"
+    "static int pre(struct kprobe *p, struct pt_regs *r)\n"
+    "{ dump_stack(); return 0; }\n"
+    'static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };\n'
+    "static int __init go(void)\n"
+    "{ kp.offset = off; if (register_kprobe(&kp)) return -1; target(1); return 0; }\n"
+    "static void __exit end(void) { unregister_kprobe(&kp); }\n"
+    "module_init(go);\nmodule_exit(end);\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("off", "names"),
+    [
+        (0, ["kprobe_ftrace_handler"]),
+        (5, ["aggr_pre_handler", "kprobe_int3_handler", "exc_int3", "asm_exc_int3"]),
+    ],
+)
+def test_a_stack_dump_names_the_engine(box, off, names):
+    box.insmod(module("dumps", DUMPS), f"off={off}")
+    shown = [line.strip().split("+")[0] for line in box.log()]
+    at = shown.index("pre")
+    assert shown[at + 1 : at + 1 + len(names)] == names
+
+
+BYTES = (
+    "static u8 bytes[80];\n"
+    "static int __init go(void)\n"
+    "{\n"
+    "  for (int i = 0; i < 80; i++) bytes[i] = i * 7;\n"
+    '  pr_info("%16ph|\\n", bytes); pr_info("%ph|\\n", bytes + 1);\n'
+    '  pr_info("%4phC|%4phD|%4phN|\\n", bytes, bytes, bytes);\n'
+    '  pr_info("%*ph|\\n", 3, bytes); pr_info("%80phN|\\n", bytes);\n'
+    '  pr_info("%4ph|\\n", (u8 *)NULL);\n'
+    "  return 0;\n"
+    "}\n"
+    "module_init(go);\n"
+)
+
+
+def test_bytes(box):
+    box.insmod(module("bytes", BYTES))
+    raw = bytes(i * 7 & 255 for i in range(80))
+    assert box.log()[-6:] == [
+        f"{raw[:16].hex(' ')}|",
+        "07|",
+        f"{raw[:4].hex(':')}|{raw[:4].hex('-')}|{raw[:4].hex()}|",
+        f"{raw[:3].hex(' ')}|",
+        f"{raw[:64].hex()}|",
+        "(null)|",
+    ]
