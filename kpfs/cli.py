@@ -286,6 +286,8 @@ def _unmount(target: str, *, lazy: bool) -> None:
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise SetupError(f"{target}: in use; leave it first") from None
+        if error.errno == errno.EINVAL and mounts.mount_at(target) is None:
+            return  # its daemon has ended meanwhile
         if error.errno != errno.EPERM:
             raise SetupError(f"{target}: {error.strerror}") from None
     import subprocess

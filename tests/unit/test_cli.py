@@ -152,3 +152,19 @@ def test_mount_table_escapes():
     assert there(mounts.mount_at("/proc")).fstype == "proc"
     assert there(mounts.mount_at("/proc")).device == os.stat("/proc").st_dev
     assert mounts.mount_at("/proc/sys/kernel") is None
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_mount_that_goes_while_it_is_unmounted(monkeypatch, stays):
+    """Its daemon may end by itself just then; else it is an error."""
+
+    def refuses(_target, _flags):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(mounts, "umount", refuses)
+    monkeypatch.setattr(mounts, "mount_at", lambda _path: "entry" if stays else None)
+    if stays:
+        with pytest.raises(SetupError, match="Invalid argument"):
+            cli._unmount("/somewhere", lazy=False)
+    else:
+        cli._unmount("/somewhere", lazy=False)
