@@ -20,7 +20,7 @@
 #define KPFS_STACKS 1024
 /* The first are the idle tasks', those that follow each CPU's for double faults. */
 #define KPFS_STACKS_DF KPFS_NR_CPUS
-#define KPFS_STACKS_TASKS 16
+#define KPFS_STACKS_TASKS (2 * KPFS_NR_CPUS)
 #define KPFS_USER_BASE 0x00007f0000000000UL   /* KPFS_USER_SIZE per task slot, NX, user */
 #define KPFS_USER_SIZE 0x10000UL              /* strings grow from +0, buffer at +0x4000 */
 #define KPFS_USER_SLOTS 512                   /* task slots mapped at KPFS_USER_BASE */

@@ -55,16 +55,6 @@ def test_a_call_about_no_module(box, load, call, state):
     assert box.modules() == ["hostile"]
 
 
-def test_a_file_that_nobody_of_the_host_is_in(box):
-    """Guest code may say that a task stands there, of an operation long over."""
-    for asks in (
-        box.kernel.syscalls.caller_pid,
-        lambda: box.kernel.syscalls.insmod(b"", b""),
-    ):
-        with pytest.raises(KernelError, match="ESRCH"):
-            asks()
-
-
 @pytest.mark.logs("kernel panic: an idle CPU does not take interrupts")
 def test_a_cpu_that_halts_for_good(load, tmp_path):
     module = bytearray(build("hostile").read_bytes())

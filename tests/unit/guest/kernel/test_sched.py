@@ -7,7 +7,6 @@ import pytest
 
 from kpfs import abi
 from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP
-from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import KERNEL_DATA
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.kernel.clock import Clock
@@ -127,11 +126,12 @@ def test_interrupts_wait_for_their_flag(machine):
     assert machine.cpu.read_reg(BX) == 1
 
 
+@pytest.mark.logs("kernel panic: an idle CPU does not take interrupts")
 def test_an_idle_cpu_must_take_interrupts(machine):
     sched = machine.start(IDLE)
     sched.run_until_idle()
     sched.interrupt(0, machine.bare.text)
-    with pytest.raises(EmulatorError):
+    with pytest.raises(GuestPanicError):
         sched.turn(0)
 
 
