@@ -17,7 +17,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, MutableMapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.seqfile import WHOLE_MAX
@@ -33,6 +33,8 @@ NAMES = {1: "write", 18: "pwrite64", 20: "writev"}
 SEGMENTS_MAX = 512  # of a writev()
 _IOV = struct.Struct("<2Q")
 
+Server = TypeVar("Server")
+Opened = TypeVar("Opened")
 # Called with the kernel's lock held right before the call is made: from now on it is
 # not to go on by itself.  False: there is nobody left to make it for.
 Commit = Callable[[], bool]
@@ -56,7 +58,7 @@ class TreeWriter:
 
     def __call__(self, note: Notification, commit: Commit) -> int | None:
         """Make a call; returns its value or -errno, None if it is to go on instead."""
-        call = self.read_call(note)
+        call = read_call(self.host, note)
         fd = self.host.take_writable(note.pid, note.args[0]) if call else -1
         if call is None or fd < 0:
             return None
@@ -65,54 +67,18 @@ class TreeWriter:
         finally:
             os.close(fd)
 
-    def read_call(self, note: Notification) -> WriteCall | None:
-        """The call with its data; None if that is too large or not readable."""
-        name, (_, address, size, pos, *_) = NAMES[note.nr], note.args
-        parts = [(address, size)]
-        if name == "writev":
-            if size > SEGMENTS_MAX:
-                return None
-            raw = self.host.read(note.pid, address, size * _IOV.size)
-            if len(raw) < size * _IOV.size:
-                return None
-            parts = list(_IOV.iter_unpack(raw))
-        total = sum(length for _, length in parts)
-        if total > WHOLE_MAX:
-            return None
-        data = b"".join(self.host.read(note.pid, *part) for part in parts)
-        if len(data) < total:
-            return None
-        pos -= (pos >> 63) << 64
-        return WriteCall(name, data, [length for _, length in parts], pos)
-
     def write(
         self, note: Notification, fd: int, call: WriteCall, commit: Commit
     ) -> int | None:
         """Make the call in the middle of a write of ours to fd."""
-        reached = False
 
         def in_place(vfs: Vfs, opened: OpenFile) -> int:
-            nonlocal reached
-            if opened.node.sleeps:  # no thread of ours can wait so long
-                raise KernelError(errno.EAGAIN, "the caller is to write itself")
-            reached = True
             return self.make(vfs, opened, note.pid, fd, call, commit)
 
-        me = threading.get_native_id()
-        self.writers[me] = in_place
-        try:
-            if call.data:
-                try:
-                    # by write(2), for the sake of those who watch by inotify(7)
-                    return os.pwrite(fd, call.data, 0)
-                except OSError as error:
-                    if reached or error.errno != errno.ESPIPE:
-                        raise
-            return fcntl.ioctl(fd, EMPTY_WRITE)
-        except OSError as error:
-            return -(error.errno or errno.EIO) if reached else None
-        finally:
-            self.writers.pop(me, None)
+        def may(opened: OpenFile) -> bool:
+            return not opened.node.sleeps  # no thread of ours can wait so long
+
+        return take(self.writers, in_place, fd, call, may)
 
     def make(
         self,
@@ -141,3 +107,61 @@ class TreeWriter:
             with contextlib.suppress(OSError):
                 os.lseek(fd, after, os.SEEK_SET)
         return taken
+
+
+def read_call(host: Host, note: Notification) -> WriteCall | None:
+    """The call with its data; None if that is too large or not readable."""
+    name, (_, address, size, pos, *_) = NAMES[note.nr], note.args
+    parts = [(address, size)]
+    if name == "writev":
+        if size > SEGMENTS_MAX:
+            return None
+        raw = host.read(note.pid, address, size * _IOV.size)
+        if len(raw) < size * _IOV.size:
+            return None
+        parts = list(_IOV.iter_unpack(raw))
+    total = sum(length for _, length in parts)
+    if total > WHOLE_MAX:
+        return None
+    data = b"".join(host.read(note.pid, *part) for part in parts)
+    if len(data) < total:
+        return None
+    pos -= (pos >> 63) << 64
+    return WriteCall(name, data, [length for _, length in parts], pos)
+
+
+def take(
+    writers: MutableMapping[int, Callable[[Server, Opened], int]],
+    made: Callable[[Server, Opened], int],
+    fd: int,
+    call: WriteCall,
+    may: Callable[[Opened], bool] = lambda _opened: True,
+) -> int | None:
+    """Write to fd, of which the mount makes something else: the value or -errno.
+
+    None: it did not reach the mount, or may not be made there; the caller is to write.
+    """
+    reached = False
+
+    def in_place(server: Server, opened: Opened) -> int:
+        nonlocal reached
+        if not may(opened):
+            raise KernelError(errno.EAGAIN, "the caller is to write itself")
+        reached = True
+        return made(server, opened)
+
+    me = threading.get_native_id()
+    writers[me] = in_place
+    try:
+        if call.data:
+            try:
+                # by write(2), for the sake of those who watch by inotify(7)
+                return os.pwrite(fd, call.data, 0)
+            except OSError as error:
+                if reached or error.errno != errno.ESPIPE:
+                    raise
+        return fcntl.ioctl(fd, EMPTY_WRITE)
+    except OSError as error:
+        return -(error.errno or errno.EIO) if reached else None
+    finally:
+        writers.pop(me, None)

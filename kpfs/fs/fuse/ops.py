@@ -1,44 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The mount: requests of FUSE to nodes and system calls of the guest.
-
-A KernelError becomes its errno; any other exception is a bug, logged and answered EIO.
-"""
+"""The mount: requests of FUSE to nodes and system calls of the guest."""
 
 from __future__ import annotations
 
-import bisect
 import errno
-import itertools
-import logging
 import os
 import time
 from collections.abc import Callable, MutableMapping
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.booted import Booted
-from kpfs.fs.fuse import proto
+from kpfs.fs.fuse import proto, server
 from kpfs.fs.fuse.inodes import Inode, Inodes
-from kpfs.fs.fuse.loop import Answer, Loop, Request
-from kpfs.fs.node import NAME_MAX, Dir, DynDir, File, Node
+from kpfs.fs.fuse.loop import Answer, Request
+from kpfs.fs.fuse.server import OPEN_SIZE, Notify, Server
+from kpfs.fs.node import Dir, DynDir, File, Node
 from kpfs.fs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs
-from kpfs.host import fusemount
 from kpfs.kernel.root import Kernel
 
-log = logging.getLogger(__name__)
-
-# What Linux is told of the size of a file that is open; stat() shows the true one,
-# which is 0.  A sendfile() or splice(), which busybox's cat begins with, would take a
-# file of size 0 for empty.  So it asks for a page, is refused, and the caller goes back
-# to read(), as on debugfs.
-OPEN_SIZE = 1 << 20
 # Nothing changes what is in a fixed directory, and nobody but Linux itself the
 # attributes of anything.  Those of an open file, with its two sizes, Linux asks for
 # each time.
 FOREVER = 1 << 30  # s
-MAX_ERRNO = 512
-MAX_BACKGROUND = 0xFFFF  # so that a release is never sent after what followed it
 POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
-UNKNOWN_INO = 0xFFFFFFFF
 NSEC = 1_000_000_000
 CHANGES_OF_TREE = {
     proto.MKNOD: "mknod",
@@ -50,59 +34,28 @@ CHANGES_OF_TREE = {
 }
 
 
-class OpenDir:
-    """An open directory: its entries as of the time when its reading began."""
-
-    def __init__(self) -> None:
-        self.data = b""
-        self.ends = [0]  # where an entry may begin
-
-    def fill(self, entries: list[tuple[str, int]]) -> None:
-        """entries: names and modes."""
-        self.ends, pieces = [0], []
-        for name, mode in entries:
-            raw = name.encode("latin-1")
-            end = self.ends[-1] + proto.DIRENT.size + len(raw) + -len(raw) % 8
-            pieces.append(proto.dirent(UNKNOWN_INO, end, raw, mode))
-            self.ends.append(end)
-        self.data = b"".join(pieces)
-
-    def read(self, offset: int, size: int) -> bytes:
-        """The whole entries from offset on that fit into size bytes."""
-        last = self.ends[bisect.bisect_right(self.ends, offset + size) - 1]
-        return self.data[offset:last]
-
-
-class Operations:
+class Operations(Server):
     """Serves the requests of a mount, each by the method for its opcode."""
 
     def __init__(
         self,
         kernel: Kernel,
         root: Dir,
-        notify: Callable[[int, bytes], object],
+        notify: Notify,
         on_ready: Callable[[], None],
         writers: MutableMapping[int, InPlace] | None = None,
     ) -> None:
-        """writers: threads of ours that write for somebody else, and what they do.
-
-        notify: tells Linux something, by code and contents.
-        """
+        """writers: threads of ours that write for somebody else, and what they do."""
+        super().__init__(notify, on_ready)
         self.kernel = kernel
         self.writers = {} if writers is None else writers
         self.inodes = Inodes(root)
         self.vfs = Vfs(kernel, root)
-        self.notify = notify
-        self.on_ready = on_ready
         self.files: dict[int, OpenFile] = {}
-        self.dirs: dict[int, OpenDir] = {}
         self.opened: dict[int, Inode] = {}  # of files
-        self.handles = itertools.count(1)
-        self.keeping = False  # Linux may keep attributes of files
         self.times = time.time_ns()
-        self.ids = os.getuid(), os.getgid()
         self.pollers: list[tuple[OpenFile, int]] = []
-        self.methods: dict[int, Callable[[Request], Answer | bytes | None]] = {
+        self.methods |= {
             proto.LOOKUP: self.lookup,
             proto.FORGET: self.forget,
             proto.BATCH_FORGET: self.batch_forget,
@@ -114,50 +67,13 @@ class Operations:
             proto.OPEN: self.open,
             proto.READ: self.read,
             proto.WRITE: self.write,
-            proto.STATFS: self.statfs,
             proto.RELEASE: self.release,
             proto.FSYNC: self.fsync,
-            proto.INIT: self.init,
-            proto.OPENDIR: self.opendir,
-            proto.READDIR: self.readdir,
-            proto.RELEASEDIR: self.releasedir,
-            proto.DESTROY: self.destroy,
             proto.IOCTL: self.ioctl,
             proto.POLL: self.poll,
         }
 
-    def serve(self, request: Request) -> Answer | None:
-        """Make the answer to a request; None if there is to be none."""
-        method = self.methods.get(request.opcode)
-        if method is None:  # Linux then does without
-            return Answer(errno.ENOSYS)
-        try:
-            made = method(request)
-            return Answer(0, made) if isinstance(made, bytes) else made
-        except KernelError as e:
-            log.debug("%s: %s", method.__name__, e)
-            # Linux does not take an errno of its own (ERESTARTSYS and above)
-            return Answer(e.errno if 0 < e.errno < MAX_ERRNO else errno.EINTR)
-        except BaseException:
-            log.exception("bug in %s", method.__name__)
-            return Answer(errno.EIO)
-
     # ---- life
-    def init(self, request: Request) -> Answer:
-        major, minor, readahead, offered = proto.INIT_REQUEST.unpack_from(request.body)
-        if (major, minor) < (proto.MAJOR, proto.OLDEST_MINOR):
-            raise KernelError(errno.EPROTO, f"FUSE {major}.{minor} is too old")
-        wanted = proto.ATOMIC_O_TRUNC | proto.BIG_WRITES | proto.PARALLEL_DIROPS
-        flags = offered & wanted
-        self.keeping = minor >= proto.STORE_INVALIDATES
-        limits = MAX_BACKGROUND, MAX_BACKGROUND * 3 // 4, proto.MAX_WRITE, 1
-        return Answer(
-            payload=proto.INIT_ANSWER.pack(
-                proto.MAJOR, min(minor, proto.MINOR), readahead, flags, *limits
-            ),
-            then=self.started,
-        )
-
     def follow(self, kernel: Kernel, root: Dir) -> None:
         """Serve another kernel from now on.  Called under their lock."""
         self.vfs = Vfs(kernel, root)
@@ -169,10 +85,7 @@ class Operations:
     def started(self) -> None:
         """Linux sends requests from now on."""
         self.kernel.background.start(self.notify_pollers)
-        self.on_ready()
-
-    def destroy(self, _request: Request) -> bytes:
-        return b""
+        super().started()
 
     def end(self) -> None:
         """Called when the mount is about to be unmounted, by umount or a signal."""
@@ -285,29 +198,11 @@ class Operations:
         kept = self.may_keep(inode)
         return self.attributes_answer(inode, kept, node.size if kept else OPEN_SIZE)
 
-    def statfs(self, _request: Request) -> bytes:
-        return proto.STATFS_ANSWER.pack(0, 0, 0, 0, 0, 4096, NAME_MAX, 4096)
-
     # ---- directories
-    def opendir(self, request: Request) -> Answer:
-        fh = next(self.handles)
-        self.dirs[fh] = OpenDir()
-        return Answer(
-            payload=proto.OPEN_ANSWER.pack(fh, 0, 0), undo=lambda: self.dirs.pop(fh)
-        )
-
-    def readdir(self, request: Request) -> bytes:
-        fh, offset, size, *_ = proto.READ_REQUEST.unpack_from(request.body)
-        opened = self.dirs[fh]
-        if not offset:
-            node = self.inodes[request.nodeid].directory()
-            own = [(name, node.mode) for name in (".", "..")]
-            opened.fill(own + [(name, type_of(node, name)) for name in node.names()])
-        return opened.read(offset, size)
-
-    def releasedir(self, request: Request) -> bytes:
-        del self.dirs[proto.FH.unpack_from(request.body)[0]]
-        return b""
+    def entries(self, request: Request) -> list[tuple[str, int]]:
+        node = self.inodes[request.nodeid].directory()
+        own = [(name, node.mode) for name in (".", "..")]
+        return own + [(name, type_of(node, name)) for name in node.names()]
 
     def refuse(self, request: Request) -> None:
         """All that would change the tree, but for instances."""
@@ -466,12 +361,11 @@ def mount(
     To be called in the main thread, with the default actions of SIGTERM, SIGINT and
     SIGHUP.  on_ready runs once the mount answers.  SetupError: it cannot be mounted.
     """
-    place = os.path.realpath(mountpoint)
-    device = fusemount.mount(place, fsname, allow_other=allow_other)
-    operations = Operations(
-        kernel, root, lambda *what: loop.notify(*what), on_ready, writers
-    )
-    if booted is not None:
-        booted.follow(operations.follow)
-    loop = Loop(device, place, operations.serve, kernel.lock)
-    loop.main(operations.end)
+
+    def make(notify: Notify) -> Operations:
+        operations = Operations(kernel, root, notify, on_ready, writers)
+        if booted is not None:
+            booted.follow(operations.follow)
+        return operations
+
+    server.mount(make, kernel.lock, mountpoint, fsname=fsname, allow_other=allow_other)

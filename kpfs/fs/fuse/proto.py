@@ -15,7 +15,8 @@ ROOT = 1  # nodeid
 
 # opcodes
 LOOKUP, FORGET, GETATTR, SETATTR = 1, 2, 3, 4
-SYMLINK, MKNOD, MKDIR, UNLINK, RMDIR, RENAME, LINK = 6, 8, 9, 10, 11, 12, 13
+READLINK, SYMLINK, MKNOD, MKDIR, UNLINK, RMDIR = 5, 6, 8, 9, 10, 11
+RENAME, LINK = 12, 13
 OPEN, READ, WRITE, STATFS, RELEASE, FSYNC = 14, 15, 16, 17, 18, 20
 INIT, OPENDIR, READDIR, RELEASEDIR = 26, 27, 28, 29
 CREATE, INTERRUPT, DESTROY, IOCTL, POLL, BATCH_FORGET = 35, 36, 38, 39, 40, 42
@@ -40,6 +41,9 @@ READ_REQUEST = Struct("=QQIIQI4x")  # fh, offset, size, read_flags, lock_owner, 
 WRITE_REQUEST = READ_REQUEST  # with write_flags
 WRITE_ANSWER = Struct("=I4x")
 FH = Struct("=Q")  # the first word of many requests
+MKDIR_REQUEST = Struct("=I4x")  # mode, umask; then the name
+MKNOD_REQUEST = Struct("=II8x")  # mode, rdev, umask; then the name
+CREATE_REQUEST = Struct("=II8x")  # flags, mode, umask, open_flags; then the name
 FORGET_ONE = Struct("=QQ")  # nodeid, nlookup
 STATFS_ANSWER = Struct("=5Q3I28x")  # five counts, bsize, namelen, frsize
 IOCTL_REQUEST = Struct("=Q2IQ2I")  # fh, flags, cmd, arg, in_size, out_size
