@@ -571,6 +571,86 @@ class SyscallEvent:  # struct syscall_event
     event, nr_args = 0, 8
 
 
+# linux/board/board.h
+NEVER = 0xFFFF_FFFF_FFFF_FFFF
+APIC_BASE = 0xFEE0_0000
+APIC_SIZE = 0x1000
+HOLE_BASE = 0x8000_0000
+HOLE_END = 0x1_0000_0000
+NR_APIC_REGS = 64
+CONSOLE_SIZE = 0x1_0000
+NR_FLUSHERS = 16
+NS_PER_BLOCK = 20
+NS_PER_RDTSC = 20
+LOCKED_OUT = 0x2_540B_E400
+TURN_BLOCKS = 0x10_0000
+STOP_TURN = 0
+STOP_PAUSE = 1
+STOP_BREAK = 2
+STOP_LOCKUP = 3
+STOP_FLUSH = 4
+STOP_IRQ = 5
+STOP_HALTED = 6
+STOP_TRIPLE_FAULT = 7
+STOP_ERROR = 8
+STOP_LOST = 9
+MODE_KERNEL = 0
+MODE_USER = 3
+
+
+class Board:  # struct board
+    SIZE = 66472
+    STRUCT = Struct("<117Q65536s")
+    uc, state, ram, ram_size, pause, break_at, flushers = 0, 8, 16, 24, 32, 40, 48
+    flusher_bits, exact, now, timer, stop, stop_at = 176, 184, 192, 200, 208, 216
+    error, vector, cr2, flush_at, apic, apic_start = 224, 232, 240, 248, 256, 768
+    apic_period, pending, lstar, fmask, cmos = 776, 784, 816, 824, 832
+    console_size, debug_size, debug_limit, debug, blocks = 840, 848, 856, 864, 872
+    syscalls, exceptions, interrupts, halts, flushes = 880, 888, 896, 904, 912
+    strays, stray_at, console = 920, 928, 936
+
+
+# linux/agent/region.h
+REGION_BASE = 0x7B70_0000_0000
+REGION_PHYS = 0x8_0000_0000
+NR_SLOTS = 512
+SLOT_SIZE = 0x2_4000
+SLOT_STACK = 0x2000
+SLOT_DATA = 0x2000
+DATA_SIZE = 0x2_2000
+SLOTS_AT = 0x1000
+REGION_SIZE = 0x480_1000
+NR_OPS = 24
+NR_ARGS = 6
+ARG_VALUE = 0
+ARG_DATA = 1
+ARG_RESULT = 2
+OP_STOP = 1
+OP_FINALLY = 2
+AGENT_FORK = 0x1_0000
+AGENT_GIVE_BACK = 0x1_0001
+KEEP_ID = 0xFFFF_FFFF
+AGENT_MAGIC = 0x746E_6567_612E_706B
+
+
+class AgentOp:  # struct agent_op
+    SIZE = 72
+    STRUCT = Struct("<7Qq6s2B")
+    nr, args, ret, kinds, flags, made = 0, 8, 56, 64, 70, 71
+
+
+class AgentSlot:  # struct agent_slot
+    SIZE = 1784
+    STRUCT = Struct("<3Q16s2Q1728s")
+    seq, done, count, name, uid, gid, ops = 0, 8, 16, 24, 40, 48, 56
+
+
+class AgentControl:  # struct agent_control
+    SIZE = 104
+    STRUCT = Struct("<13Q")
+    magic, current, give_way, news, others, wake = 0, 8, 16, 24, 32, 40
+
+
 # guest/src/kernel/trace_events_synth.c
 FIELD_STRING = 1
 FIELD_DYNAMIC = 2

@@ -61,6 +61,7 @@ the number of the signal that ended it). $KPFS is the directory of all files. Th
 no root: CMD sees itself as root of a user namespace. Nothing is left afterwards; to a
 process that CMD leaves behind the files answer ENOTCONN.
 """
+KERNEL_HELP = "make, list and remove real kernels that can be guests"
 EXPLAIN_HELP = "say whether a probe is accepted and optimised, and why"
 
 
@@ -136,7 +137,7 @@ def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     while i < len(words) and words[i].startswith("-"):
         if words[i] == "--":
             return words[:i], words[i + 1 :]
-        i += 2 if words[i] in ("--cpus", "--log", "--config") else 1
+        i += 2 if words[i] in ("--cpus", "--log", "--config", "--kernel") else 1
     return words[:i], words[i:]
 
 
@@ -158,6 +159,14 @@ def _guest_arguments(parser: ArgumentParser) -> None:
         help="configure the kernel; may be given several times",
     )
     parser.epilog = f"configurations, and their defaults:\n{config.help_text()}"
+    parser.add_argument(
+        "--kernel", default="", metavar="NAME", help="a real one: see 'kpfs kernel'"
+    )
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="with --kernel: programs that change their own code run right, but slowly",
+    )
     parser.add_argument(
         "--log", default="", metavar="FILE", help="default: ~/.cache/kpfs/kpfs.log"
     )
@@ -186,6 +195,7 @@ def _option(text: str) -> tuple[str, bool]:
 
 
 def _settings(arguments: Namespace) -> Settings:
+    _check_kernel(arguments)
     log = _from_here(os.path.abspath, arguments.log) if arguments.log else ""
     return Settings(
         cpus=arguments.cpus,
@@ -193,7 +203,24 @@ def _settings(arguments: Namespace) -> Settings:
         verbose=arguments.verbose,
         log=log,
         config=config.make(arguments.config),
+        kernel=arguments.kernel,
+        exact=arguments.exact,
     )
+
+
+def _check_kernel(arguments: Namespace) -> None:
+    """SetupError where there is no such kernel, or it cannot be configured so."""
+    if not arguments.kernel:
+        return
+    from kpfs.linux import image, store
+    from kpfs.linux.bzimage import KernelError
+
+    if arguments.config:
+        raise SetupError("--config is for our own kernel; --kernel names a real one")
+    try:
+        image.read_meta(store.folder(arguments.kernel))
+    except KernelError as error:
+        raise SetupError(str(error)) from None
 
 
 def _from_here(resolve: Callable[[str], str], name: str) -> str:
@@ -402,11 +429,25 @@ def explain(arguments: Namespace) -> int:
     return int(command.main(arguments))
 
 
+def kernel(arguments: Namespace) -> int:
+    """``kpfs kernel``."""
+    from kpfs import kernels
+
+    return kernels.main(arguments)
+
+
+def _kernel_arguments(parser: ArgumentParser) -> None:
+    from kpfs import kernels
+
+    kernels.add_arguments(parser)
+
+
 COMMANDS = {
     "mount": Command("mount the files at DIR", MOUNT_HELP, _mount_arguments, mount),
     "umount": Command("unmount DIR", UMOUNT_HELP, _umount_arguments, umount),
     "run": Command(
         "run a command over files at the real paths", RUN_HELP, _run_arguments, run
     ),
+    "kernel": Command(KERNEL_HELP, KERNEL_HELP, _kernel_arguments, kernel),
     "explain": Command(EXPLAIN_HELP, EXPLAIN_HELP, _explain_arguments, explain),
 }

@@ -43,6 +43,8 @@ class Settings(NamedTuple):
     host_uname: bool = False  # the command is told the host's release and version
     config: Config = Config()
     debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
+    kernel: str = ""  # name of a real one
+    exact: bool = False  # it is checked whether each store changes code
 
 
 class Daemon:
@@ -292,6 +294,18 @@ def serve(
         format=LOG_FORMAT,
         stream=sys.stderr,
     )
+    if settings.kernel:
+        from kpfs import linux_serve
+
+        linux_serve.serve(
+            settings.kernel,
+            mountpoint,
+            partial(_start_answering, ready),
+            channel,
+            quiet=settings.quiet_guest,
+            exact=settings.exact,
+        )
+        return
     from kpfs.fs.booted import Booted
     from kpfs.fs.files import tree
     from kpfs.fs.fuse import ops as fuse_ops
@@ -299,9 +313,7 @@ def serve(
     from kpfs.kernel.root import Kernel
 
     def answering() -> None:
-        gc.enable()
-        gc.freeze()
-        ready()
+        _start_answering(ready)
         if channel >= 0:
             import threading
 
@@ -341,6 +353,12 @@ def serve(
         )
     finally:
         booted.stop()
+
+
+def _start_answering(ready: Callable[[], None]) -> None:
+    gc.enable()
+    gc.freeze()
+    ready()
 
 
 def _mirror(

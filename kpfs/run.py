@@ -51,6 +51,19 @@ BINDS = (
     ("messages", SYSLOG),
     ("machine/mounts", "/proc/mounts"),
 )
+LINUX_BINDS = (
+    ("tracing", "/sys/kernel/tracing"),
+    ("tracing", f"{DEBUGFS}/tracing"),
+    ("kprobes", f"{DEBUGFS}/kprobes"),
+    ("sys", "/proc/sys"),
+    ("sysfs/module", "/sys/module"),
+    ("sysfs/devices/system/cpu", "/sys/devices/system/cpu"),
+    *(
+        (f"proc/{name}", f"/proc/{name}")
+        for name in ("kallsyms", "modules", "version", "cmdline", "interrupts")
+    ),
+    ("kmsg", "/dev/kmsg"),
+)
 # signals for the command; those of the terminal reach it without our help
 FORWARDED = (
     signal.SIGINT,
@@ -85,7 +98,11 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     daemon = start(settings, TREE, die_with_parent=True)
     daemon.wait_ready()
     try:
-        bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
+        if settings.kernel:
+            bind_tree(LINUX_BINDS)
+            bind_debugfs()
+        else:
+            bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
         shell = os.environ.get("SHELL") or "/bin/sh"
         return supervise(command or [shell], daemon, _filter(daemon), lock_mounts)
     finally:
@@ -124,6 +141,19 @@ def provide_files(legacy: bool) -> None:
             mounts.provide_in_root(SYSLOG, mounts.make_file)
     except OSError as error:
         raise SetupError(f"{error.filename}: {error.strerror}") from None
+
+
+def bind_debugfs() -> None:
+    """Show what else a real kernel has in debugfs."""
+    for name in os.listdir(f"{TREE}/debug"):
+        source, target = f"{TREE}/debug/{name}", f"{DEBUGFS}/{name}"
+        if os.path.lexists(target):
+            continue
+        if os.path.isdir(source):
+            os.mkdir(target, 0o700)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
+        mounts.bind(source, target)
 
 
 def bind_tree(parts: Sequence[tuple[str, str]] = BINDS) -> None:

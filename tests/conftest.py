@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import signal
+from collections.abc import Callable
 
 import pytest
 
@@ -13,10 +14,11 @@ from tests import harness
 PATIENCE = 180  # s for a test that is not marked slow
 
 # marker: why its tests cannot run here, "" if they can
-REQUIREMENTS = {
+REQUIREMENTS: dict[str, Callable[[], str]] = {
     "fuse": harness.missing_fuse,
     "user": harness.missing_user,
     "oracle": harness.missing_oracle,
+    "kernel": harness.missing_kernel,
     "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
 }
 

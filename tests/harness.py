@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pwd
 import re
@@ -19,6 +20,7 @@ CONFORMANCE = ROOT / "tests" / "conformance"
 ORACLE = Path(os.environ.get("KPFS_ORACLE", ROOT / "../shared/oracle/run"))
 GRAVE = re.compile(r"kpfs\[\d+\] (WARNING|ERROR|CRITICAL) ")
 NOBODY = 65534
+KERNEL = "6.1-cloud"  # the smallest that apt offers
 
 
 def missing_fuse() -> str:
@@ -44,6 +46,34 @@ def missing_user() -> str:
 def missing_oracle() -> str:
     """Why a real kernel cannot be asked; "" if it can."""
     return "" if os.access(ORACLE, os.X_OK) else f"{ORACLE} is not there"
+
+
+@functools.cache
+def missing_kernel() -> str:
+    """Why there is no kernel of a distribution; "" if there is, made now if need be.
+
+    It is kept for the next run, and made anew where it is one of an older kpfs.
+    """
+    if missing := missing_fuse():
+        return missing
+    environment = {**os.environ, "XDG_DATA_HOME": str(kernels())}
+    command.prepare()
+    for action in ("show", "make"):
+        done = subprocess.run(
+            [str(KPFS), "kernel", action, KERNEL],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        if not done.returncode:
+            return ""
+    return done.stderr.strip()
+
+
+def kernels() -> Path:
+    """XDG_DATA_HOME for the tests that run a kernel of a distribution."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(cache, "kpfs-tests")
 
 
 class Kpfs(command.Command):
@@ -127,7 +157,8 @@ def wait_for(fd: int, complaint: str, seconds: float = 10) -> None:
 def copy_checkout(target: Path) -> None:
     """What a user needs of the project, as in a fresh clone."""
     skip = shutil.ignore_patterns("__pycache__")
-    for name in ("kpfs", "engine", "guest", "requirements", "scripts", "bench"):
+    parts = "kpfs", "engine", "guest", "linux", "requirements", "scripts", "bench"
+    for name in parts:
         shutil.copytree(ROOT / name, target / name, symlinks=True, ignore=skip)
     shutil.copy(ROOT / "pyproject.toml", target)
 

@@ -102,6 +102,23 @@ class FairLock:
             # one has come in between, and relies on us
         self._hand_over()
 
+    def sleep(self, waiter: Waiter) -> None:
+        """Wait without the lock, which is taken once, and take it again.
+
+        Whether the waiter was woken or its caller got a signal, it says itself.
+        """
+        assert not self._depth
+        self.__exit__()
+        try:
+            self.wait(waiter)
+        finally:
+            while True:
+                try:
+                    self.__enter__()
+                    break
+                except KernelError:  # the signal is known by now
+                    continue
+
     def _queue_up(self) -> None:
         waiter = Waiter(PATIENCE)
         self._queue.append(waiter)

@@ -38,7 +38,14 @@ cd {folder} && build-module m.c && insmod m.ko && rmmod m && rm m.ko
 make -s -C /lib/modules/6.1.0-kpfs/build M=$PWD modules && insmod m.ko
 lsmod | cut -d ' ' -f 1
 """
-DATA = ("py.typed", "bin/*", "kbuild/*", "guest/image/**", "guest/include/**")
+DATA = (
+    "py.typed",
+    "bin/*",
+    "kbuild/*",
+    "guest/image/**",
+    "guest/include/**",
+    "linux/image/*",
+)
 NEW_VENV = ("-m", "venv", "--without-pip")
 PIP = ("-m", "pip", "--disable-pip-version-check")
 NO_NETWORK = ("--no-index", "--quiet")

@@ -1,0 +1,465 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The mount over a real kernel: each operation is system calls of the caller's task.
+
+Every directory, file, mode, owner and errno is the guest's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable, MutableMapping
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.fuse import proto
+from kpfs.fs.fuse.loop import Answer, Request
+from kpfs.fs.fuse.server import OPEN_SIZE, Notify, Server
+from kpfs.fs.vfs import EMPTY_WRITE
+from kpfs.linux import syscalls as nr
+from kpfs.linux.files import OpenFile, OpenFiles
+from kpfs.linux.kernel import LinuxKernel
+from kpfs.linux.machine import Op, Out
+from kpfs.linux.tasks import Caller, Reply, Task
+
+DIRENTS_SIZE = 32768
+MAX_PATH = 4096
+NSEC = 1_000_000_000
+# what is below a directory or behind a file of the mount's root
+PLACES = {
+    "kprobes": "/sys/kernel/debug/kprobes",
+    "sys": "/proc/sys",
+    "tracing": "/sys/kernel/tracing",
+    "debug": "/sys/kernel/debug",
+    "proc": "/proc",
+    "sysfs": "/sys",
+    "kallsyms": "/proc/kallsyms",
+    "modules": "/proc/modules",
+    "version": "/proc/version",
+    "kmsg": "/dev/kmsg",
+}
+_ROOT = nr.Stat(stat.S_IFDIR | 0o755, 2, 0, 0, 0, 4096, 1, 0, 0, 0)
+
+
+# What is made of a write to an open file instead: the bytes taken.
+InPlace = Callable[[OpenFiles, OpenFile], int]
+Writers = MutableMapping[int, InPlace]  # by the number of our thread
+
+
+def guest_path(path: str) -> bytes:
+    """Where a path of the mount is in the guest, with a 0 behind it; ENOENT."""
+    first, _, rest = path.strip("/").partition("/")
+    place = PLACES.get(first)
+    if place is None:
+        raise KernelError(errno.ENOENT, path)
+    whole = f"{place}/{rest}" if rest else place
+    return whole.encode("latin-1") + b"\0"
+
+
+class Paths:
+    """The paths that Linux knows by number.  Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._last = proto.ROOT
+        self._paths = {proto.ROOT: ""}
+        self._numbers: dict[str, int] = {"": proto.ROOT}
+        self._lookups: dict[int, int] = {}
+
+    def __getitem__(self, number: int) -> str:
+        path = self._paths.get(number)
+        if path is None:
+            raise KernelError(errno.ESTALE, f"inode {number} is not known")
+        return path
+
+    def look_up(self, path: str) -> int:
+        """The number of a path, which Linux knows once more."""
+        with self._guard:
+            number = self._numbers.get(path)
+            if number is None:
+                self._last = number = self._last + 1
+                self._numbers[path], self._paths[number] = number, path
+            self._lookups[number] = self._lookups.get(number, 0) + 1
+            return number
+
+    def forget(self, number: int, lookups: int) -> None:
+        """Linux knows it so many times less."""
+        with self._guard:
+            left = self._lookups.get(number, 0) - lookups
+            self._lookups[number] = left
+            if left <= 0 and number != proto.ROOT:
+                del self._lookups[number]
+                path = self._paths.pop(number, None)
+                if path is not None:
+                    del self._numbers[path]
+
+
+class LinuxOperations(Server):
+    """Serves the requests of a mount over a real kernel."""
+
+    def __init__(
+        self,
+        kernel: LinuxKernel,
+        files: OpenFiles,
+        notify: Notify,
+        on_ready: Callable[[], None],
+        writers: Writers,
+    ) -> None:
+        """writers: threads of ours that write for somebody else, and what they do."""
+        super().__init__(notify, on_ready)
+        self.kernel = kernel
+        self.files = files
+        self.writers = writers
+        self.tasks = kernel.tasks
+        self.paths = Paths()
+        self.pollers: list[tuple[Task, int]] = []
+        self.methods |= {
+            proto.LOOKUP: self.lookup,
+            proto.FORGET: self.forget,
+            proto.BATCH_FORGET: self.batch_forget,
+            proto.GETATTR: self.getattr,
+            proto.SETATTR: self.setattr,
+            proto.READLINK: self.readlink,
+            proto.SYMLINK: self.symlink,
+            proto.MKNOD: self.mknod,
+            proto.MKDIR: self.mkdir,
+            proto.UNLINK: self.unlink,
+            proto.RMDIR: self.rmdir,
+            proto.RENAME: self.rename,
+            proto.LINK: self.link,
+            proto.CREATE: self.create,
+            proto.OPEN: self.open,
+            proto.READ: self.read,
+            proto.WRITE: self.write,
+            proto.RELEASE: self.release,
+            proto.IOCTL: self.ioctl,
+            proto.FSYNC: self.fsync,
+            proto.POLL: self.poll,
+        }
+
+    def started(self) -> None:
+        self.kernel.start(self.notify_pollers)
+        super().started()
+
+    # ---- system calls
+    def request(self, task: Task, *ops: Op) -> Reply:
+        """Make operations; the first that fails is raised.  The lock is held."""
+        reply = self.kernel.request(task, ops)
+        for result in reply.results:
+            if result < 0:
+                raise KernelError(-result, "the guest")
+        return reply
+
+    def by_caller(self, request: Request, *ops: Op) -> Reply:
+        with self.kernel.lock:
+            return self.request(self.task(request), *ops)
+
+    def task(self, request: Request) -> Task:
+        """Who asks; a process outside our pid namespace is the agent."""
+        if not request.pid:
+            return self.tasks.agent
+        return self.tasks.task(Caller(request.pid, request.uid, request.gid))
+
+    def watcher(self, request: Request) -> Task:
+        """Who looks at names and attributes: the caller, unless he waits."""
+        task = self.tasks.known(request.pid)
+        return self.tasks.agent if task is None or task.waits else task
+
+    # ---- names
+    def child(self, request: Request, body: bytes) -> tuple[str, bytes]:
+        """A path of the mount by its directory and its name, and that of the guest."""
+        name = body.split(b"\0", 1)[0].decode("latin-1")
+        path = f"{self.paths[request.nodeid]}/{name}"
+        return path, guest_path(path)
+
+    def lookup(self, request: Request) -> Answer:
+        return self.entry(request, request.body)
+
+    def entry(self, request: Request, name: bytes) -> Answer:
+        """The answer that makes an entry known to Linux; name ends with a 0."""
+        path, there = self.child(request, name)
+        found = self.stat(request, there)
+        number = self.paths.look_up(path)
+        size = OPEN_SIZE if is_file(found) else found.size
+        head = proto.ENTRY.pack(number, 0, 0, 0, 0, 0)
+        return Answer(
+            payload=head + self.attributes(number, found, size),
+            undo=lambda: self.paths.forget(number, 1),
+        )
+
+    def forget(self, request: Request) -> None:
+        self.paths.forget(request.nodeid, *proto.FH.unpack_from(request.body))
+
+    def batch_forget(self, request: Request) -> None:
+        count, body = proto.FH.unpack_from(request.body)[0] & 0xFFFFFFFF, request.body
+        for at in range(8, 8 + count * proto.FORGET_ONE.size, proto.FORGET_ONE.size):
+            self.paths.forget(*proto.FORGET_ONE.unpack_from(body, at))
+
+    # ---- attributes
+    def stat(self, request: Request, path: bytes) -> nr.Stat:
+        how = nr.AT_SYMLINK_NOFOLLOW, nr.STATX_BASIC
+        op = Op(nr.STATX, (nr.AT_FDCWD, path, *how, Out(nr.STATX_SIZE)))
+        with self.kernel.lock:
+            reply = self.request(self.watcher(request), op)
+            return nr.read_statx(reply.out(1, nr.STATX_SIZE))
+
+    def getattr(self, request: Request) -> bytes:
+        flags, fh = proto.GETATTR_REQUEST.unpack_from(request.body)
+        path = self.paths[request.nodeid]
+        found = self.stat(request, guest_path(path)) if path else _ROOT
+        if flags & proto.GETATTR_FH:  # the only reason is SEEK_END
+            opened = self.files.by_handle[fh]
+            with self.kernel.lock:
+                task, fd = self.descriptor(request, opened)
+                end = Op(nr.LSEEK, (fd, 0, nr.SEEK_END))
+                opened.pos = self.request(task, end).results[0]
+            found = found._replace(size=opened.pos)
+        if is_file(found) and not flags & proto.GETATTR_FH:
+            what = proto.INVAL_INODE.pack(request.nodeid, -1, 0)
+            self.notify(proto.NOTIFY_INVAL_INODE, what)  # see kpfs.fs.fuse.ops
+        return self.attributes_answer(request.nodeid, found, found.size)
+
+    def attributes_answer(self, number: int, found: nr.Stat, size: int) -> bytes:
+        return proto.ATTR_ANSWER.pack(0, 0, 0) + self.attributes(number, found, size)
+
+    def attributes(self, number: int, found: nr.Stat, size: int) -> bytes:
+        mode = found.mode
+        if is_file(found):  # a device too: nobody may open one of the host
+            mode = stat.S_IFREG | stat.S_IMODE(mode)
+        atime, atime_ns = divmod(found.atime, NSEC)
+        mtime, mtime_ns = divmod(found.mtime, NSEC)
+        ctime, ctime_ns = divmod(found.ctime, NSEC)
+        return proto.ATTR.pack(
+            *(number, size, 0),
+            *(atime, mtime, ctime, atime_ns, mtime_ns, ctime_ns),
+            *(mode, found.nlink),
+            found.uid or self.ids[0],
+            found.gid or self.ids[1],
+            *(0, found.blksize, 0),
+        )
+
+    def setattr(self, request: Request) -> bytes:
+        valid, _, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, uid, gid = (
+            proto.SETATTR_REQUEST.unpack_from(request.body)
+        )
+        path = guest_path(self.paths[request.nodeid])
+        ops = []
+        if valid & proto.FATTR_MODE:
+            ops.append(Op(nr.FCHMODAT, (nr.AT_FDCWD, path, mode & 0o7777)))
+        if valid & (proto.FATTR_UID | proto.FATTR_GID):
+            ids = (
+                uid if valid & proto.FATTR_UID else -1,
+                gid if valid & proto.FATTR_GID else -1,
+            )
+            follow = nr.AT_SYMLINK_NOFOLLOW
+            ops.append(Op(nr.FCHOWNAT, (nr.AT_FDCWD, path, *ids, follow)))
+        if valid & proto.FATTR_SIZE:
+            ops.append(Op(nr.TRUNCATE, (path, size)))
+        if valid & (proto.FATTR_ATIME | proto.FATTR_MTIME):
+            omit = 0, nr.UTIME_OMIT
+            times = nr.TIMESPECS.pack(
+                *((atime, atime_ns) if valid & proto.FATTR_ATIME else omit),
+                *((mtime, mtime_ns) if valid & proto.FATTR_MTIME else omit),
+            )
+            ops.append(Op(nr.UTIMENSAT, (nr.AT_FDCWD, path, times, 0)))
+        if ops:
+            self.by_caller(request, *ops)
+        found = self.stat(request, path)
+        shown = OPEN_SIZE if is_file(found) else found.size
+        return self.attributes_answer(request.nodeid, found, shown)
+
+    def readlink(self, request: Request) -> bytes:
+        path = guest_path(self.paths[request.nodeid])
+        op = Op(nr.READLINKAT, (nr.AT_FDCWD, path, Out(MAX_PATH), MAX_PATH))
+        with self.kernel.lock:
+            reply = self.request(self.watcher(request), op)
+            return reply.out(1, reply.results[0])
+
+    # ---- directories
+    def entries(self, request: Request) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        path = self.paths[request.nodeid]
+        if not path:
+            return [(name, stat.S_IFDIR) for name in (".", "..", *PLACES)]
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        with self.kernel.lock:
+            task = self.watcher(request)
+            op = Op(nr.OPENAT, (nr.AT_FDCWD, guest_path(path), flags, 0))
+            fd = self.request(task, op).results[0]
+            try:
+                read = Op(nr.GETDENTS64, (fd, Out(DIRENTS_SIZE), DIRENTS_SIZE))
+                while size := (reply := self.request(task, read)).results[0]:
+                    found += nr.read_dirents(reply.out(0, size))
+            finally:
+                self.request(task, Op(nr.CLOSE, (fd,)))
+        return found
+
+    def mkdir(self, request: Request) -> Answer:
+        mode, name = proto.MKDIR_REQUEST.unpack_from(request.body)[0], request.body[8:]
+        _, path = self.child(request, name)
+        self.by_caller(request, Op(nr.MKDIRAT, (nr.AT_FDCWD, path, mode)))
+        return self.entry(request, name)
+
+    def rmdir(self, request: Request) -> bytes:
+        return self.remove(request, nr.AT_REMOVEDIR)
+
+    def unlink(self, request: Request) -> bytes:
+        return self.remove(request, 0)
+
+    def remove(self, request: Request, how: int) -> bytes:
+        _, path = self.child(request, request.body)
+        self.by_caller(request, Op(nr.UNLINKAT, (nr.AT_FDCWD, path, how)))
+        return b""
+
+    def mknod(self, request: Request) -> Answer:
+        mode, device = proto.MKNOD_REQUEST.unpack_from(request.body)
+        name = request.body[proto.MKNOD_REQUEST.size :]
+        _, path = self.child(request, name)
+        self.by_caller(request, Op(nr.MKNODAT, (nr.AT_FDCWD, path, mode, device)))
+        return self.entry(request, name)
+
+    def symlink(self, request: Request) -> Answer:
+        name, _, target = request.body.partition(b"\0")
+        _, path = self.child(request, name)
+        self.by_caller(request, Op(nr.SYMLINKAT, (target, nr.AT_FDCWD, path)))
+        return self.entry(request, name + b"\0")
+
+    def link(self, request: Request) -> Answer:
+        (number,) = proto.FH.unpack_from(request.body)
+        name, at = request.body[8:], nr.AT_FDCWD
+        _, path = self.child(request, name)
+        old = guest_path(self.paths[number])
+        self.by_caller(request, Op(nr.LINKAT, (at, old, at, path, 0)))
+        return self.entry(request, name)
+
+    def rename(self, request: Request) -> bytes:
+        (number,) = proto.FH.unpack_from(request.body)
+        old, _, new = request.body[8:].partition(b"\0")
+        _, path = self.child(request, old)
+        name = new.rstrip(b"\0").decode("latin-1")
+        there = guest_path(f"{self.paths[number]}/{name}")
+        at = nr.AT_FDCWD
+        self.by_caller(request, Op(nr.RENAMEAT, (at, path, at, there)))
+        return b""
+
+    # ---- files
+    def create(self, request: Request) -> Answer:
+        flags, mode = proto.CREATE_REQUEST.unpack_from(request.body)
+        name = request.body[proto.CREATE_REQUEST.size :]
+        _, path = self.child(request, name)
+        fh, how = self.opened(request, path, flags | os.O_CREAT, mode & 0o7777)
+        entry = self.entry(request, name)
+        return Answer(payload=entry.payload + proto.OPEN_ANSWER.pack(fh, how, 0))
+
+    def open(self, request: Request) -> Answer:
+        (flags,) = proto.OPEN_REQUEST.unpack_from(request.body)
+        path = guest_path(self.paths[request.nodeid])
+        fh, how = self.opened(request, path, flags, 0)
+        return Answer(
+            payload=proto.OPEN_ANSWER.pack(fh, how, 0), undo=lambda: self.close(fh)
+        )
+
+    def opened(
+        self, request: Request, path: bytes, flags: int, mode: int
+    ) -> tuple[int, int]:
+        fh = next(self.handles)
+        with self.kernel.lock:
+            task = self.task(request)
+            op = Op(nr.OPENAT, (nr.AT_FDCWD, path, flags, mode))
+            fd = self.request(task, op).results[0]
+            opened = self.files.by_handle[fh] = OpenFile(flags, task, fd)
+            at = self.kernel.request(task, [Op(nr.LSEEK, (fd, 0, nr.SEEK_CUR))])
+        how = proto.FOPEN_DIRECT_IO
+        if at.results[0] == -errno.ESPIPE:
+            how |= proto.FOPEN_NONSEEKABLE
+            opened.seekable = False
+        return fh, how
+
+    def descriptor(self, request: Request, opened: OpenFile) -> tuple[Task, int]:
+        """The caller's task and its descriptor, made if it has none yet."""
+        task = self.task(request)
+        return task, self.files.descriptor_of(task, opened)
+
+    def read(self, request: Request) -> bytes:
+        fh, offset, size, how, *_ = proto.READ_REQUEST.unpack_from(request.body)
+        if not how & proto.READ_LOCKOWNER:  # for the page cache: see OPEN_SIZE
+            raise KernelError(errno.EINVAL, "no splice here")
+        opened = self.files.by_handle[fh]
+        with self.kernel.lock:
+            task, fd = self.descriptor(request, opened)
+            self.files.seek(task, opened, fd, offset)
+            reply = self.request(task, Op(nr.READ, (fd, Out(size), size)))
+            data = reply.out(0, reply.results[0])
+            opened.pos = offset + len(data)
+            return data
+
+    def write(self, request: Request) -> bytes:
+        fh, offset, size, *_ = proto.WRITE_REQUEST.unpack_from(request.body)
+        opened = self.files.by_handle[fh]
+        in_place = self.writers.pop(request.pid, None) if self.writers else None
+        if in_place is not None:
+            return proto.WRITE_ANSWER.pack(in_place(self.files, opened))
+        begin = proto.WRITE_REQUEST.size
+        data = request.body[begin : begin + size]
+        with self.kernel.lock:
+            task, fd = self.descriptor(request, opened)
+            if not opened.flags & os.O_APPEND:
+                self.files.seek(task, opened, fd, offset)
+            taken = self.request(task, Op(nr.WRITE, (fd, data, size))).results[0]
+            opened.pos = offset + taken
+            return proto.WRITE_ANSWER.pack(taken)
+
+    def ioctl(self, request: Request) -> bytes:
+        """EMPTY_WRITE stands for a write that Linux would not pass on; no other."""
+        fh, _, cmd, *_ = proto.IOCTL_REQUEST.unpack_from(request.body)
+        in_place = None
+        if cmd == EMPTY_WRITE:
+            in_place = self.writers.pop(request.pid, None)
+        if in_place is None:
+            raise KernelError(errno.ENOTTY, "no such ioctl")
+        opened = self.files.by_handle[fh]
+        return proto.IOCTL_ANSWER.pack(in_place(self.files, opened), 0, 0, 0)
+
+    def fsync(self, _request: Request) -> None:
+        raise KernelError(errno.EINVAL, "no fsync here")
+
+    def release(self, request: Request) -> bytes:
+        self.close(*proto.FH.unpack_from(request.body))
+        return b""
+
+    def close(self, fh: int) -> None:
+        with self.kernel.lock:
+            self.files.close(fh)
+
+    # ---- poll
+    def poll(self, request: Request) -> bytes:
+        """The events that are there; if there are none, tells Linux later."""
+        fh, handle, flags, events = proto.POLL_REQUEST.unpack_from(request.body)
+        with self.kernel.lock:
+            task, fd = self.descriptor(request, self.files.by_handle[fh])
+            found = self.look(task, fd, events)
+            if not found and flags & proto.POLL_SCHEDULE_NOTIFY:
+                waits = Op(nr.POLL, (nr.POLLFD.pack(fd, events, 0), 1, -1))
+                self.kernel.begin(task, [waits])
+                self.pollers.append((task, handle))
+        return proto.POLL_ANSWER.pack(found)
+
+    def look(self, task: Task, fd: int, events: int) -> int:
+        reply = self.request(task, Op(nr.POLL, (nr.POLLFD.pack(fd, events, 0), 1, 0)))
+        return int(nr.POLLFD.unpack(reply.out(0, nr.POLLFD.size))[2])
+
+    def notify_pollers(self) -> None:
+        """Wake those whose poll is over.  Called under the kernel's lock."""
+        waiting = []
+        for task, handle in self.pollers:
+            if task.waits:
+                waiting.append((task, handle))
+            else:
+                self.notify(proto.NOTIFY_POLL, proto.FH.pack(handle))
+        self.pollers = waiting
+
+
+def is_file(found: nr.Stat) -> bool:
+    """Whether it is shown as a file."""
+    return stat.S_ISREG(found.mode) or stat.S_ISCHR(found.mode)

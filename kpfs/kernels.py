@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs kernel``: real kernels of distributions as guests, by name."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kpfs.host.mounts import SetupError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from kpfs.linux.board import Board
+    from kpfs.linux.packages import Files
+
+DESCRIPTION = """\
+Real kernels of distributions as guests.  A kernel is booted once, in the emulator, and
+what it has become is kept below $XDG_DATA_HOME/kpfs/kernels; 'kpfs mount --kernel NAME'
+and 'kpfs run --kernel NAME' go on from there in a moment.
+"""
+MAKE_HELP = """\
+Boot a kernel and keep it as NAME.  6.1, 6.12, 6.1-cloud and 6.1-rt stand for the newest
+such package of Debian, which apt downloads (this needs no root); for others say where
+the kernel is.
+"""
+
+
+class Command(NamedTuple):
+    """One row of the table of commands."""
+
+    help: str
+    description: str
+    add_arguments: Callable[[ArgumentParser], None]
+    main: Callable[[Namespace], int]
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    import argparse
+
+    raw = argparse.RawDescriptionHelpFormatter
+    parser.description = DESCRIPTION
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, row in COMMANDS.items():
+        sub = commands.add_parser(
+            name, help=row.help, description=row.description, formatter_class=raw
+        )
+        row.add_arguments(sub)
+
+
+def main(arguments: Namespace) -> int:
+    """``kpfs kernel ACTION``; SetupError where it cannot be."""
+    from kpfs.guest.emu.libunicorn import EmulatorError
+    from kpfs.linux.bzimage import KernelError
+
+    try:
+        return COMMANDS[arguments.action].main(arguments)
+    except (KernelError, EmulatorError) as error:
+        raise SetupError(str(error)) from None
+
+
+# ---- make
+def _make_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--package", metavar="P", help="a package that apt downloads")
+    source.add_argument("--deb", metavar="FILE", help="a package of Debian or Ubuntu")
+    source.add_argument("--rpm", metavar="FILE", help="a package of Fedora or others")
+    source.add_argument("--vmlinuz", metavar="FILE", help="the kernel itself")
+    parser.add_argument("--modules", metavar="DIR", help="its /lib/modules/RELEASE")
+    parser.add_argument(
+        "--memory", type=int, default=512, metavar="MIB", help="default 512"
+    )
+    parser.add_argument(
+        "--append", default="", metavar="TEXT", help="more for its command line"
+    )
+    parser.add_argument("--verbose", action="store_true", help="show its console")
+
+
+def make(arguments: Namespace) -> int:
+    from kpfs.linux import store
+    from kpfs.linux.make import make as make_kernel
+
+    store.check_name(arguments.name)
+    begin = time.monotonic()
+    progress = Progress(verbose=arguments.verbose)
+    with tempfile.TemporaryDirectory(prefix="kpfs-kernel-") as folder:
+        files = _find(arguments, folder, progress.say)
+    progress.say("booting")
+    meta = make_kernel(
+        arguments.name,
+        files,
+        memory=arguments.memory << 20,
+        append=arguments.append,
+        verbose=arguments.verbose,
+        progress=progress.show,
+    )
+    progress.end()
+    seconds = time.monotonic() - begin
+    print(f"{arguments.name}: Linux {meta.release}, made in {seconds:.1f} s")
+    return 0
+
+
+def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> Files:
+    """The files of the kernel that the arguments name."""
+    from kpfs.linux import packages
+    from kpfs.linux.bzimage import KernelError
+
+    path = arguments.deb or arguments.rpm
+    if arguments.vmlinuz:
+        with _opened(arguments.vmlinuz) as file:
+            vmlinuz = file.read()
+        config = ""
+        beside = arguments.vmlinuz.replace("vmlinuz", "config")
+        if beside != arguments.vmlinuz and os.path.exists(beside):
+            with open(beside, encoding="utf-8") as text:
+                config = text.read()
+        modules = packages.read_folder(arguments.modules) if arguments.modules else {}
+        return packages.Files(vmlinuz, config, modules)
+    if not path:
+        package = arguments.package
+        if not package and not packages.short_name(arguments.name):
+            raise KernelError(
+                f"where is {arguments.name}? Say --package, --deb, --rpm or --vmlinuz"
+            )
+        package = package or packages.find_package(arguments.name)
+        say(f"downloading {package}")
+        path = packages.download(package, folder)
+    say(f"unpacking {os.path.basename(path)}")
+    return packages.read_package(path)
+
+
+def _opened(path: str):  # type: ignore[no-untyped-def]
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise SetupError(f"{path}: {error.strerror}") from None
+
+
+class Progress:
+    """What is being done, in one line of a terminal; the console, if it is wanted."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        self._verbose = verbose
+        self._terminal = sys.stderr.isatty() and not verbose
+        self._seen = 0
+        self._begin = time.monotonic()
+        self._what = ""
+
+    def say(self, what: str) -> None:
+        """Something new begins."""
+        self._what = what
+        self._write("")
+
+    def show(self, board: Board) -> None:
+        """The kernel boots on."""
+        text, self._seen = board.console(self._seen)
+        if self._verbose:
+            sys.stdout.write(text.decode("latin-1"))
+            sys.stdout.flush()
+        else:
+            self._write(f" {time.monotonic() - self._begin:.0f} s")
+
+    def end(self) -> None:
+        if self._terminal:
+            sys.stderr.write("\r\033[K")
+
+    def _write(self, more: str) -> None:
+        if self._terminal:
+            sys.stderr.write(f"\r\033[K{self._what}{more}")
+            sys.stderr.flush()
+
+
+# ---- the others
+def _no_arguments(_parser: ArgumentParser) -> None:
+    pass
+
+
+def _name_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+
+
+def show_list(_arguments: Namespace) -> int:
+    from kpfs.linux import store
+    from kpfs.linux.bzimage import KernelError
+
+    for name, meta in store.metas():
+        if isinstance(meta, KernelError):
+            print(f"{name:15} {meta}")
+        else:
+            print(f"{name:15} {meta.release:30} {meta.memory >> 20} MiB")
+    return 0
+
+
+def show(arguments: Namespace) -> int:
+    from kpfs.linux import image, store
+    from kpfs.linux.make import options
+
+    folder = store.folder(arguments.name)
+    meta = image.read_meta(folder)
+    with open(os.path.join(folder, image.CONFIG), encoding="utf-8") as file:
+        config = file.read()
+    rows = {
+        "release": meta.release,
+        "memory": f"{meta.memory >> 20} MiB",
+        "append": meta.append or "-",
+        "size": f"{store.size(folder) >> 20} MiB",
+        "digest": meta.digest,
+    }
+    for name, value in rows.items():
+        print(f"{name:10} {value}")
+    if config:
+        for name, value in options(config).items():
+            print(f"CONFIG_{name}={value}")
+    return 0
+
+
+def remove(arguments: Namespace) -> int:
+    from kpfs.linux import store
+
+    store.remove_folder(store.folder(arguments.name))
+    return 0
+
+
+COMMANDS = {
+    "make": Command("boot a kernel and keep it", MAKE_HELP, _make_arguments, make),
+    "list": Command("those that are there", "", _no_arguments, show_list),
+    "show": Command("what one is like", "", _name_argument, show),
+    "rm": Command("remove one", "", _name_argument, remove),
+}

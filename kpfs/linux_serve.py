@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The daemon over a real kernel: what kpfs.daemon.serve() is over our own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from kpfs.fs.fuse import server
+from kpfs.fs.fuse.linux_ops import LinuxOperations, Writers
+from kpfs.fs.fuse.server import Notify
+from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.host.mounts import SetupError, source_name
+from kpfs.linux.bzimage import KernelError
+from kpfs.linux.files import OpenFiles
+from kpfs.linux.kernel import LinuxKernel
+
+
+def serve(
+    name: str,
+    mountpoint: str,
+    answering: Callable[[], None],
+    channel: int,
+    *,
+    quiet: bool,
+    exact: bool,
+) -> None:
+    """Run a kernel by its name, and serve its files until unmounted."""
+    try:
+        kernel = LinuxKernel(name, quiet=quiet, exact=exact)
+    except (KernelError, EmulatorError) as error:
+        raise SetupError(str(error)) from None
+    source = source_name(os.getpid())
+    files = OpenFiles(kernel)
+    writers: Writers = {}
+
+    def mirror() -> None:
+        from kpfs.mirror import linux
+
+        linux.serve(kernel, files, writers, channel, source)
+
+    def ready() -> None:
+        answering()
+        if channel >= 0:
+            threading.Thread(target=mirror, daemon=True).start()
+
+    def make(notify: Notify) -> LinuxOperations:
+        return LinuxOperations(kernel, files, notify, ready, writers)
+
+    try:
+        server.mount(
+            make,
+            kernel.lock,
+            mountpoint,
+            fsname=source,
+            allow_other=os.geteuid() == 0,
+        )
+    finally:
+        kernel.stop()

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CMD's system calls made in a real kernel: what Replayer is for our own guest.
+
+The guest's tasks have the descriptors that their processes have, opened under the same
+names: what a call needs of the host's files is made in the guest first, without their
+contents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import mmap
+import os
+import signal
+import socket
+import stat
+import struct
+from collections.abc import Callable, MutableMapping
+from typing import NamedTuple
+
+from kpfs import abi
+from kpfs.engine.errors import KernelError
+from kpfs.linux import syscalls as nr
+from kpfs.linux.files import OpenFile, OpenFiles
+from kpfs.linux.kernel import LinuxKernel
+from kpfs.linux.machine import FINALLY, STOP, Argument, Op, Place, Result
+from kpfs.linux.tasks import Caller, Task, host_comm
+from kpfs.mirror import calls as mirror_calls
+from kpfs.mirror import seccomp
+from kpfs.mirror.host import AT_FDCWD, Host, trees_of
+from kpfs.mirror.keeper import STATE_SIZE
+from kpfs.mirror.plan import Plan
+from kpfs.mirror.seccomp import Notification
+from kpfs.mirror.supervisor import Supervisor
+from kpfs.mirror.write import NAMES, Commit, read_call, take
+
+log = logging.getLogger(__name__)
+
+OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
+FIRST_PLACEHOLDER = 500  # descriptors of our own are above
+_IOV = struct.Struct("<2Q")
+# which argument of a call says how much it writes to its memory
+_SIZES = {0: 2, 17: 2, 78: 2, 217: 2, 79: 1, 89: 2, 267: 3}
+# by the number of our thread
+Writers = MutableMapping[int, Callable[[OpenFiles, OpenFile], int]]
+_PATH_KINDS = frozenset(("path", "link_path", "old_path", "entry", "read_link"))
+
+
+class HostFile(NamedTuple):
+    """What a path or descriptor leads to on the host."""
+
+    path: bytes
+    mode: int
+    size: int
+
+
+class Needs(NamedTuple):
+    """What a call finds on the host."""
+
+    fds: list[tuple[int, HostFile]]
+    names: list[HostFile]
+    in_tree: bool  # a descriptor of a file of the mount
+
+
+class LinuxReplayer:
+    """Makes a host's system call in a real kernel."""
+
+    def __init__(
+        self, kernel: LinuxKernel, files: OpenFiles, host: Host, writers: Writers
+    ) -> None:
+        """writers: what the mount asks at each write."""
+        self.kernel = kernel
+        self.files = files
+        self.writers = writers
+        self.tasks = kernel.tasks
+        self.host = host
+        self.open: dict[Task, set[int]] = {}  # descriptors that a task has
+        self.cwd: dict[Task, bytes] = {}
+        self.made: set[bytes] = {b"/", b"/proc", b"/sys", b"/dev", b"/tmp"}
+
+    def __call__(self, note: Notification, commit: Commit) -> int | None:
+        """See kpfs.mirror.supervisor.Replay.  Context: the lock is not held."""
+        number, pid = note.nr, note.pid
+        try:
+            plan = mirror_calls.plan_call(self.host, note)
+        except mirror_calls.NotMirrored:
+            value = self.write(note, commit) if number in NAMES else None
+            if value is None:
+                with self.kernel.lock:
+                    self.task(pid)
+            return value
+        needs = self.needs(note, plan)
+        with self.kernel.lock:
+            task = self.task(pid)
+            if number in mirror_calls.EXITS:
+                self.exit(task, note.args[0])
+            else:
+                self.make(task, note.nr, plan, needs)
+        if number in mirror_calls.EXECS or number in mirror_calls.EXITS:
+            self.host.forget(pid)
+        return None
+
+    # ---- tasks
+    def task(self, pid: int) -> Task:
+        """The task of a thread of the host; its creator's task forks it."""
+        task = self.tasks.known(pid)
+        caller = Caller(pid, self.host.uid(pid), 0)
+        if task is not None:
+            return self.tasks.task(caller)  # whose name may be another
+        parent = self.tasks.known(self.host.creator(pid))
+        if parent is None or parent.waits:
+            return self.tasks.task(caller)
+        task = self.tasks.fork(parent, caller, host_comm(pid))
+        self.files.inherit(parent, task)
+        self.open[task] = set(self.open.get(parent, ()))
+        self.cwd[task] = self.cwd.get(parent, b"")
+        return task
+
+    def exit(self, task: Task, status: int) -> None:
+        self.open.pop(task, None)
+        self.cwd.pop(task, None)
+        self.tasks.exit(task, status & 0xFF)
+
+    def settled(self, note: Notification, busy: Callable[[int], bool]) -> bool:
+        """See kpfs.mirror.supervisor.Replayer.settled()."""
+        parent = self.host.creator(note.pid)
+        if not self.host.catches(parent, signal.SIGCHLD):
+            return True
+        return not busy(parent) and self.host.sleeps(parent)
+
+    # ---- calls
+    def make(self, task: Task, number: int, plan: Plan, needs: Needs) -> None:
+        """Have a task make a call."""
+        if needs.in_tree:
+            return
+        call = mirror_calls.CALLS[number]
+        if plan.cwd and self.cwd.get(task) != plan.cwd:
+            self.enter(task, plan.cwd)
+        for fd, file in needs.fds:
+            self.provide(task, fd, file)
+        for file in needs.names:
+            self.make_path(file)
+        op = Op(plan.nr, tuple(self.arguments(plan)))
+        memory = self.memory(task, plan)
+        made = self.attempt(task, op, memory)
+        fds = self.open.setdefault(task, set())
+        if made >= 0 and call.new_fds:
+            fds.update(self.place_new(task, made, plan))
+        elif made >= 0 and plan.spare_fd >= 0:
+            (fds.discard if number == nr.CLOSE else fds.add)(plan.spare_fd)
+
+    def attempt(self, task: Task, op: Op, memory: bytes) -> int:
+        """Make a call, which is not to wait; what it returns."""
+        results = self.kernel.attempt(task, [op], memory)
+        return results[0] if results else -errno.EINTR
+
+    def arguments(self, plan: Plan) -> list[Argument]:
+        """The plan's, with what the call writes kept within the slot."""
+        values: list[Argument] = []
+        for number, value in enumerate(plan.args):
+            values.append(Place(value) if plan.pointers >> number & 1 else value)
+        size = _SIZES.get(plan.nr)
+        if size is not None and size < len(values):
+            wanted = plan.args[size]
+            values[size] = min(wanted, plan.count if plan.nr in (0, 17) else OUT_MAX)
+        return values
+
+    def memory(self, task: Task, plan: Plan) -> bytes:
+        memory = plan.memory
+        base = self.kernel.machine.address(task.slot, 0)
+        for at in plan.relocations:
+            word = int.from_bytes(memory[at : at + 8], "little") + base
+            memory[at : at + 8] = word.to_bytes(8, "little")
+        return bytes(memory[: abi.DATA_SIZE])
+
+    def place_new(self, task: Task, made: int, plan: Plan) -> list[int]:
+        """See to it that a new descriptor has the host's number."""
+        wanted = plan.new_fds[:1]
+        if plan.nr in (22, 293) or not wanted or wanted[0] == made:
+            return [made]
+        self.files.make_room(task, wanted[0])
+        move = [Op(nr.DUP3, (made, wanted[0], 0), STOP), Op(nr.CLOSE, (made,))]
+        self.kernel.attempt(task, move)
+        return wanted
+
+    # ---- what a call finds
+    def needs(self, note: Notification, plan: Plan) -> Needs:
+        """What the host has.  Context: without the lock, as it may be in the mount."""
+        fds = []
+        for fd, mode in plan.fds:
+            path = self.host.fd_path(note.pid, fd) or b""
+            if self.host.in_tree(path):
+                return Needs([], [], True)  # its descriptor may have another number
+            if not path.startswith(b"/") or path.startswith(b"/dev/"):
+                path = b"/dev/zero"  # a pipe, a socket, a terminal
+            fds.append((fd, HostFile(path, mode, _size(path, mode))))
+        return Needs(fds, self.names(note, plan) if plan.names else [], False)
+
+    def names(self, note: Notification, plan: Plan) -> list[HostFile]:
+        """The files that the call's paths lead to."""
+        kinds = mirror_calls.CALLS[note.nr].args
+        modes, dirfd, found = iter(plan.names), AT_FDCWD, []
+        for kind, value in zip(kinds, note.args, strict=False):
+            if kind == "at":
+                dirfd = value - (1 << 32) if value >> 31 & 1 else value
+            if kind not in _PATH_KINDS:
+                continue
+            text = self.host.string(note.pid, value)
+            _, mode = next(modes, (0, 0))
+            if text and mode:
+                place = os.path.normpath(self.absolute(note.pid, dirfd, text))
+                if not self.host.in_tree(place):
+                    found.append(HostFile(place, mode, _size(place, mode)))
+            dirfd = AT_FDCWD
+        return found
+
+    def enter(self, task: Task, cwd: bytes) -> None:
+        """Have the task be in the same directory."""
+        self.make_path(HostFile(cwd, stat.S_IFDIR | 0o755, 0))
+        self.kernel.attempt(task, [Op(nr.CHDIR, (cwd + b"\0",))])
+        self.cwd[task] = cwd
+
+    def provide(self, task: Task, fd: int, file: HostFile) -> None:
+        """Have the task have an open file as a descriptor."""
+        fds = self.open.setdefault(task, set())
+        if fd in fds:
+            return
+        self.files.make_room(task, fd)
+        self.make_path(file)
+        folder = stat.S_ISDIR(file.mode)
+        how = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR
+        at = nr.AT_FDCWD
+        self.kernel.attempt(
+            task,
+            [
+                Op(nr.OPENAT, (at, file.path + b"\0", how, 0), STOP),
+                Op(nr.DUP3, (Result(0), fd, 0), STOP),
+                Op(nr.CLOSE, (Result(0),), FINALLY),
+            ],
+        )
+        fds.add(fd)
+
+    def absolute(self, pid: int, dirfd: int, text: bytes) -> bytes:
+        if text.startswith(b"/"):
+            return text
+        base = self.host.cwd(pid) if dirfd == AT_FDCWD else b""
+        base = base or self.host.fd_path(pid, dirfd) or b"/"
+        return os.path.join(base, text)
+
+    def make_path(self, file: HostFile) -> None:
+        """Make a file or directory in the guest, and those that it is in."""
+        path, mode, size = file
+        if path in self.made or path.startswith((b"/proc/", b"/sys/", b"/dev/")):
+            return
+        ops, parts = [], path.strip(b"/").split(b"/")
+        for count in range(1, len(parts)):
+            folder = b"/" + b"/".join(parts[:count])
+            if folder not in self.made:
+                self.made.add(folder)
+                ops.append(Op(nr.MKDIRAT, (nr.AT_FDCWD, folder + b"\0", 0o755)))
+        name = path + b"\0"
+        if stat.S_ISDIR(mode):
+            ops.append(Op(nr.MKDIRAT, (nr.AT_FDCWD, name, 0o755)))
+        else:
+            how = stat.S_IFREG | 0o644
+            ops.append(Op(nr.MKNODAT, (nr.AT_FDCWD, name, how, 0)))
+            if size:
+                ops.append(Op(nr.TRUNCATE, (name, size)))
+        self.made.add(path)
+        for start in range(0, len(ops), abi.NR_OPS):
+            self.kernel.request(self.tasks.agent, ops[start : start + abi.NR_OPS])
+
+    # ---- writes to the mount's files
+    def write(self, note: Notification, commit: Commit) -> int | None:
+        """Make a write; None if the caller's own is to go on."""
+        call = read_call(self.host, note)
+        fd = self.host.take_writable(note.pid, note.args[0]) if call else -1
+        if call is None or fd < 0:
+            return None
+
+        def in_place(files: OpenFiles, opened: OpenFile) -> int:
+            moves = call.name != "pwrite64" and opened.seekable
+            before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0
+            with self.kernel.lock:
+                if not commit():
+                    raise KernelError(3, f"{note.pid} is gone")
+                task = self.task(note.pid)
+                number = files.descriptor_of(task, opened)
+                if moves:
+                    files.seek(task, opened, number, before)
+                op = self.write_op(task, number, call.name, call.data, call.sizes)
+                if call.name == "pwrite64":
+                    op = Op(nr.PWRITE64, (number, call.data, len(call.data), call.pos))
+                reply = self.kernel.request(
+                    task, [op, Op(nr.LSEEK, (number, 0, nr.SEEK_CUR))]
+                )
+                taken, after = reply.results
+                if moves and after >= 0:
+                    opened.pos = after
+            if moves and after not in (before, -29):
+                with contextlib.suppress(OSError):
+                    os.lseek(fd, after, os.SEEK_SET)
+            if taken < 0:
+                raise KernelError(-taken, "the guest")
+            return taken
+
+        try:
+            return take(self.writers, in_place, fd, call)
+        finally:
+            os.close(fd)
+
+    def write_op(
+        self, task: Task, fd: int, name: str, data: bytes, sizes: list[int]
+    ) -> Op:
+        if name != "writev":
+            return Op(nr.WRITE, (fd, data, len(data)))
+        head = _IOV.size * len(sizes)
+        at, words = self.kernel.machine.address(task.slot, head), b""
+        for size in sizes:
+            words += _IOV.pack(at, size)
+            at += size
+        return Op(nr.WRITEV, (fd, words + data, len(sizes)))
+
+
+def _size(path: bytes, mode: int) -> int:
+    """The size of a file of the host, 0 if it is none."""
+    try:
+        return os.stat(path).st_size if stat.S_ISREG(mode) else 0
+    except OSError:
+        return 0
+
+
+def serve(
+    kernel: LinuxKernel,
+    files: OpenFiles,
+    writers: Writers,
+    channel: int,
+    source: str,
+) -> None:
+    """Await a listener on a socket, and supervise: the body of a thread."""
+    try:
+        with socket.socket(fileno=channel) as sock:
+            _, fds, _, _ = socket.recv_fds(sock, 1, 2)
+        if len(fds) != 2:
+            return  # the command could not be filtered, or is gone
+        listener, shared = fds
+        seccomp.wake_up_synchronously(listener)
+        state = mmap.mmap(shared, STATE_SIZE)
+        replayer = LinuxReplayer(kernel, files, Host(trees_of(source)), writers)
+        Supervisor(listener, state, replayer, replayer.settled).run()
+    except Exception:
+        log.exception("the supervisor of system calls failed")

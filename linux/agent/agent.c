@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The first process of a guest: makes system calls for the host, as itself and as tasks that
+ * it forks. It is static and without a library.
+ *
+ * All tasks share one address space, so that to switch between them costs no translation of
+ * addresses; in all else they are processes of their own.
+ *
+ * The agent itself runs at SCHED_IDLE and spins: when it comes to agent_pause, nothing else
+ * can run, and the host stops the machine there.
+ */
+#include "region.h"
+
+#define NULL ((void *)0)
+/* System calls of x86-64. */
+enum {
+	SYS_read = 0,
+	SYS_write = 1,
+	SYS_open = 2,
+	SYS_close = 3,
+	SYS_mmap = 9,
+	SYS_munmap = 11,
+	SYS_rt_sigaction = 13,
+	SYS_ioctl = 16,
+	SYS_sched_yield = 24,
+	SYS_dup2 = 33,
+	SYS_exit = 60,
+	SYS_mkdir = 83,
+	SYS_chmod = 90,
+	SYS_setgroups = 116,
+	SYS_setresuid = 117,
+	SYS_setresgid = 119,
+	SYS_capset = 126,
+	SYS_sched_setscheduler = 144,
+	SYS_prctl = 157,
+	SYS_mount = 165,
+	SYS_iopl = 172,
+	SYS_futex = 202,
+	SYS_clone3 = 435,
+};
+
+#define O_RDWR 2
+#define O_SYNC 04010000
+#define O_CLOEXEC 02000000
+#define PROT_RW 3
+#define MAP_SHARED 1
+#define MAP_PRIVATE 2
+#define MAP_FIXED 0x10
+#define MAP_ANONYMOUS 0x20
+#define SCHED_OTHER 0
+#define SCHED_IDLE 5
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define FUTEX_PRIVATE 128
+#define CLONE_VM 0x100
+#define PR_SET_NAME 15
+#define SIGCHLD 17
+#define SIGUSR1 10
+#define SIGPIPE 13
+#define SIGXFSZ 25
+#define SIG_IGN ((void *)1)
+#define SA_RESTORER 0x04000000
+#define PR_SET_KEEPCAPS 8
+#define CAP_VERSION 0x20080522
+#define CAP_CHECKPOINT_RESTORE 40 /* to choose the pid of a child */
+#define PAGE 4096ul
+#define MEM_FD 1000 /* beyond what tasks use */
+#define OWN_BUFFER 65536
+#define RNDADDENTROPY 0x40085203
+
+struct clone_args {
+	u64 flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+		set_tid_size, cgroup;
+};
+
+struct sigaction {
+	void *handler;
+	u64 flags;
+	void *restorer;
+	u64 mask;
+};
+
+static u32 futexes[NR_SLOTS];
+static volatile long spinning; /* the slot of a task that waits at agent_pause */
+
+static long call(long nr, long a, long b, long c, long d, long e, long f)
+{
+	register long r10 asm("r10") = d, r8 asm("r8") = e, r9 asm("r9") = f;
+	long ret;
+
+	asm volatile("syscall"
+		     : "=a"(ret)
+		     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+		     : "rcx", "r11", "memory");
+	return ret;
+}
+
+#define CALL(nr, a, b, c) call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+
+/* To the host, before there is a region. */
+static void say(const char *text)
+{
+	for (; *text; text++)
+		asm volatile("outb %0, $0xe9" : : "a"(*text));
+}
+
+static void die(const char *why)
+{
+	say("agent: ");
+	say(why);
+	say("\n");
+	for (;;)
+		CALL(SYS_exit, 1, 0, 0);
+}
+
+static volatile struct agent_slot *slot_at(long number)
+{
+	return (void *)(REGION_BASE + SLOTS_AT + number * SLOT_SIZE);
+}
+
+static volatile struct agent_control *control(void)
+{
+	return (void *)REGION_BASE;
+}
+
+static void map(u64 size)
+{
+	long at = call(SYS_mmap, REGION_BASE, size, PROT_RW, MAP_SHARED | MAP_FIXED, MEM_FD,
+		       REGION_PHYS);
+
+	if (at < 0)
+		die("/dev/mem cannot be mapped");
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+asm("restorer: mov $15, %eax\n syscall");
+extern void restorer(void);
+
+/* A signal interrupts what a task waits in, and does nothing else; no call ends a task. */
+static void take_signals(void)
+{
+	struct sigaction interrupts = { on_signal, SA_RESTORER, restorer, 0 };
+	struct sigaction ignored = { SIG_IGN, SA_RESTORER, restorer, 0 };
+
+	call(SYS_rt_sigaction, SIGUSR1, (long)&interrupts, 0, 8, 0, 0);
+	call(SYS_rt_sigaction, SIGCHLD, (long)&ignored, 0, 8, 0, 0); /* none becomes a zombie */
+	call(SYS_rt_sigaction, SIGPIPE, (long)&ignored, 0, 8, 0, 0);
+	call(SYS_rt_sigaction, SIGXFSZ, (long)&ignored, 0, 8, 0, 0);
+}
+
+/* Become another user, who may still choose the pids of his children. */
+static void become(u64 uid, u64 gid)
+{
+	struct { u32 version, pid; } head = { CAP_VERSION, 0 };
+	const u32 high = 1 << (CAP_CHECKPOINT_RESTORE - 32);
+	u32 sets[6] = { 0, 0, 0, high, high, 0 };
+
+	if (uid)
+		CALL(SYS_prctl, PR_SET_KEEPCAPS, 1, 0);
+	CALL(SYS_setresgid, gid, gid, gid);
+	CALL(SYS_setresuid, uid, uid, uid);
+	if (uid)
+		CALL(SYS_capset, &head, sets, 0);
+}
+
+/* The agent itself runs only if nobody else can. */
+static void schedule_as(long policy)
+{
+	u32 priority = 0;
+
+	CALL(SYS_sched_setscheduler, 0, policy, &priority);
+}
+
+static void live(long me);
+
+/* A new task's first steps, on its own stack; its slot says who it is. */
+__attribute__((used, noreturn)) static void begin(long me)
+{
+	volatile struct agent_slot *slot = slot_at(me);
+
+	if (slot->name[0])
+		CALL(SYS_prctl, PR_SET_NAME, slot->name, 0);
+	if (slot->uid != KEEP_ID)
+		become(slot->uid, slot->gid);
+	live(me);
+	__builtin_unreachable();
+}
+
+/* clone3(), where the child goes on in begin(). */
+static long clone_to(struct clone_args *how, long slot)
+{
+	long pid;
+
+	asm volatile("syscall\n"
+		     "test %%rax, %%rax\n"
+		     "jnz 1f\n"
+		     "xor %%ebp, %%ebp\n"
+		     "mov %%rbx, %%rdi\n"
+		     "call begin\n"
+		     "1:"
+		     : "=a"(pid)
+		     : "a"(SYS_clone3), "D"(how), "S"(sizeof(*how)), "b"(slot)
+		     : "rcx", "r11", "memory");
+	return pid;
+}
+
+/* Fork a task onto a slot: its pid, or what failed. */
+static long fork(long me, long slot, u32 tid)
+{
+	struct clone_args how = {
+		.flags = CLONE_VM,
+		.exit_signal = SIGCHLD,
+		.stack = (u64)slot_at(slot),
+		.stack_size = SLOT_STACK,
+	};
+	long pid;
+
+	if (tid) {
+		how.set_tid = (u64)&tid;
+		how.set_tid_size = 1;
+	}
+	if (!me)
+		schedule_as(SCHED_OTHER);
+	pid = clone_to(&how, slot);
+	if (!me) {
+		schedule_as(SCHED_IDLE);
+		CALL(SYS_sched_yield, 0, 0, 0);
+	}
+	return pid;
+}
+
+/* Have free memory hold nothing but zeroes. */
+static long give_back(u64 size)
+{
+	volatile u8 *at =
+		(void *)call(SYS_mmap, 0, size, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if ((u64)at > -PAGE)
+		return (long)at;
+	for (u64 i = 0; i < size; i += PAGE)
+		at[i] = 1;
+	for (u64 i = 0; i < size; i += PAGE)
+		at[i] = 0;
+	return CALL(SYS_munmap, at, size, 0);
+}
+
+static u64 argument(volatile struct agent_slot *slot, const volatile struct agent_op *op, int i)
+{
+	u64 kind = op->kinds[i];
+
+	if (kind == ARG_VALUE)
+		return op->args[i];
+	if (kind == ARG_DATA)
+		return (u64)slot + SLOT_DATA + op->args[i];
+	return slot->ops[kind - ARG_RESULT].ret + op->args[i];
+}
+
+/* Whether an operation is to be made: failed says that one before it has stopped the rest. */
+static int wanted(volatile struct agent_slot *slot, const volatile struct agent_op *op, int failed)
+{
+	if (!failed)
+		return 1;
+	if (!(op->flags & OP_FINALLY))
+		return 0;
+	for (int i = 0; i < NR_ARGS; i++)
+		if (op->kinds[i] >= ARG_RESULT && slot->ops[op->kinds[i] - ARG_RESULT].ret < 0)
+			return 0;
+	return 1;
+}
+
+/* Make what the slot asks for. */
+static void serve(long me)
+{
+	volatile struct agent_slot *slot = slot_at(me);
+	int failed = 0;
+
+	for (u64 i = 0; i < slot->count; i++) {
+		volatile struct agent_op *op = &slot->ops[i];
+		u64 a[NR_ARGS];
+
+		if (!wanted(slot, op, failed))
+			continue;
+		for (int k = 0; k < NR_ARGS; k++)
+			a[k] = argument(slot, op, k);
+		op->made = 1;
+		if (op->nr == AGENT_FORK) {
+			op->ret = fork(me, a[0], a[1]);
+		} else if (op->nr == AGENT_GIVE_BACK) {
+			op->ret = give_back(a[0]);
+		} else {
+			op->ret = call(op->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+		}
+		if (op->ret < 0 && op->flags & OP_STOP)
+			failed = 1;
+	}
+	slot->done = slot->seq;
+}
+
+/* Wake the tasks that the host has named. */
+static void wake(void)
+{
+	for (int i = 0; i < NR_SLOTS / 64; i++) {
+		u64 bits = control()->wake[i];
+
+		control()->wake[i] = 0;
+		for (; bits; bits &= bits - 1) {
+			u32 *futex = &futexes[64 * i + __builtin_ctzl(bits)];
+
+			++*(volatile u32 *)futex;
+			CALL(SYS_futex, futex, FUTEX_WAKE | FUTEX_PRIVATE, 1);
+		}
+	}
+}
+
+/*
+ * A task that has done its work waits for more at agent_pause, as if it were in a program of
+ * its own, until it is to give way. The agent comes there when nothing else can run.
+ */
+static void live(long me)
+{
+	for (;;) {
+		u32 count = *(volatile u32 *)&futexes[me];
+
+		if (slot_at(me)->seq != slot_at(me)->done) {
+			if (me)
+				spinning = 0;
+			serve(me);
+			continue;
+		}
+		if (me && control()->give_way) {
+			spinning = 0;
+			CALL(SYS_futex, &futexes[me], FUTEX_WAIT | FUTEX_PRIVATE, count);
+			continue;
+		}
+		if (me) {
+			spinning = me;
+		} else {
+			if (!spinning) {
+				control()->give_way = 0;
+				control()->news = 0;
+				wake();
+			}
+			if (spinning || control()->others)
+				CALL(SYS_sched_yield, 0, 0, 0);
+			if (spinning || control()->news)
+				continue;
+		}
+		control()->current = me;
+		asm volatile("jmp agent_pause\n"
+			     ".globl agent_pause\n"
+			     "agent_pause: pause"
+			     :
+			     :
+			     : "memory");
+	}
+}
+
+static void mount(const char *type, const char *target)
+{
+	CALL(SYS_mkdir, target, 0755, 0);
+	call(SYS_mount, (long)type, (long)target, (long)type, 0, 0, 0);
+}
+
+/* The kernel's symbols, for the host. */
+static void send_symbols(void)
+{
+	static char buffer[OWN_BUFFER];
+	long fd = CALL(SYS_open, "/proc/kallsyms", 0, 0), size;
+
+	while ((size = CALL(SYS_read, fd, buffer, sizeof(buffer))) > 0) {
+		const char *at = buffer;
+
+		asm volatile("rep outsb" : "+S"(at), "+c"(size) : "d"(0xe9) : "memory");
+	}
+	CALL(SYS_close, fd, 0, 0);
+}
+
+/* Tasks have the pids of the host's processes, which may be up to 4194304. */
+static void raise_pid_max(void)
+{
+	static const char most[] = "4194304\n";
+	long fd = CALL(SYS_open, "/proc/sys/kernel/pid_max", O_RDWR, 0);
+
+	CALL(SYS_write, fd, most, sizeof(most) - 1);
+	CALL(SYS_close, fd, 0, 0);
+}
+
+/* Let the kernel take its random numbers for good: it then hashes pointers, for one. */
+static void seed(void)
+{
+	struct {
+		u32 bits, size;
+		char bytes[64];
+	} entropy = { 512, 64, "the same in each kernel that is made: nobody wants surprises" };
+	long fd = CALL(SYS_open, "/dev/urandom", O_RDWR, 0);
+
+	CALL(SYS_ioctl, fd, RNDADDENTROPY, &entropy);
+	CALL(SYS_close, fd, 0, 0);
+}
+
+__attribute__((used)) static void run(void)
+{
+	long fd;
+
+	CALL(SYS_iopl, 3, 0, 0);
+	mount("proc", "/proc");
+	mount("sysfs", "/sys");
+	mount("devtmpfs", "/dev");
+	mount("tmpfs", "/tmp");
+	mount("debugfs", "/sys/kernel/debug");
+	mount("tracefs", "/sys/kernel/tracing");
+	raise_pid_max();
+	seed();
+	send_symbols();
+	fd = CALL(SYS_open, "/dev/mem", O_RDWR | O_SYNC, 0);
+	if (fd < 0)
+		die("no /dev/mem");
+	CALL(SYS_dup2, fd, MEM_FD, 0);
+	CALL(SYS_close, fd, 0, 0);
+	map(REGION_SIZE);
+	take_signals();
+	CALL(SYS_chmod, "/init", 0, 0); /* nobody becomes another agent, by /proc/self/exe */
+	CALL(SYS_iopl, 0, 0, 0);        /* tasks may not have it */
+	schedule_as(SCHED_IDLE);
+	control()->magic = AGENT_MAGIC;
+	live(0);
+}
+
+asm(".globl _start\n"
+    "_start: xor %ebp, %ebp\n"
+    "	and $-16, %rsp\n"
+    "	call run");

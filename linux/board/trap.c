@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Exceptions, interrupts and system calls: libunicorn reports them, and what the processor
+ * does then is done here.
+ */
+#include "internal.h"
+
+#define FLAT_CODE 0xaf0000
+#define FLAT_DATA 0xcf0000
+#define ACCESS_CODE 0x9b00
+#define ACCESS_DATA 0x9300
+#define ACCESS_DPL 0x6000
+#define KERNEL_CS 0x10
+#define KERNEL_DS 0x18
+#define USER_CS 0x33
+#define USER_DS 0x2b
+#define GATE_PRESENT (1ull << 47)
+#define TSS_SP0 4
+#define TSS_IST1 0x24
+#define UD 6
+#define PF 14
+
+static u64 get_flags(const struct board *b)
+{
+	u64 flags = 0;
+
+	uc.reg_read(engine(b), UC_X86_REG_RFLAGS, &flags);
+	return flags;
+}
+
+static void set_flags(const struct board *b, u64 flags)
+{
+	uc.reg_write(engine(b), UC_X86_REG_RFLAGS, &flags);
+}
+
+static u64 read_msr(const struct board *b, u32 number)
+{
+	struct {
+		u32 number;
+		u64 value;
+	} msr = { number, 0 };
+
+	uc.reg_read(engine(b), UC_X86_REG_MSR, &msr);
+	return msr.value;
+}
+
+static void load_segment(struct segment *s, u32 selector, u32 flags)
+{
+	s->selector = selector;
+	s->base = 0;
+	s->limit = 0xffffffff;
+	s->flags = flags;
+}
+
+/* Have the processor run in a mode, with flat segments as Linux has them. */
+void set_mode(struct board *b, int mode)
+{
+	struct state *s = state(b);
+	u32 dpl = mode == MODE_USER ? ACCESS_DPL : 0;
+
+	load_segment(&s->segs[CS], mode == MODE_USER ? USER_CS : KERNEL_CS,
+		     FLAT_CODE | ACCESS_CODE | dpl);
+	load_segment(&s->segs[SS], mode == MODE_USER ? USER_DS : KERNEL_DS,
+		     FLAT_DATA | ACCESS_DATA | dpl);
+	s->hflags = (s->hflags & ~3u) | mode;
+}
+
+/* Else libunicorn takes the next exception for one within the last: a double fault. */
+void forget_exception(struct board *b)
+{
+	*(int32_t *)(b->state + OLD_EXCEPTION) = -1;
+}
+
+/* What the processor does at an exception or interrupt, but for the jump to real mode. */
+void deliver(struct board *b, int vector, bool has_error, u32 error)
+{
+	struct state *s = state(b);
+	u64 low = 0, high = 0, sp = s->regs[RSP], flags = get_flags(b);
+	bool user = (s->hflags & 3) == MODE_USER;
+	u64 ss = s->segs[SS].selector & 0xffff, cs = s->segs[CS].selector & 0xffff;
+	int ist;
+
+	if (16u * vector + 15 <= s->idt.limit) {
+		low = read_word(b, s->idt.base + 16 * vector);
+		high = read_word(b, s->idt.base + 16 * vector + 8);
+	}
+	if (!(low & GATE_PRESENT)) {
+		b->vector = vector;
+		board_stop(b, STOP_TRIPLE_FAULT, s->ip);
+		return;
+	}
+	ist = low >> 32 & 7;
+	if (ist)
+		sp = read_word(b, s->tr.base + TSS_IST1 + 8 * (ist - 1));
+	else if (user)
+		sp = read_word(b, s->tr.base + TSS_SP0);
+	sp &= ~15ull;
+	write_word(b, sp -= 8, ss);
+	write_word(b, sp -= 8, s->regs[RSP]);
+	write_word(b, sp -= 8, flags);
+	write_word(b, sp -= 8, cs);
+	write_word(b, sp -= 8, s->ip);
+	if (has_error)
+		write_word(b, sp -= 8, error);
+	set_mode(b, MODE_KERNEL);
+	forget_exception(b);
+	s->regs[RSP] = sp;
+	flags &= ~(u64)(FLAGS_TF | FLAGS_NT | FLAGS_RF);
+	if ((low >> 40 & 15) != 15) /* an interrupt gate */
+		flags &= ~(u64)FLAGS_IF;
+	set_flags(b, flags);
+	s->ip = (low & 0xffff) | (low >> 32 & 0xffff0000) | high << 32;
+}
+
+static bool has_error_code(u32 vector)
+{
+	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17;
+}
+
+static void on_interrupt(uc_engine u, u32 vector, void *data)
+{
+	struct board *b = data;
+
+	(void)u;
+	b->exceptions++;
+	if (vector == PF)
+		b->cr2 = state(b)->cr[2];
+	if (vector > 255) {
+		b->vector = vector;
+		board_stop(b, STOP_ERROR, state(b)->ip);
+	} else if (has_error_code(vector)) {
+		deliver(b, vector, true, *(u32 *)(b->state + ERROR_CODE));
+	} else {
+		deliver(b, vector, false, 0);
+	}
+}
+
+static bool on_invalid(uc_engine u, void *data)
+{
+	(void)u;
+	((struct board *)data)->exceptions++;
+	deliver(data, UD, false, 0);
+	return true;
+}
+
+/* libunicorn adds the length of the instruction, 2, to the address afterwards. */
+static void on_syscall(uc_engine u, void *data)
+{
+	struct board *b = data;
+	struct state *s = state(b);
+	u64 flags = get_flags(b);
+
+	(void)u;
+	b->syscalls++;
+	if (!b->lstar) {
+		b->lstar = read_msr(b, MSR_LSTAR);
+		b->fmask = read_msr(b, MSR_FMASK);
+	}
+	set_mode(b, MODE_KERNEL);
+	s->regs[RCX] = s->ip + 2;
+	s->regs[R11] = flags & ~(u64)FLAGS_RF;
+	set_flags(b, flags & ~b->fmask);
+	s->ip = b->lstar - 2;
+}
+
+static int on_rdtsc(uc_engine u, void *data)
+{
+	struct board *b = data;
+	struct state *s = state(b);
+
+	(void)u;
+	b->now += NS_PER_RDTSC;
+	s->regs[RAX] = (u32)b->now;
+	s->regs[RDX] = b->now >> 32;
+	return 1;
+}
+
+static int on_rdtscp(uc_engine u, void *data)
+{
+	state(data)->regs[RCX] = (u32)read_msr(data, MSR_TSC_AUX);
+	return on_rdtsc(u, data);
+}
+
+bool hook_traps(struct board *b)
+{
+	uc_engine u = engine(b);
+	size_t hook;
+
+	return !uc.hook_add(u, &hook, UC_HOOK_INTR, on_interrupt, b, 1, 0) &&
+	       !uc.hook_add(u, &hook, UC_HOOK_INSN_INVALID, on_invalid, b, 1, 0) &&
+	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_syscall, b, 1, 0, UC_X86_INS_SYSCALL) &&
+	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_rdtsc, b, 1, 0, UC_X86_INS_RDTSC) &&
+	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_rdtscp, b, 1, 0, UC_X86_INS_RDTSCP);
+}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files that processes of the host have opened: the guest's descriptors of each."""
+
+from __future__ import annotations
+
+from kpfs.engine.errors import KernelError
+from kpfs.linux import syscalls as nr
+from kpfs.linux.kernel import LinuxKernel
+from kpfs.linux.machine import FINALLY, STOP, Op, Result
+from kpfs.linux.tasks import Reply, Task
+
+OUT_OF_THE_WAY = 500  # a descriptor that hardly any process has
+
+
+class OpenFile:
+    """A file that was opened through the mount, and its descriptors in the guest."""
+
+    def __init__(self, flags: int, task: Task, fd: int) -> None:
+        self.flags = flags
+        self.owner = task
+        self.fds = {task: fd}
+        self.pos = 0  # of the guest's file
+        self.seekable = True
+
+
+class OpenFiles:
+    """By the number that Linux has of each.  Context: the kernel's lock is held."""
+
+    def __init__(self, kernel: LinuxKernel) -> None:
+        self.kernel = kernel
+        self.by_handle: dict[int, OpenFile] = {}
+
+    def _request(self, task: Task, *ops: Op) -> Reply:
+        reply = self.kernel.request(task, ops)
+        for result in reply.results:
+            if result < 0:
+                raise KernelError(-result, "the guest")
+        return reply
+
+    def descriptor_of(self, task: Task, opened: OpenFile) -> int:
+        fd = opened.fds.get(task)
+        if fd is None:
+            fd = opened.fds[task] = self.borrow(task, opened)
+        return fd
+
+    def borrow(self, task: Task, opened: OpenFile) -> int:
+        """Another task's open file, as one has it who was forked by it."""
+        owner = opened.owner
+        reply = self._request(
+            task,
+            Op(nr.PIDFD_OPEN, (owner.pid, 0), STOP),
+            Op(nr.PIDFD_GETFD, (Result(0), opened.fds[owner], 0), STOP),
+            Op(nr.CLOSE, (Result(0),), FINALLY),
+        )
+        return reply.results[1]
+
+    def inherit(self, parent: Task, child: Task) -> None:
+        """A task has forked: the child has its descriptors."""
+        for opened in list(self.by_handle.values()):
+            if parent in opened.fds:
+                opened.fds[child] = opened.fds[parent]
+
+    def make_room(self, task: Task, fd: int) -> None:
+        """See to it that no file of the mount is a task's descriptor fd."""
+        for opened in list(self.by_handle.values()):
+            if opened.fds.get(task) == fd:
+                move = Op(nr.FCNTL, (fd, nr.F_DUPFD, OUT_OF_THE_WAY), STOP)
+                reply = self._request(task, move, Op(nr.CLOSE, (fd,)))
+                opened.fds[task] = reply.results[0]
+
+    def seek(self, task: Task, opened: OpenFile, fd: int, offset: int) -> None:
+        """Have the guest's file be where the host's is."""
+        if offset != opened.pos:
+            self._request(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
+            opened.pos = offset
+
+    def close(self, fh: int) -> None:
+        """Close every task's descriptor; of one that waits, as soon as it does not."""
+        opened = self.by_handle.pop(fh)
+        for task, fd in opened.fds.items():
+            if task.gone or self.kernel.machine.dead:
+                continue
+            if task.waits:
+                task.later.append(Op(nr.CLOSE, (fd,)))
+            else:
+                self.kernel.request(task, [Op(nr.CLOSE, (fd,))])

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Makes an image: a kernel is booted once, and what it has become is saved."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import zipfile
+from collections.abc import Callable
+
+from kpfs import abi
+from kpfs.linux import boot, image, store
+from kpfs.linux.board import MAX_RAM, Board
+from kpfs.linux.bzimage import KernelError, parse
+from kpfs.linux.machine import AGENT, Machine, Op, Out
+from kpfs.linux.packages import Files
+
+DEFAULT_MEMORY = 512 << 20
+MIN_MEMORY = 128 << 20
+_NEEDED = ("KPROBES", "KPROBE_EVENTS", "FTRACE", "DEBUG_FS", "DEVMEM", "DEVTMPFS")
+_SYS_SYSINFO = 99
+_SYSINFO = struct.Struct("<14Q")
+_FREE_SHARE = 7 / 8  # of free memory that is zeroed
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def check_config(config: str) -> None:
+    """KernelError where a kernel lacks what kpfs is about."""
+    if not config:
+        return
+    off = [name for name in _NEEDED if f"CONFIG_{name}=y\n" not in config]
+    if off:
+        raise KernelError(f"this kernel was built without {', '.join(off)}")
+
+
+def make(
+    name: str,
+    files: Files,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    append: str = "",
+    verbose: bool = False,
+    progress: Callable[[Board], object] = lambda _board: None,
+) -> image.Meta:
+    """Boot a kernel and keep it by a name; KernelError says why not."""
+    if not MIN_MEMORY <= memory <= MAX_RAM or memory % (1 << 20):
+        raise KernelError(f"memory: {MIN_MEMORY >> 20} to {MAX_RAM >> 20} MiB")
+    check_config(files.config)
+    kernel = parse(files.vmlinuz)
+    booted = boot.boot(
+        kernel, memory=memory, append=append, verbose=verbose, progress=progress
+    )
+    _give_back(booted.board)
+    with store.new_folder(name) as folder:
+        meta = image.save(booted, kernel.release, append, folder)
+        with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
+            file.write(files.config)
+        _save_modules(files.modules, os.path.join(folder, image.MODULES))
+    booted.board.close()
+    return meta
+
+
+def _give_back(board: Board) -> None:
+    """Have free memory be zero, so that the image is small."""
+    machine = Machine(board, quiet=True)
+    machine.start(AGENT, [Op(_SYS_SYSINFO, (Out(_SYSINFO.size),))])
+    machine.run(AGENT)
+    free = _SYSINFO.unpack(machine.data(AGENT, 0, _SYSINFO.size))[5]
+    machine.start(AGENT, [Op(abi.AGENT_GIVE_BACK, (int(free * _FREE_SHARE) & -4096,))])
+    machine.run(AGENT)
+    # what a machine begins with
+    slot = abi.SLOTS_AT + AGENT * abi.SLOT_SIZE
+    board.region[slot : slot + abi.SLOT_SIZE] = bytes(abi.SLOT_SIZE)
+
+
+def _save_modules(modules: dict[str, bytes], path: str) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name in sorted(modules):
+            entry = zipfile.ZipInfo(name, _ZIP_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, modules[name])
+
+
+def options(config: str) -> dict[str, str]:
+    """What of a configuration matters here: NAME to value, "n" where it is off."""
+    found = dict(re.findall(r"^CONFIG_(\w+)=(.*)$", config, re.M))
+    return {name: found.get(name, "n") for name in SHOWN}
+
+
+SHOWN = (
+    "KPROBES", "OPTPROBES", "KPROBES_ON_FTRACE", "KPROBE_EVENTS", "UPROBE_EVENTS",
+    "FUNCTION_TRACER", "FUNCTION_GRAPH_TRACER", "FPROBE", "HIST_TRIGGERS",
+    "SYNTH_EVENTS", "BPF_SYSCALL", "DEBUG_INFO_BTF", "PREEMPT", "PREEMPT_RT", "HZ",
+    "KALLSYMS_ALL", "KPROBES_SANITY_TEST",
+)  # fmt: skip

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernels of distributions: ``kpfs kernel``, and mounts and commands over them.
+
+Tests kpfs.fs.fuse.linux_ops, kpfs.kernels, kpfs.linux.boot, kpfs.linux.files,
+kpfs.linux.firmware, kpfs.linux_serve, kpfs.mirror.linux.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests import harness
+
+pytestmark = [pytest.mark.fuse, pytest.mark.kernel]
+
+KERNEL = harness.KERNEL
+TRACE = """
+cd /sys/kernel/tracing
+echo 'p:e do_sys_openat2 file=+0(%si):ustring' >kprobe_events
+echo 1 >events/kprobes/e/enable
+cat /etc/hostname >/dev/null
+echo 0 >events/kprobes/e/enable
+grep hostname trace
+"""
+
+
+@pytest.fixture(autouse=True)
+def data(monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+
+
+def run(kpfs, *command, **options):
+    return kpfs("run", "--kernel", KERNEL, "--", *command, **options)
+
+
+def test_a_commands_hits_are_seen_by_its_name(kpfs):
+    done = run(kpfs, "sh", "-c", TRACE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r' cat-\d+ +\[000\] .* file="/etc/hostname"', done.stdout)
+
+
+def test_a_mount_shows_the_guests_files(kpfs):
+    m = kpfs.mount("--kernel", KERNEL)
+    release = re.search(r"Linux version (\S+)", (m / "version").read_text())
+    assert release
+    assert release[1].startswith("6.1.")
+    assert (m / "kprobes" / "list").read_text() == ""
+    (m / "tracing" / "kprobe_events").write_text("p:e vfs_read\n")
+    assert (m / "tracing" / "kprobe_events").read_text() == "p:kprobes/e vfs_read\n"
+    with pytest.raises(OSError, match="Invalid argument"):
+        (m / "tracing" / "kprobe_events").write_text("p:e\n")
+    (m / "tracing" / "instances" / "i").mkdir()
+    assert "trace" in os.listdir(m / "tracing" / "instances" / "i")
+    (m / "tracing" / "instances" / "i").rmdir()
+
+
+def test_two_mounts_are_two_kernels(kpfs):
+    a, b = (kpfs.mount("--kernel", KERNEL) for _ in range(2))
+    (a / "tracing" / "kprobe_events").write_text("p:e vfs_read\n")
+    assert (b / "tracing" / "kprobe_events").read_text() == ""
+
+
+def test_a_signal_ends_a_command_that_waits(kpfs):
+    command = kpfs.command(
+        "run", "--kernel", KERNEL, "--", "cat", "/sys/kernel/tracing/trace_pipe"
+    )
+    with subprocess.Popen(command) as process:
+        time.sleep(1.5)
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(20) == 128 + signal.SIGTERM
+
+
+def test_a_killed_daemon_leaves_what_umount_removes(kpfs):
+    m = kpfs.mount("--kernel", KERNEL)
+    harness.kill(harness.daemon_of(m), signal.SIGKILL)
+    done = kpfs("umount", m)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not harness.is_mounted(m)
+
+
+def test_a_panic_is_told(kpfs):
+    kpfs.announce("the guest is dead")
+    script = "cd $KPFS; echo c >proc/sysrq-trigger; cat version kprobes/list"
+    done = run(kpfs, "sh", "-c", script)
+    assert done.stderr.count("Cannot send after transport endpoint shutdown") == 2
+    assert kpfs.log.read_text().count("kernel panic: sysrq triggered crash") == 1
+
+
+@pytest.mark.parametrize("command", ["mount", "run"])
+def test_no_such_kernel(kpfs, command):
+    target = kpfs.scratch / "m"
+    target.mkdir()
+    words = [target] if command == "mount" else ["--", "true"]
+    done = kpfs(command, "--kernel", "none", *words)
+    assert done.returncode != 0
+    assert len(done.stderr.splitlines()) == 1
+    there = f"those that are there: {KERNEL}"
+    assert f"no kernel none (kpfs kernel make none); {there}" in done.stderr
+
+
+def test_what_there_is(kpfs):
+    assert re.fullmatch(
+        rf"{KERNEL} +6\.1\.\S+ +512 MiB\n", kpfs("kernel", "list").stdout
+    )
+    shown = kpfs("kernel", "show", KERNEL).stdout
+    assert re.search(r"^digest +[0-9a-f]{64}$", shown, re.M)
+    assert "CONFIG_KPROBES=y\n" in shown
+    missing = kpfs("kernel", "rm", "none")
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+
+
+def test_what_is_no_kernel(kpfs, tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"no kernel")
+    for option, why in (
+        ("--deb", "neither a .deb nor an .rpm"),
+        ("--vmlinuz", "no kernel"),
+    ):
+        done = kpfs("kernel", "make", "mine", option, file)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert why in done.stderr
+
+
+@pytest.mark.slow
+def test_made_twice_it_is_the_same(kpfs, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    digests = set()
+    for _ in range(2):
+        assert kpfs("kernel", "make", KERNEL, timeout=300).returncode == 0
+        shown = kpfs("kernel", "show", KERNEL).stdout
+        digests.add(re.findall(r"digest +(\S+)", shown)[0])
+    assert len(digests) == 1

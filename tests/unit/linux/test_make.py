@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is said of a kernel before it is booted."""
+
+import pytest
+
+from kpfs.linux import make, packages
+from kpfs.linux.bzimage import KernelError
+
+
+def test_a_kernel_without_kprobes_is_refused():
+    with pytest.raises(KernelError, match=r"built without .*KPROBES"):
+        make.check_config("CONFIG_FTRACE=y\n")
+    make.check_config("")  # nothing is known of it
+
+
+def test_memory_has_limits():
+    with pytest.raises(KernelError, match="memory: "):
+        make.make("a", packages.Files(b"", "", {}), memory=1)
+
+
+def test_what_matters_of_a_configuration():
+    found = make.options(
+        "CONFIG_KPROBES=y\n# CONFIG_FPROBE is not set\nCONFIG_HZ=250\n"
+    )
+    assert (found["KPROBES"], found["FPROBE"], found["HZ"]) == ("y", "n", "250")
