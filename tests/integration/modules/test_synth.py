@@ -172,6 +172,7 @@ def test_an_event_of_another_kind_is_not_fired(box):
     box.write("/tracing/events/kprobes/k/enable", "1")
     box.insmod(module("fire", HEAD + FIRE), "group=kprobes", "event=k")
     assert [x for x in box.log() if "fire:" in x] == ["fire: -22"]
+    box.write("/tracing/events/kprobes/k/enable", "0")  # else trace has no end
     assert not any(line.startswith("k: d") for line in box.trace())
 
 
