@@ -22,6 +22,7 @@ from kpfs.engine.trace.text.lines import BATCH, Entry, Lines
 
 ALL = 1 << 40  # characters, more than any trace has
 LINE = 64  # characters, fewer than most lines have
+_PID_AT = 4  # in a record.  Kernel: struct trace_entry
 _HEADER = """\
 # tracer: {tracer}
 #
@@ -162,6 +163,22 @@ class TraceIterator:
                 pass
         text, self._text = self._text[:count], self._text[count:]
         return text
+
+    def left_by(self, pid: int) -> bool:
+        """Whether the few records that are left, if any, are all of one task."""
+        if self._text or self._ahead is not None:
+            return False
+        taken = self.take(1)
+        if len(taken.whole) < len(self._iters):
+            return False
+        for it, pages in zip(self._iters, taken.pages, strict=True):
+            for chunk in taken.lines.batches(it.ring.cpu, pages):
+                for *_, start, _end in chunk:
+                    page = _page(pages, start)
+                    at = start - page.number * PAGE_SIZE + _PID_AT
+                    if int.from_bytes(page.data[at : at + 4], "little") != pid:
+                        return False
+        return True
 
     def prepare(self, lock: AbstractContextManager[object], count: int) -> None:
         """Make most of what read(count) will need, with the lock for short times only.

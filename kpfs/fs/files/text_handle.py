@@ -46,6 +46,11 @@ class TextHandle(SeqHandle):
     def __init__(self, file: TextFile, flags: int, pid: int) -> None:
         super().__init__(file, flags, pid)
         self.iterator: TraceIterator | None = None
+        # Whether the last read came to the end.  What it has brought forth itself,
+        # where reading is probed, does not keep the next one from saying so: else who
+        # reads up to the end would never come there.  Linux spares it to those who use
+        # sendfile(2), which is refused here.
+        self.ended = False
         # an iterator that has gone on from there: (from which one, to where, it)
         self.prepared: tuple[TraceIterator, int, TraceIterator] | None = None
         if flags & os.O_ACCMODE != os.O_WRONLY:
@@ -56,7 +61,7 @@ class TextHandle(SeqHandle):
 
     def prepare(self, size: int, offset: int) -> None:
         iterator = self.iterator
-        if iterator is None:
+        if iterator is None or self.ended:
             return
         lock = self.file.kernel.lock
         with lock:
@@ -79,9 +84,13 @@ class TextHandle(SeqHandle):
             following = self._at(iterator, offset)
             if offset and offset != self.pos:
                 self._pass(following, offset)
+        ended, self.ended = self.ended and offset == self.pos, False
+        if ended and following.left_by(self.pid):
+            return b""
         self.iterator = following
         data = encode(following.read(size))
         self.pos = offset + len(data)
+        self.ended = 0 < len(data) < size
         return data
 
     def _at(self, iterator: TraceIterator, offset: int) -> TraceIterator:
