@@ -36,9 +36,14 @@ def test_offsets_and_format_of_a_structure_agree(structure):
     """Bytes that are numbered: what is unpacked begins where the fields are."""
     code = structure.STRUCT
     offsets = [getattr(structure, name) for name in fields(structure)]
-    numbered = bytes(n & 0xFF for n in range(offsets[0], offsets[0] + code.size))
-    values = code.unpack(numbered)
-    begins = {v[0] if isinstance(v, bytes) else v & 0xFF for v in values}
+    places = range(offsets[0], offsets[0] + code.size)
+
+    def first_bytes(shift):
+        values = code.unpack(bytes(n >> shift & 0xFF for n in places))
+        return [v[0] if isinstance(v, bytes) else v & 0xFF for v in values]
+
+    pairs = zip(first_bytes(0), first_bytes(8), strict=True)
+    begins = {low | high << 8 for low, high in pairs}
     assert offsets[0] + code.size <= structure.SIZE
     assert {at for at in offsets if at < offsets[0] + code.size} <= begins
 

@@ -61,7 +61,8 @@ MADE_OF = ("guest/src/init/main.c", "scripts/asm-offsets", "kpfs/abi.py")
 
 @pytest.mark.parametrize("changed", MADE_OF)
 def test_a_changed_source_is_noticed(tmp_path, changed):
-    for name in ("guest/include", "guest/modules", "guest/image", "engine/runtime"):
+    guest = "guest/include", "guest/modules", "guest/image"
+    for name in (*guest, "engine/runtime", "linux/board", "linux/agent"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("scripts/build-module", *MADE_OF):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
