@@ -173,6 +173,10 @@ def define(top: Path, numbers: Iterable[int]) -> None:
     """The events that are toggled."""
     lines = [f"p:{GROUP}/t{number} {FUNCTION}\n" for number in numbers]
     write(f"{top}/tracing/kprobe_events", "".join(lines).encode(), os.O_APPEND)
+    # the first event that is enabled makes the ring as large as it will be, which is
+    # EBUSY while anybody reads trace, as on Linux
+    for value in (b"1", b"0") if lines else ():
+        write(f"{top}/tracing/events/{GROUP}/enable", value)
 
 
 def undefine(top: Path) -> None:
