@@ -116,8 +116,6 @@ class LinuxOperations(Server):
         self.pollers: list[tuple[Task, int]] = []
         self.methods |= {
             proto.LOOKUP: self.lookup,
-            proto.FORGET: self.forget,
-            proto.BATCH_FORGET: self.batch_forget,
             proto.GETATTR: self.getattr,
             proto.SETATTR: self.setattr,
             proto.READLINK: self.readlink,
@@ -132,9 +130,7 @@ class LinuxOperations(Server):
             proto.OPEN: self.open,
             proto.READ: self.read,
             proto.WRITE: self.write,
-            proto.RELEASE: self.release,
             proto.IOCTL: self.ioctl,
-            proto.FSYNC: self.fsync,
             proto.POLL: self.poll,
         }
 
@@ -188,13 +184,8 @@ class LinuxOperations(Server):
             undo=lambda: self.paths.forget(number, 1),
         )
 
-    def forget(self, request: Request) -> None:
-        self.paths.forget(request.nodeid, *proto.FH.unpack_from(request.body))
-
-    def batch_forget(self, request: Request) -> None:
-        count, body = proto.FH.unpack_from(request.body)[0] & 0xFFFFFFFF, request.body
-        for at in range(8, 8 + count * proto.FORGET_ONE.size, proto.FORGET_ONE.size):
-            self.paths.forget(*proto.FORGET_ONE.unpack_from(body, at))
+    def forget_one(self, number: int, lookups: int) -> None:
+        self.paths.forget(number, lookups)
 
     # ---- attributes
     def stat(self, request: Request, path: bytes) -> nr.Stat:
@@ -420,13 +411,6 @@ class LinuxOperations(Server):
             raise KernelError(errno.ENOTTY, "no such ioctl")
         opened = self.files.by_handle[fh]
         return proto.IOCTL_ANSWER.pack(in_place(self.files, opened), 0, 0, 0)
-
-    def fsync(self, _request: Request) -> None:
-        raise KernelError(errno.EINVAL, "no fsync here")
-
-    def release(self, request: Request) -> bytes:
-        self.close(*proto.FH.unpack_from(request.body))
-        return b""
 
     def close(self, fh: int) -> None:
         with self.kernel.lock:

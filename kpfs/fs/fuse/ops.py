@@ -57,8 +57,6 @@ class Operations(Server):
         self.pollers: list[tuple[OpenFile, int]] = []
         self.methods |= {
             proto.LOOKUP: self.lookup,
-            proto.FORGET: self.forget,
-            proto.BATCH_FORGET: self.batch_forget,
             proto.GETATTR: self.getattr,
             proto.SETATTR: self.setattr,
             proto.MKDIR: self.mkdir,
@@ -67,8 +65,6 @@ class Operations(Server):
             proto.OPEN: self.open,
             proto.READ: self.read,
             proto.WRITE: self.write,
-            proto.RELEASE: self.release,
-            proto.FSYNC: self.fsync,
             proto.IOCTL: self.ioctl,
             proto.POLL: self.poll,
         }
@@ -108,13 +104,8 @@ class Operations(Server):
             undo=lambda: self.inodes.forget(inode.number, 1),
         )
 
-    def forget(self, request: Request) -> None:
-        self.inodes.forget(request.nodeid, *proto.FH.unpack_from(request.body))
-
-    def batch_forget(self, request: Request) -> None:
-        count, body = proto.FH.unpack_from(request.body)[0] & 0xFFFFFFFF, request.body
-        for at in range(8, 8 + count * proto.FORGET_ONE.size, proto.FORGET_ONE.size):
-            self.inodes.forget(*proto.FORGET_ONE.unpack_from(body, at))
+    def forget_one(self, number: int, lookups: int) -> None:
+        self.inodes.forget(number, lookups)
 
     # ---- attributes
     def getattr(self, request: Request) -> bytes:
@@ -286,13 +277,6 @@ class Operations(Server):
             raise KernelError(errno.ENOTTY, "no such ioctl")
         opened = self.files[fh]
         return proto.IOCTL_ANSWER.pack(in_place(opened.vfs, opened), 0, 0, 0)
-
-    def fsync(self, _request: Request) -> None:
-        raise KernelError(errno.EINVAL, "no fsync here")
-
-    def release(self, request: Request) -> bytes:
-        self.close(*proto.FH.unpack_from(request.body))
-        return b""
 
     def close(self, fh: int) -> None:
         opened = self.files.pop(fh)

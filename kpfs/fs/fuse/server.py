@@ -76,6 +76,10 @@ class Server:
             proto.READDIR: self.readdir,
             proto.RELEASEDIR: self.releasedir,
             proto.DESTROY: self.destroy,
+            proto.FORGET: self.forget,
+            proto.BATCH_FORGET: self.batch_forget,
+            proto.RELEASE: self.release,
+            proto.FSYNC: self.fsync,
         }
 
     def serve(self, request: Request) -> Answer | None:
@@ -122,6 +126,30 @@ class Server:
 
     def statfs(self, _request: Request) -> bytes:
         return proto.STATFS_ANSWER.pack(0, 0, 0, 0, 0, 4096, NAME_MAX, 4096)
+
+    # ---- what is given back
+    def forget(self, request: Request) -> None:
+        self.forget_one(request.nodeid, *proto.FH.unpack_from(request.body))
+
+    def batch_forget(self, request: Request) -> None:
+        count, body = proto.FH.unpack_from(request.body)[0] & 0xFFFFFFFF, request.body
+        for at in range(8, 8 + count * proto.FORGET_ONE.size, proto.FORGET_ONE.size):
+            self.forget_one(*proto.FORGET_ONE.unpack_from(body, at))
+
+    def forget_one(self, number: int, lookups: int) -> None:
+        """Linux knows an inode so many times less."""
+        raise NotImplementedError
+
+    def release(self, request: Request) -> bytes:
+        self.close(*proto.FH.unpack_from(request.body))
+        return b""
+
+    def close(self, fh: int) -> None:
+        """Give an open file back."""
+        raise NotImplementedError
+
+    def fsync(self, _request: Request) -> None:
+        raise KernelError(errno.EINVAL, "no fsync here")
 
     # ---- directories
     def opendir(self, request: Request) -> Answer:
