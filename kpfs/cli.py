@@ -6,30 +6,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import select
-import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kpfs import config
-from kpfs.daemon import Settings, check_fuse, serve, start
-from kpfs.host import guard, mounts
-from kpfs.host.mounts import SetupError, served_by
+from kpfs.host.errors import SetupError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from kpfs.daemon import Settings
+
 VERSION = "0.1.0"
 EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
-OTHERS_PATIENCE = 1_000  # ms
-ANSWER_PATIENCE = 2.0  # s
-END_PATIENCE = 1_500  # ms; before the daemon's guard (kpfs.host.guard) loses its own
-UMOUNT_PATIENCE = 3_000  # ms
 MAX_CPUS = 16
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
@@ -107,13 +100,23 @@ def _why_not(error: OSError) -> str:
 # ---- arguments
 def parse(argv: Sequence[str]) -> Namespace:
     """The arguments; SetupError where they are wrong."""
+    options, command = split_command(argv)
+    parser = make_parser(options[:1])
+    parser.set_defaults(argv=command)
+    return parser.parse_args(options)
+
+
+def make_parser(wanted: Iterable[str]) -> ArgumentParser:
+    """The parser of all commands, with the arguments of those that are wanted.
+
+    Describing what nobody asks for costs time at each start.
+    """
     import argparse
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
             raise SetupError(f"{message} (see '{self.prog} --help')")
 
-    options, command = split_command(argv)
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser("kpfs", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"kpfs {VERSION}")
@@ -122,10 +125,9 @@ def parse(argv: Sequence[str]) -> Namespace:
         sub = commands.add_parser(
             name, help=row.help, description=row.description, formatter_class=raw
         )
-        if name in options[:1]:
+        if name in wanted:
             row.add_arguments(sub)
-    parser.set_defaults(argv=command)
-    return parser.parse_args(options)
+    return parser
 
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -195,6 +197,8 @@ def _option(text: str) -> tuple[str, bool]:
 
 
 def _settings(arguments: Namespace) -> Settings:
+    from kpfs.daemon import Settings
+
     _check_kernel(arguments)
     log = _from_here(os.path.abspath, arguments.log) if arguments.log else ""
     return Settings(
@@ -259,159 +263,36 @@ def _run_arguments(parser: ArgumentParser) -> None:
 
 
 def _explain_arguments(parser: ArgumentParser) -> None:
-    from kpfs.explain import command
+    parser.add_argument(
+        "points", metavar="SYMBOL[+OFFSET]", nargs="+", help="a probe point; or 0xADDR"
+    )
+    parser.add_argument(
+        "--image",
+        metavar="DIR",
+        help="judge, not kpfs' own kernel, but a real one that was dumped into DIR: "
+        "its functions.tsv, symbols.tsv.gz, blacklist.txt, ...",
+    )
 
-    command.add_arguments(parser)
 
-
-# ---- mount
+# ---- the commands
 def mount(arguments: Namespace) -> int:
     """``kpfs mount``."""
+    from kpfs import mounting
+
     target = _from_here(os.path.realpath, arguments.dir)
-    check_fuse()
-    take_away_dead(target)
-    _check_mount_point(target, arguments.dir)
-    if arguments.foreground:
-        guard.start(log=2)
-        serve(_settings(arguments), target, lambda: None)
-    else:
-        start(_settings(arguments), target, die_with_parent=False).wait_ready()
-    return 0
-
-
-def take_away_dead(target: str) -> None:
-    """Unmount what daemons that were killed have left at target."""
-    while mounts.is_dead(target):
-        if mounts.mount_at(target) is None:
-            return
-        _unmount(target, lazy=True)
-
-
-def _check_mount_point(target: str, name: str) -> None:
-    entry = mounts.mount_at(target)
-    if entry is not None and served_by(entry.source):
-        raise SetupError(f"{name}: mounted already (kpfs umount {name})")
-    try:
-        if os.listdir(target):
-            raise SetupError(f"{name}: the directory is not empty")
-    except OSError as error:
-        raise SetupError(f"{name}: {error.strerror}") from None
-    import shutil
-
-    if os.geteuid() != 0 and not shutil.which("fusermount"):
-        raise SetupError(
-            "mounting needs fusermount (Debian: apt install fuse3); "
-            "'kpfs run' does without"
-        )
-
-
-def _unmount(target: str, *, lazy: bool) -> None:
-    """Unmount target; as an ordinary user through fusermount."""
-    try:
-        mounts.umount(target, mounts.MNT_DETACH if lazy else 0)
-        return
-    except OSError as error:
-        if error.errno == errno.EBUSY:
-            raise SetupError(f"{target}: in use; leave it first") from None
-        if error.errno == errno.EINVAL and mounts.mount_at(target) is None:
-            return  # its daemon has ended meanwhile
-        if error.errno != errno.EPERM:
-            raise SetupError(f"{target}: {error.strerror}") from None
-    import subprocess
-
-    flags = "-uz" if lazy else "-u"
-    try:
-        done = subprocess.run(
-            ["fusermount", flags, target], stderr=subprocess.PIPE, text=True
-        )
-    except FileNotFoundError:
-        raise SetupError("fusermount is missing (Debian: apt install fuse3)") from None
-    if done.returncode != 0:
-        raise SetupError(done.stderr.strip() or f"{target}: cannot be unmounted")
+    settings = _settings(arguments)
+    return mounting.mount(
+        settings, arguments.dir, target, foreground=arguments.foreground
+    )
 
 
 def umount(arguments: Namespace) -> int:
     """``kpfs umount``."""
-    target = _place(arguments.dir)
-    entry = mounts.mount_at(target)
-    pid = served_by(entry.source) if entry else 0
-    if not entry or not pid:
-        raise SetupError(f"{arguments.dir}: no mount of kpfs")
-    daemon = None
-    with contextlib.suppress(OSError):
-        daemon = os.pidfd_open(pid)
-    if daemon is None or _has_ended(daemon, 0):
-        _unmount(target, lazy=True)
-        return 0
-    stuck = not _answers(target)
-    if not stuck:
-        _unmount(target, lazy=mounts.is_dead(target))
-        # it goes on if a mount namespace made since then has the mount too
-        stuck = not _has_ended(daemon, OTHERS_PATIENCE) and not _end(daemon)
-    if stuck:
-        mounts.abort(target)
-        with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(daemon, signal.SIGKILL)
-        if not _has_ended(daemon, UMOUNT_PATIENCE):
-            raise SetupError(f"its daemon (pid {pid}) goes on, although it was killed")
-        _take_away(target, entry)
-        print(
-            f"kpfs: {arguments.dir}: its daemon (pid {pid}) was stuck: killed",
-            file=sys.stderr,
-        )
-    return 0
+    from kpfs import mounting
+
+    return mounting.umount(arguments.dir)
 
 
-def _place(name: str) -> str:
-    """The real path of a directory; unlike stat() it asks no daemon that serves it."""
-    try:
-        place = os.open(name, os.O_PATH | os.O_DIRECTORY)
-    except OSError as error:
-        raise SetupError(f"{name}: {error.strerror}") from None
-    try:
-        return os.readlink(f"/proc/self/fd/{place}")
-    finally:
-        os.close(place)
-
-
-def _has_ended(daemon: int, patience: int) -> bool:
-    """Whether the process of a pidfd ends within so many ms."""
-    waiting = select.poll()
-    waiting.register(daemon, select.POLLIN)
-    return bool(waiting.poll(patience))
-
-
-def _end(daemon: int) -> bool:
-    """Tell the process of a pidfd to end; returns whether it does in time."""
-    with contextlib.suppress(OSError):
-        signal.pidfd_send_signal(daemon, signal.SIGTERM)
-    return _has_ended(daemon, END_PATIENCE)
-
-
-def _answers(target: str) -> bool:
-    """Whether the daemon that serves target answers in time, if only by an error.
-
-    A thread asks, as it waits for as long as the daemon does not answer.
-    """
-    import threading
-
-    def ask() -> None:
-        with contextlib.suppress(OSError), open(f"{target}/kprobes/enabled") as file:
-            file.read()
-
-    question = threading.Thread(target=ask, daemon=True)
-    question.start()
-    question.join(ANSWER_PATIENCE)
-    return not question.is_alive()
-
-
-def _take_away(target: str, entry: mounts.MountEntry) -> None:
-    """Unmount what is still there of a mount whose daemon has ended."""
-    if any(other.ident == entry.ident for other in mounts.table()):
-        mounts.detach(target)
-
-
-# ---- the others
 def run(arguments: Namespace) -> int:
     """``kpfs run``."""
     from kpfs.run import run as run_command
@@ -426,7 +307,7 @@ def explain(arguments: Namespace) -> int:
     """``kpfs explain``."""
     from kpfs.explain import command
 
-    return int(command.main(arguments))
+    return command.main(arguments.points, image=arguments.image)
 
 
 def kernel(arguments: Namespace) -> int:

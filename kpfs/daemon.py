@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.config import Config
 from kpfs.host import guard, mounts
-from kpfs.host.mounts import SetupError, source_name
+from kpfs.host.errors import SetupError
+from kpfs.host.mounts import source_name
 
 if TYPE_CHECKING:
     import socket

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kpfs.host.mounts import SetupError
+from kpfs.host.errors import SetupError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

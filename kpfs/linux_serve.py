@@ -11,7 +11,8 @@ from kpfs.fs.fuse import server
 from kpfs.fs.fuse.linux_ops import LinuxOperations, Writers
 from kpfs.fs.fuse.server import Notify
 from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.host.mounts import SetupError, source_name
+from kpfs.host.errors import SetupError
+from kpfs.host.mounts import source_name
 from kpfs.linux.bzimage import KernelError
 from kpfs.linux.files import OpenFiles
 from kpfs.linux.kernel import LinuxKernel

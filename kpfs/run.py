@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.daemon import Daemon, Settings, check_fuse, start
 from kpfs.host import mounts
-from kpfs.host.mounts import SetupError
+from kpfs.host.errors import SetupError
 from kpfs.host.namespaces import enter_namespaces, lock_mounts
 from kpfs.host.terminal import STOPPING, Job
 

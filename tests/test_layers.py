@@ -48,7 +48,14 @@ MAY_IMPORT = {
 }
 # folder -> what it may not import.  F.* are the modules directly in F, F.** are those
 # in the folders below it as well.
-COMMANDS = ("kpfs.__main__", "kpfs.cli", "kpfs.daemon", "kpfs.run", "kpfs.guest_tools")
+COMMANDS = (
+    "kpfs.__main__",
+    "kpfs.cli",
+    "kpfs.daemon",
+    "kpfs.guest_tools",
+    "kpfs.mounting",
+    "kpfs.run",
+)
 MAY_NOT_IMPORT = {
     "kpfs.host.**": (
         "kpfs.engine",

@@ -7,8 +7,8 @@ kernel.  kpfs.explain.verdicts judges; here a verdict is put in words.
 
 from __future__ import annotations
 
-import argparse
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 from kpfs.engine.arch.arches import JUDGES
@@ -20,7 +20,7 @@ from kpfs.engine.register import kprobe_addr
 from kpfs.engine.state import State
 from kpfs.explain.image import DumpedImage
 from kpfs.explain.verdicts import Verdict, errno_name, judge, judging_state
-from kpfs.host.mounts import SetupError
+from kpfs.host.errors import SetupError
 
 EXIT_REFUSED = 1
 
@@ -99,31 +99,17 @@ def parse_point(point: str) -> tuple[str | None, KAddr, int]:
 # ---- the command
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``kpfs explain``."""
-    parser.add_argument(
-        "points", metavar="SYMBOL[+OFFSET]", nargs="+", help="a probe point; or 0xADDR"
-    )
-    parser.add_argument(
-        "--image",
-        metavar="DIR",
-        type=Path,
-        help="judge, not kpfs' own kernel, but a real one that was dumped into DIR: "
-        "its functions.tsv, symbols.tsv.gz, blacklist.txt, ...",
-    )
-
-
-def main(args: argparse.Namespace) -> int:
+def main(points: Sequence[str], *, image: str | None = None) -> int:
     """0: every point is accepted; 1: one is refused, or its bytes are not known.
 
     Raises SetupError.
     """
-    if args.image:
-        return _explain_image(args.image, args.points)
-    return _explain_guest(args.points)
+    if image:
+        return _explain_image(Path(image), points)
+    return _explain_guest(points)
 
 
-def _explain_image(folder: Path, points: list[str]) -> int:
+def _explain_image(folder: Path, points: Sequence[str]) -> int:
     try:
         image = DumpedImage(folder)
     except (OSError, ValueError, KeyError) as err:
@@ -131,7 +117,7 @@ def _explain_image(folder: Path, points: list[str]) -> int:
     return _print_points(judging_state(image, image.judge), image.judge, points)
 
 
-def _explain_guest(points: list[str]) -> int:
+def _explain_guest(points: Sequence[str]) -> int:
     """Judge a guest of our own; nobody else sees it."""
     from kpfs.guest.machine import Guest
 
@@ -143,7 +129,7 @@ def _explain_guest(points: list[str]) -> int:
         guest.close()
 
 
-def _print_points(st: State, arch: Judge, points: list[str]) -> int:
+def _print_points(st: State, arch: Judge, points: Sequence[str]) -> int:
     explainer = Explainer(st, arch)
     status = 0
     for point in points:

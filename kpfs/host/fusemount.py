@@ -12,7 +12,7 @@ import stat
 import subprocess
 
 from kpfs.host import mounts
-from kpfs.host.mounts import SetupError
+from kpfs.host.errors import SetupError
 
 DEVICE = "/dev/fuse"
 SUBTYPE = "kpfs"

@@ -36,10 +36,6 @@ NOTES = "/sys/kernel/notes"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class SetupError(Exception):
-    """What the user must mend first: one line that says cause and remedy."""
-
-
 class MountEntry(NamedTuple):
     """A line of /proc/self/mountinfo."""
 

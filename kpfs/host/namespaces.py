@@ -11,7 +11,7 @@ import errno
 import os
 
 from kpfs.host import mounts
-from kpfs.host.mounts import SetupError
+from kpfs.host.errors import SetupError
 
 
 def enter_namespaces() -> None:

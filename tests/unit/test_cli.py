@@ -9,7 +9,7 @@ import pytest
 from kpfs import cli, daemon
 from kpfs.daemon import Settings
 from kpfs.host import mounts
-from kpfs.host.mounts import MountEntry, SetupError
+from kpfs.host.errors import SetupError
 from tests.harness import ROOT
 from tests.there import there
 
@@ -93,42 +93,6 @@ def test_version(capsys):
     assert f'\nversion = "{cli.VERSION}"\n' in (ROOT / "pyproject.toml").read_text()
 
 
-@pytest.fixture
-def can_mount(monkeypatch):
-    """FUSE works, and nothing is mounted anywhere."""
-    monkeypatch.setattr(cli, "check_fuse", lambda: None)
-    monkeypatch.setattr(cli, "start", lambda *a, **k: pytest.fail("started"))
-    monkeypatch.setattr(mounts, "mount_at", lambda path: None)
-
-
-@pytest.mark.usefixtures("can_mount")
-def test_mount_wants_an_empty_directory(tmp_path, capsys):
-    (tmp_path / "file").touch()
-    assert cli.main(["mount", str(tmp_path)]) == 2
-    assert "not empty" in capsys.readouterr().err
-    assert cli.main(["mount", str(tmp_path / "file")]) == 2
-    assert "Not a directory" in capsys.readouterr().err
-    assert cli.main(["mount", str(tmp_path / "none")]) == 2
-    assert "No such file or directory" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("can_mount")
-def test_mount_does_not_cover_a_live_one(monkeypatch, tmp_path, capsys):
-    entry = MountEntry(1, 2, str(tmp_path), "fuse.kpfs", "kpfs:1")
-    monkeypatch.setattr(mounts, "mount_at", lambda path: entry)
-    assert cli.main(["mount", str(tmp_path)]) == 2
-    assert "mounted already" in capsys.readouterr().err
-
-
-def test_the_dead_are_taken_away_one_by_one(monkeypatch):
-    layers = ["lower", "upper"]
-    monkeypatch.setattr(mounts, "is_dead", lambda path: bool(layers))
-    monkeypatch.setattr(mounts, "mount_at", lambda path: layers[-1])
-    monkeypatch.setattr(cli, "_unmount", lambda path, *, lazy: layers.pop())
-    cli.take_away_dead("/m")
-    assert layers == []
-
-
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [(errno.ENOENT, "modprobe fuse"), (errno.EACCES, "chmod 666 /dev/fuse")],
@@ -152,19 +116,3 @@ def test_mount_table_escapes():
     assert there(mounts.mount_at("/proc")).fstype == "proc"
     assert there(mounts.mount_at("/proc")).device == os.stat("/proc").st_dev
     assert mounts.mount_at("/proc/sys/kernel") is None
-
-
-@pytest.mark.parametrize("stays", [False, True])
-def test_a_mount_that_goes_while_it_is_unmounted(monkeypatch, stays):
-    """Its daemon may end by itself just then; else it is an error."""
-
-    def refuses(_target, _flags):
-        raise OSError(errno.EINVAL, "Invalid argument")
-
-    monkeypatch.setattr(mounts, "umount", refuses)
-    monkeypatch.setattr(mounts, "mount_at", lambda _path: "entry" if stays else None)
-    if stays:
-        with pytest.raises(SetupError, match="Invalid argument"):
-            cli._unmount("/somewhere", lazy=False)
-    else:
-        cli._unmount("/somewhere", lazy=False)

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs explain, asked about the guest's own functions."""
 
-import argparse
 import re
 
 import pytest
 
+from kpfs import cli
 from kpfs.explain import command
 
 
 def run(capsys, *argv):
     """(status, stdout, stderr) of kpfs explain."""
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    status = command.main(parser.parse_args(list(map(str, argv))))
+    status = cli.explain(cli.parse(["explain", *map(str, argv)]))
     return status, *capsys.readouterr()
 
 

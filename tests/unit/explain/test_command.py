@@ -4,7 +4,6 @@
 What it says of every function is held to the real kernel's own words in tests/verdicts.
 """
 
-import argparse
 import csv
 import errno
 import re
@@ -12,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from kpfs import cli
 from kpfs.explain import command
 from kpfs.explain.image import DumpedImage, read_functions
 from kpfs.explain.verdicts import judging_state
-from kpfs.host.mounts import SetupError
+from kpfs.host.errors import SetupError
 
 SAMPLE = Path(__file__).parents[2] / "data" / "optim"
 
@@ -37,9 +37,7 @@ def explainer(image):
 
 def run(capsys, *argv):
     """(status, stdout, stderr) of kpfs explain."""
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    status = command.main(parser.parse_args(list(map(str, argv))))
+    status = cli.explain(cli.parse(["explain", *map(str, argv)]))
     return status, *capsys.readouterr()
 
 
@@ -108,7 +106,7 @@ def test_no_image(capsys, folder):
 
 
 def test_no_point(capsys):
-    with pytest.raises(SystemExit):
+    with pytest.raises(SetupError, match="required: SYMBOL"):
         run(capsys, "--image", SAMPLE)
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kpfs.host import fusemount, mounts
-from kpfs.host.mounts import SetupError
+from kpfs.host.errors import SetupError
 
 HELPER = """#!{python}
 import os, socket, sys
