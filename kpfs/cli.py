@@ -55,6 +55,12 @@ no root: CMD sees itself as root of a user namespace. Nothing is left afterwards
 process that CMD leaves behind the files answer ENOTCONN.
 """
 KERNEL_HELP = "make, list and remove real kernels that can be guests"
+DOCTOR_HELP = "say what works on this host, and how to mend what does not"
+DOCTOR_DESCRIPTION = """\
+Try everything that kpfs needs of this host, and say of each whether it works ('ok'),
+whether some of kpfs does without ('limited') or not ('broken'), and what mends it.
+The status is 0 if 'kpfs run' works, else 1.
+"""
 EXPLAIN_HELP = "say whether a probe is accepted and optimised, and why"
 
 
@@ -262,6 +268,10 @@ def _run_arguments(parser: ArgumentParser) -> None:
     parser.usage = "kpfs run [OPTION...] [--] [CMD [ARG...]]"
 
 
+def _doctor_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for machines")
+
+
 def _explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "points", metavar="SYMBOL[+OFFSET]", nargs="+", help="a probe point; or 0xADDR"
@@ -303,6 +313,13 @@ def run(arguments: Namespace) -> int:
     return run_command(settings, arguments.argv)
 
 
+def doctor(arguments: Namespace) -> int:
+    """``kpfs doctor``."""
+    from kpfs import doctor
+
+    return doctor.main(as_json=arguments.json)
+
+
 def explain(arguments: Namespace) -> int:
     """``kpfs explain``."""
     from kpfs.explain import command
@@ -331,4 +348,5 @@ COMMANDS = {
     ),
     "kernel": Command(KERNEL_HELP, KERNEL_HELP, _kernel_arguments, kernel),
     "explain": Command(EXPLAIN_HELP, EXPLAIN_HELP, _explain_arguments, explain),
+    "doctor": Command(DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, doctor),
 }

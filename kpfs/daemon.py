@@ -106,12 +106,13 @@ def check_fuse() -> None:
         os.close(os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
         raise SetupError(
-            f"{FUSE_DEVICE} is missing: load the module (modprobe fuse); "
-            "a container needs --device /dev/fuse"
+            f"{FUSE_DEVICE} is missing",
+            "load the module (modprobe fuse); a container needs --device /dev/fuse",
         ) from None
     except OSError as error:
         raise SetupError(
-            f"{FUSE_DEVICE}: {error.strerror}; have root allow it (chmod 666 /dev/fuse)"
+            f"{FUSE_DEVICE}: {error.strerror}",
+            "have root allow it (chmod 666 /dev/fuse)",
         ) from None
 
 

@@ -31,7 +31,8 @@ def enter_namespaces() -> None:
             _write("/proc/self/gid_map", f"0 {gid} 1")
         mounts.mount("", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
     except OSError as error:
-        raise SetupError(_why_no_namespace(error)) from None
+        cause = f"no user and mount namespace ({error.strerror})"
+        raise SetupError(cause, f"{_remedy(error)}; or 'kpfs mount'") from None
     finally:
         if writer is not None:
             writer.close()
@@ -45,17 +46,15 @@ def _write(path: str, text: str) -> None:
         os.close(fd)
 
 
-def _why_no_namespace(error: OSError) -> str:
-    """Cause and remedy for a refused namespace."""
+def _remedy(error: OSError) -> str:
+    """What helps against a refused namespace."""
     if error.errno == errno.ENOSPC:
-        remedy = "sysctl user.max_user_namespaces is too low"
-    elif os.path.exists("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"):
-        remedy = "try sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-    elif os.path.exists("/proc/sys/kernel/unprivileged_userns_clone"):
-        remedy = "try sysctl kernel.unprivileged_userns_clone=1"
-    else:
-        remedy = "a container needs --cap-add SYS_ADMIN"
-    return f"no user and mount namespace ({error.strerror}): {remedy}; or 'kpfs mount'"
+        return "sysctl user.max_user_namespaces is too low"
+    if os.path.exists("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"):
+        return "try sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    if os.path.exists("/proc/sys/kernel/unprivileged_userns_clone"):
+        return "try sysctl kernel.unprivileged_userns_clone=1"
+    return "a container needs --cap-add SYS_ADMIN"
 
 
 def _unshare_in_chroot() -> None:

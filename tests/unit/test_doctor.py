@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kpfs doctor: what it says where something is missing, and its status."""
+
+import errno
+import json
+import os
+import shutil
+import time
+from functools import partial
+
+import pytest
+
+from kpfs import cli, doctor
+from kpfs.doctor import BROKEN, LIMITED, OK, Check, Finding
+from kpfs.host import mounts
+from kpfs.host.errors import SetupError
+from kpfs.mirror import seccomp
+
+
+def found(*findings):
+    """Checks that find just this."""
+    return tuple(
+        Check(f"c{number}", partial(Finding, *finding))
+        for number, finding in enumerate(findings)
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "status"), [((OK, OK), 0), ((OK, LIMITED), 0), ((BROKEN, OK), 1)]
+)
+def test_status(monkeypatch, capsys, states, status):
+    checks = found(*(Finding(state, "words") for state in states))
+    monkeypatch.setattr(doctor, "CHECKS", checks)
+    assert cli.main(["doctor"]) == status
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert cli.main(["doctor", "--json"]) == status
+    said = json.loads(capsys.readouterr().out)
+    assert said["works"] == (status == 0)
+    assert [row["state"] for row in said["checks"]] == list(states)
+    assert said["checks"][0].keys() == {"name", "state", "found", "mend"}
+
+
+def test_one_line_mends_it():
+    first, second = doctor.in_words("roof", Finding(BROKEN, "it rains in", "tiles"))
+    assert first.split() == ["broken", "roof", "it", "rains", "in"]
+    assert second.strip() == "mend: tiles"
+    assert len(doctor.in_words("roof", Finding(OK, "tight"))) == 1
+
+
+def fails():
+    raise SetupError("cause", "remedy")
+
+
+def test_what_is_tried_in_a_child():
+    assert doctor.aside(lambda: None) is None
+    assert doctor.aside(fails, LIMITED) == Finding(LIMITED, "cause", "remedy")
+    assert doctor.aside(lambda: os._exit(1)) == Finding(BROKEN, "it was killed")
+    assert doctor.aside(lambda: 1 / 0) == Finding(BROKEN, "division by zero")
+
+
+def test_a_child_that_hangs_is_killed(monkeypatch):
+    monkeypatch.setattr(doctor, "PATIENCE", 0.1)
+    assert doctor.aside(lambda: time.sleep(60)) == Finding(BROKEN, "it hangs")
+
+
+def test_a_host_that_denies_things(monkeypatch):
+    def deny(*_):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    monkeypatch.setattr(mounts, "unshare", deny)
+    monkeypatch.setattr(seccomp, "install_listener", deny)
+    said = {check.name: check.look() for check in doctor.CHECKS[5:8]}
+    assert said["fusermount"].state == LIMITED
+    assert "fuse3" in said["fusermount"].mend
+    assert said["namespaces"].state == BROKEN
+    assert "Operation not permitted" in said["namespaces"].found
+    assert "kpfs mount" in said["namespaces"].mend
+    assert said["seccomp"].state == LIMITED
+    assert "--no-mirror" in said["seccomp"].mend
+    assert doctor.compilers().state == LIMITED
+
+
+def test_a_log_that_cannot_be_written(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
+    said = doctor.log()
+    assert said.state == LIMITED
+    assert "XDG_CACHE_HOME" in said.mend
+
+
+def test_another_architecture(monkeypatch):
+    there = os.uname()
+    arm = os.uname_result((*there[:4], "aarch64"))
+    monkeypatch.setattr(os, "uname", lambda: arm)
+    assert doctor.host().state == LIMITED
