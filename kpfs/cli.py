@@ -277,6 +277,11 @@ def _explain_arguments(parser: ArgumentParser) -> None:
         "points", metavar="SYMBOL[+OFFSET]", nargs="+", help="a probe point; or 0xADDR"
     )
     parser.add_argument(
+        "--all",
+        action="store_true",
+        help="list the function, with the fate of a probe at each instruction",
+    )
+    parser.add_argument(
         "--image",
         metavar="DIR",
         help="judge, not kpfs' own kernel, but a real one that was dumped into DIR: "
@@ -324,7 +329,9 @@ def explain(arguments: Namespace) -> int:
     """``kpfs explain``."""
     from kpfs.explain import command
 
-    return command.main(arguments.points, image=arguments.image)
+    return command.main(
+        arguments.points, image=arguments.image, functions=arguments.all
+    )
 
 
 def kernel(arguments: Namespace) -> int:

@@ -8,9 +8,12 @@ kernel.  kpfs.explain.verdicts judges; here a verdict is put in words.
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kpfs import colour
+from kpfs.colour import CYAN, GREEN, RED, YELLOW, paint
 from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.judge import Judge
@@ -23,6 +26,7 @@ from kpfs.explain.verdicts import Verdict, errno_name, judge, judging_state
 from kpfs.host.errors import SetupError
 
 EXIT_REFUSED = 1
+COLOURS = {"FTRACE": CYAN, "OPTIMIZED": GREEN, "none": YELLOW}  # of tags; else RED
 
 
 class Explainer:
@@ -68,6 +72,47 @@ class Explainer:
                 lines += ["  where:", *self._listing(jump.culprit, jump.culprit)]
         return verdict, "\n".join(lines)
 
+    def explain_all(self, point: str, *, coloured: bool) -> tuple[int, str]:
+        """Each instruction of the function around a point: (errno, the words)."""
+        symbol, addr, offset = parse_point(point)
+        try:
+            addr, _ = kprobe_addr(self.st, addr, symbol, offset)
+            sym = self.st.machine.kallsyms.symbol_at(addr)
+            if sym is None:
+                raise KernelError(errno.ENOENT, f"no function at {addr:#x}")
+            listing = self.arch.listing(sym.addr, sym.size, self.name)
+        except KernelError as refused:
+            return refused.errno, f"{point}: {_refusal(refused)}"
+        except MemoryFault as fault:
+            words = f"{point}: the image lacks the bytes of {self.name(fault.addr)}"
+            return errno.EFAULT, words
+        lines = [f"{sym.name}: {sym.size} bytes at {sym.addr:#x}"]
+        for at, raw, words in listing:
+            tag, why = self._in_short(at, sym.addr)
+            head = f"{tag:<9}"
+            if coloured:
+                head = paint(head, COLOURS.get(tag, RED))
+            line = f"  {head} +{at - sym.addr:<#6x} {raw.hex(' '):<30} {words:<40}"
+            lines.append(f"{line}  {why}".rstrip())
+        return 0, "\n".join(lines)
+
+    def _in_short(self, addr: int, start: int) -> tuple[str, str]:
+        """What becomes of a probe at an instruction: a tag or an errno, and why.
+
+        start: of its function.
+        """
+        try:
+            verdict = judge(self.st, self.arch, addr)
+        except MemoryFault as fault:
+            return "?", f"the image lacks the bytes of {self.name(fault.addr)}"
+        if verdict.errno:
+            return verdict.name, verdict.why
+        jump = verdict.jump
+        if jump is None or not jump.why_not:
+            return verdict.tag, ""
+        where = f": +{jump.culprit - start:#x}" if jump.culprit > addr else ""
+        return verdict.tag, f"{jump.why_not}{where}"
+
     def _listing(self, addr: int, marked: int, size: int = 1) -> list[str]:
         """The instructions that touch [addr, addr+size), the marked one pointed at."""
         lines = []
@@ -99,42 +144,54 @@ def parse_point(point: str) -> tuple[str | None, KAddr, int]:
 # ---- the command
 
 
-def main(points: Sequence[str], *, image: str | None = None) -> int:
+def main(
+    points: Sequence[str], *, image: str | None = None, functions: bool = False
+) -> int:
     """0: every point is accepted; 1: one is refused, or its bytes are not known.
 
+    functions: list the whole function around each point; 1: one is not known.
     Raises SetupError.
     """
     if image:
-        return _explain_image(Path(image), points)
-    return _explain_guest(points)
+        return _explain_image(Path(image), points, functions)
+    return _explain_guest(points, functions)
 
 
-def _explain_image(folder: Path, points: Sequence[str]) -> int:
+def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
     try:
         image = DumpedImage(folder)
     except (OSError, ValueError, KeyError) as err:
         raise SetupError(f"explain: no image in {folder}: {err}") from None
-    return _print_points(judging_state(image, image.judge), image.judge, points)
+    explainer = Explainer(judging_state(image, image.judge), image.judge)
+    return print_points(explainer, points, functions=functions)
 
 
-def _explain_guest(points: Sequence[str]) -> int:
+def _explain_guest(points: Sequence[str], functions: bool) -> int:
     """Judge a guest of our own; nobody else sees it."""
     from kpfs.guest.machine import Guest
 
     guest = Guest(1, quiet=True)
     try:
         arch = JUDGES[guest.arch](guest)
-        return _print_points(judging_state(guest, arch), arch, points)
+        explainer = Explainer(judging_state(guest, arch), arch)
+        return print_points(explainer, points, functions=functions)
     finally:
         guest.close()
 
 
-def _print_points(st: State, arch: Judge, points: Sequence[str]) -> int:
-    explainer = Explainer(st, arch)
+def print_points(
+    explainer: Explainer, points: Sequence[str], *, functions: bool
+) -> int:
+    """Print what becomes of each point; the exit status, as of main()."""
     status = 0
+    coloured = colour.wanted(sys.stdout)
     for point in points:
-        verdict, words = explainer.explain(point)
+        if functions:
+            number, words = explainer.explain_all(point, coloured=coloured)
+        else:
+            verdict, words = explainer.explain(point)
+            number = verdict.errno
         print(words)
-        if verdict.errno:
+        if number:
             status = EXIT_REFUSED
     return status

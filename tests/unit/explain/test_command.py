@@ -7,11 +7,12 @@ What it says of every function is held to the real kernel's own words in tests/v
 import csv
 import errno
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from kpfs import cli
+from kpfs import cli, colour
 from kpfs.explain import command
 from kpfs.explain.image import DumpedImage, read_functions
 from kpfs.explain.verdicts import judging_state
@@ -123,3 +124,41 @@ def test_a_point_whose_bytes_the_dump_lacks(capsys):
     status, out, err = run(capsys, "--image", SAMPLE, hex(lacking.addr))
     assert f"the image lacks the bytes of {lacking.symbol}" in out
     assert (status, err) == (command.EXIT_REFUSED, "")
+
+
+def test_all_of_a_function(explainer):
+    """One line for each start of an instruction, with what the real kernel said."""
+    function = rows(SAMPLE / "verdicts.tsv")[0]["symbol"]
+    said = {
+        int(row["offset"]): row["tags"] if row["verdict"] == "ok" else row["verdict"]
+        for row in rows(SAMPLE / "verdicts.tsv")
+        if row["symbol"] == function and row["verdict"] != "EILSEQ"
+    }
+    number, words = explainer.explain_all(f"{function}+1", coloured=False)
+    found = {}
+    for line in words.splitlines()[1:]:
+        tag, offset = line.split()[:2]
+        found[int(offset, 16)] = tag
+    assert number == 0
+    assert words.startswith(f"{function}: ")
+    assert found.items() >= said.items()
+
+
+def test_all_of_what_is_not_there(capsys):
+    status, out, err = run(capsys, "--image", SAMPLE, "--all", "no_such_function")
+    assert out == "no_such_function: refused, ENOENT: no symbol no_such_function\n"
+    assert (status, err) == (command.EXIT_REFUSED, "")
+
+
+def test_colours_are_for_a_terminal(capsys, explainer, monkeypatch):
+    known = rows(SAMPLE / "functions.tsv")[0]["symbol"]
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\033[" not in run(capsys, "--image", SAMPLE, "--all", known)[1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert colour.wanted(sys.stdout)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not colour.wanted(sys.stdout)
+    _, words = explainer.explain_all(known, coloured=True)
+    assert f"\033[{colour.CYAN}mFTRACE" in words
+    assert "\033[" not in explainer.explain_all(known, coloured=False)[1]
