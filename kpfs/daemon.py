@@ -306,6 +306,7 @@ def serve(
             channel,
             quiet=settings.quiet_guest,
             exact=settings.exact,
+            host_uname=settings.host_uname,
         )
         return
     from kpfs.fs.booted import Booted
@@ -321,13 +322,12 @@ def serve(
 
             threading.Thread(
                 target=_mirror,
-                args=(booted, channel, source, writers, instead),
+                args=(booted, channel, source, writers, mountpoint, settings),
                 name="mirror",
                 daemon=True,
             ).start()
 
     writers: Writers = {}
-    instead = (mountpoint, not settings.host_uname)
     source = source_name(os.getpid())
     boot = partial(
         Kernel,
@@ -368,9 +368,18 @@ def _mirror(
     channel: int,
     source: str,
     writers: Writers,
-    instead: tuple[str, bool],
+    mountpoint: str,
+    settings: Settings,
 ) -> None:
+    from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
     from kpfs.mirror import supervisor as mirror
     from kpfs.mirror.instead import Instead
 
-    mirror.serve(booted, channel, source, writers, Instead(booted.kernel, *instead))
+    names = {}
+    if not settings.host_uname:
+        kernel = booted.kernel
+        with kernel.lock:
+            fields = UTS_RELEASE, UTS_VERSION
+            names = {field: uts_name(kernel, field) for field in fields}
+    instead = Instead(names, mountpoint)
+    mirror.serve(booted, channel, source, writers, instead)

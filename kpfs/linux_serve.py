@@ -6,13 +6,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from kpfs.fs.fuse import server
+from kpfs.fs.fuse.linux_machine import OwnTree
 from kpfs.fs.fuse.linux_ops import LinuxOperations, Writers
 from kpfs.fs.fuse.server import Notify
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.host.errors import SetupError
-from kpfs.host.mounts import source_name
+from kpfs.host.mounts import shown_table, source_name
 from kpfs.linux.bzimage import KernelError
 from kpfs.linux.files import OpenFiles
 from kpfs.linux.kernel import LinuxKernel
@@ -26,6 +28,7 @@ def serve(
     *,
     quiet: bool,
     exact: bool,
+    host_uname: bool,
 ) -> None:
     """Run a kernel by its name, and serve its files until unmounted."""
     try:
@@ -39,7 +42,7 @@ def serve(
     def mirror() -> None:
         from kpfs.mirror import linux
 
-        linux.serve(kernel, files, writers, channel, source)
+        linux.serve(kernel, files, writers, channel, source, mountpoint, host_uname)
 
     def ready() -> None:
         answering()
@@ -47,7 +50,8 @@ def serve(
             threading.Thread(target=mirror, daemon=True).start()
 
     def make(notify: Notify) -> LinuxOperations:
-        return LinuxOperations(kernel, files, notify, ready, writers)
+        own = OwnTree(kernel, partial(shown_table, source=source))
+        return LinuxOperations(kernel, files, own, notify, ready, writers)
 
     try:
         server.mount(

@@ -63,6 +63,7 @@ LINUX_BINDS = (
         for name in ("kallsyms", "modules", "version", "cmdline", "interrupts")
     ),
     ("kmsg", "/dev/kmsg"),
+    ("machine/mounts", "/proc/mounts"),
 )
 # signals for the command; those of the terminal reach it without our help
 FORWARDED = (
@@ -99,7 +100,7 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     daemon.wait_ready()
     try:
         if settings.kernel:
-            bind_tree(LINUX_BINDS)
+            bind_linux(settings.host_uname)
             bind_debugfs()
         else:
             bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
@@ -141,6 +142,20 @@ def provide_files(legacy: bool) -> None:
             mounts.provide_in_root(SYSLOG, mounts.make_file)
     except OSError as error:
         raise SetupError(f"{error.filename}: {error.strerror}") from None
+
+
+def bind_linux(host_uname: bool) -> None:
+    """Show the parts of a real kernel's tree where it has them.
+
+    The host's name stays; host_uname: so does what says the same as uname(2).
+    """
+    names = ["/proc/sys/kernel/hostname"]
+    names += [name for _, name in UNAME_BINDS] if host_uname else []
+    kept = [(os.open(name, os.O_PATH), name) for name in names]
+    bind_tree(LINUX_BINDS)
+    for fd, name in kept:
+        mounts.bind(f"/proc/self/fd/{fd}", name)
+        os.close(fd)
 
 
 def bind_debugfs() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from kpfs.engine.errors import KernelError
 from kpfs.linux import syscalls as nr
 from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import FINALLY, STOP, Op, Result
+from kpfs.linux.machine import FINALLY, STOP, MachineDiedError, Op, Result
 from kpfs.linux.tasks import Reply, Task
 
 OUT_OF_THE_WAY = 500  # a descriptor that hardly any process has
@@ -29,6 +29,13 @@ class OpenFiles:
     def __init__(self, kernel: LinuxKernel) -> None:
         self.kernel = kernel
         self.by_handle: dict[int, OpenFile] = {}
+
+    def __getitem__(self, fh: int) -> OpenFile:
+        """ESHUTDOWN where it was opened in a guest that is gone."""
+        opened = self.by_handle[fh]
+        if opened.owner.machine is not self.kernel.machine:
+            raise MachineDiedError("it was opened in a guest that is gone")
+        return opened
 
     def _request(self, task: Task, *ops: Op) -> Reply:
         reply = self.kernel.request(task, ops)
@@ -78,7 +85,8 @@ class OpenFiles:
         """Close every task's descriptor; of one that waits, as soon as it does not."""
         opened = self.by_handle.pop(fh)
         for task, fd in opened.fds.items():
-            if task.gone or self.kernel.machine.dead:
+            machine = self.kernel.machine
+            if task.gone or machine.dead or task.machine is not machine:
                 continue
             if task.waits:
                 task.later.append(Op(nr.CLOSE, (fd,)))

@@ -13,7 +13,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from kpfs import abi
 from kpfs.linux import registers
@@ -129,13 +129,19 @@ def agent_digest() -> str:
     return hashlib.sha256(read_agent()).hexdigest()
 
 
-def load(folder: str, meta: Meta, *, exact: bool) -> Board:
+def open_ram(folder: str, meta: Meta) -> IO[bytes]:
+    """The memory of an image, which stays what it is though another replaces it."""
+    file = open(os.path.join(folder, RAM), "rb")
+    if os.fstat(file.fileno()).st_size != meta.memory:
+        file.close()
+        raise KernelError(f"{folder}: the image is damaged; make it anew")
+    return file
+
+
+def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     """A board that goes on where the image was saved."""
-    with open(os.path.join(folder, RAM), "rb") as file:
-        if os.fstat(file.fileno()).st_size != meta.memory:
-            raise KernelError(f"{folder}: the image is damaged; make it anew")
-        access = mmap.PROT_READ | mmap.PROT_WRITE
-        ram = mmap.mmap(file.fileno(), meta.memory, mmap.MAP_PRIVATE, access)
+    access = mmap.PROT_READ | mmap.PROT_WRITE
+    ram = mmap.mmap(saved.fileno(), meta.memory, mmap.MAP_PRIVATE, access)
     region = mmap.mmap(-1, abi.REGION_SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     board = Board(ram, region, exact=exact)
     values = meta.registers

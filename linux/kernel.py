@@ -3,17 +3,26 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
 import threading
 from collections.abc import Callable, Sequence
 
+from kpfs.engine.errors import KernelError
 from kpfs.kernel.lock import FairLock
-from kpfs.linux import image, store
+from kpfs.linux import dmesg, image, store
 from kpfs.linux.machine import Machine, MachineDiedError, Op
+from kpfs.linux.memory import KernelMemory
+from kpfs.linux.symbols import Symbols
 from kpfs.linux.tasks import Reply, Task, Tasks
+
+log = logging.getLogger(__name__)
 
 NSEC = 1_000_000_000
 QUIET_STEP_NS = 4_000_000
 MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for somebody who waits
+LAST_LINES = 10  # of a dead guest's log that are said
 
 
 class LinuxKernel:
@@ -26,15 +35,66 @@ class LinuxKernel:
         """name: of a kernel that was made; bzimage.KernelError where there is none."""
         self.folder = store.folder(name)
         self.meta = image.read_meta(self.folder)
+        self.symbols = Symbols(os.path.join(self.folder, image.SYMBOLS))
         self.lock = FairLock()
-        board = image.load(self.folder, self.meta, exact=exact)
-        self.machine = Machine(board, quiet=quiet)
-        self.tasks = Tasks(self.machine, self.lock)
+        self._quiet, self._exact = quiet, exact
+        self._saved = image.open_ram(self.folder, self.meta)
+        self._followers: list[Callable[[], None]] = []
         self._ticker: threading.Thread | None = None
         self._stopped = False
         self._on_wake: Callable[[], None] | None = None
         self._somebody_waits = threading.Event()
+        self._start_machine()
+
+    def _start_machine(self) -> None:
+        """A machine that goes on from the image, and nobody in it."""
+        board = image.load(self._saved, self.meta, exact=self._exact)
+        self.machine = Machine(board, quiet=self._quiet)
+        self.memory = KernelMemory(board)
+        self.tasks = Tasks(self.machine, self.lock)
         self.tasks.on_wait = self._somebody_waits.set
+        self.tasks.last_words = self._last_words
+
+    # ---- reboot
+    def follow(self, follower: Callable[[], None]) -> None:
+        """Have somebody told, under the lock, that another machine runs from now on."""
+        self._followers.append(follower)
+
+    def reboot(self) -> None:
+        """Start from the image again; what was open before answers ESHUTDOWN.
+
+        ENOMEM: there is no room for another machine, and nothing has changed.
+        Context: lock held.
+        """
+        machine, tasks = self.machine, self.tasks
+        try:
+            self._start_machine()
+        except (OSError, MemoryError) as error:
+            raise KernelError(errno.ENOMEM, f"no second machine: {error}") from error
+        log.info("reboot")
+        machine.dead = machine.dead or "the guest was rebooted"
+        tasks.stop()
+        machine.close()
+        for follower in self._followers:
+            follower()
+
+    # ---- the kernel's log
+    def dmesg(self) -> list[dmesg.Record]:
+        """The kernel's log, also of one that is dead.  Context: lock held."""
+        return dmesg.read_log(self.memory, self.symbols)
+
+    def _last_words(self) -> list[str]:
+        return [record.shown() for record in self.dmesg()[-LAST_LINES:]]
+
+    def original_text(self, addr: int, size: int) -> bytes:
+        """What the image has at an address of the kernel itself.
+
+        MemoryFault where there is nothing.  Context: lock held.
+        """
+        found = b""
+        for offset, count in self.memory.pieces(addr, size):
+            found += os.pread(self._saved.fileno(), count, offset)
+        return found
 
     # ---- requests
     def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
@@ -115,3 +175,4 @@ class LinuxKernel:
             self.machine.dead = self.machine.dead or "the guest is gone"
             self.tasks.stop()
             self.machine.close()
+            self._saved.close()

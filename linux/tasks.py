@@ -49,7 +49,10 @@ class Reply:
 class Task:
     """One task of the guest."""
 
-    def __init__(self, slot: int, pid: int, host_pid: int, comm: str) -> None:
+    def __init__(
+        self, machine: Machine, slot: int, pid: int, host_pid: int, comm: str
+    ) -> None:
+        self.machine = machine
         self.slot = slot
         self.pid = pid
         self.host_pid = host_pid
@@ -70,10 +73,11 @@ class Tasks:
         self._free = list(range(abi.NR_SLOTS - 1, 0, -1))
         self.waiting: set[Task] = set()
         self._dying: list[Task] = []  # their slots are not free yet
-        self.agent = Task(AGENT, 1, 0, "init")
+        self.agent = Task(machine, AGENT, 1, 0, "init")
         self.owner = os.getuid()
         self._said = False  # that the guest is dead
         self.on_wait: Callable[[], object] = lambda: None  # somebody begins to wait
+        self.last_words: Callable[[], list[str]] = list  # of a guest that is dead
 
     # ---- who
     def known(self, pid: int) -> Task | None:
@@ -114,7 +118,8 @@ class Tasks:
         if made < 0:
             raise KernelError(-made, "the guest cannot fork")
         self._free.pop()
-        task = self._by_pid[caller.pid] = Task(slot, made, caller.pid, comm)
+        task = Task(self._machine, slot, made, caller.pid, comm)
+        self._by_pid[caller.pid] = task
         return task
 
     def free(self, task: Task) -> bool:
@@ -187,6 +192,7 @@ class Tasks:
 
         EINTR: the caller got a signal, and the call cannot be interrupted.
         """
+        self.check(task)
         if not self.free(task):
             raise KernelError(errno.EINTR, "its task was stuck, and was killed")
         places = self.begin(task, ops, memory)
@@ -196,7 +202,7 @@ class Tasks:
 
     def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
         """Begin with system calls; task.waits says whether they are not done yet."""
-        self.check()
+        self.check(task)
         with self._watched():
             self._machine.catch_up()
         places = self._machine.start(task.slot, ops, memory)
@@ -211,7 +217,7 @@ class Tasks:
 
         One that does is interrupted; [] if even that takes long.
         """
-        self.check()
+        self.check(task)
         with self._watched():
             self._machine.catch_up()
         self._machine.start(task.slot, ops, memory)
@@ -262,7 +268,7 @@ class Tasks:
         while task.waits:
             waiter = task.waiter = Waiter()
             self._lock.sleep(waiter)
-            self.check()
+            self.check(task)
             if task.waits and not waiter.awake:
                 self.interrupt(task)
                 if task.waits:
@@ -296,15 +302,18 @@ class Tasks:
         """The guest is dead: said once, and nobody has anything to wait for."""
         if not self._said:
             self._said = True
-            log.error("the guest is dead: %s", self._machine.dead)
+            words = "".join(f"\n  {line}" for line in self.last_words())
+            log.error("the guest is dead: %s%s", self._machine.dead, words)
         for task in list(self.waiting):
             self._ended(task)
 
-    def check(self) -> None:
-        """ESHUTDOWN where the guest is dead."""
+    def check(self, task: Task) -> None:
+        """ESHUTDOWN where the guest is dead, or the task is one of a guest before."""
         if self._machine.dead:
             self.died()
             raise MachineDiedError(self._machine.dead)
+        if task.machine is not self._machine:
+            raise MachineDiedError("its task was in a guest that is gone")
 
 
 def host_comm(pid: int) -> str:

@@ -41,6 +41,7 @@ MAY_IMPORT = {
         "kpfs.linux",
         "kpfs.abi",
         "kpfs.engine.errors",
+        "kpfs.engine.ktypes",
         "kpfs.guest.emu.libunicorn",
         "kpfs.guest.loader.elf",
         "kpfs.kernel.lock",

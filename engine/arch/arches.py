@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from kpfs.engine.arch_hooks import Arch
@@ -37,3 +37,16 @@ def _x86_judge(tables: Tables) -> Judge:
 
 # the same, for text that need not be running
 JUDGES: dict[str, Callable[[Tables], Judge]] = {"x86": _x86_judge}
+
+
+def _x86_compared(
+    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+) -> Iterator[str]:
+    from kpfs.engine.arch.x86.compare import compared_listing
+
+    return compared_listing(live, saved, start, name)
+
+
+# live and saved text, its address, names of addresses -> a listing of both
+Compared = Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
+COMPARED: dict[str, Compared] = {"x86": _x86_compared}

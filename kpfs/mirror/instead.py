@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Calls of CMD that are answered in the host's place.
 
-uname(2) tells the guest's release and version, as tools decide by them.  And files that
+uname(2) tells what the guest is, as tools decide by it.  And files that
 the guest has in /proc and the host has not, which nothing can be mounted over there
 (/proc/modules of a kernel without modules), are opened and found nevertheless.
 """
@@ -12,21 +12,19 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.engine.errors import KernelError
-from kpfs.fs.files.proc import UTS_LENGTH, UTS_RELEASE, UTS_VERSION, uts_name
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import AT_FDCWD
 
 if TYPE_CHECKING:
-    from kpfs.kernel.root import Kernel
     from kpfs.mirror.host import Host
     from kpfs.mirror.seccomp import Notification
 
 NR_UNAME, NR_OPENAT2 = 63, 437
-UTS_FIELDS = 6
+UTS_FIELDS, UTS_LENGTH = 6, 65
 PROC_FILES = (b"modules", b"config.gz", b"cmdline", b"version", b"kallsyms")
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -59,8 +57,9 @@ class Instead:
 
     listener = -1
 
-    def __init__(self, kernel: Kernel, tree: str, uname: bool) -> None:
-        """tree: where the whole mount is; uname: whether to answer uname() too."""
+    def __init__(self, names: Mapping[int, bytes], tree: str) -> None:
+        """names: what uname() tells of the guest, by field; tree: the whole mount."""
+        self.names = names
         self.tree = os.fsencode(tree)
         # paths of /proc that the host has not
         self.absent = {
@@ -70,11 +69,7 @@ class Instead:
         }
         calls = [*OPENS, *LOOKS] if self.absent else []
         self.ends = [name + b"\0" for name in self.absent.values()]
-        self.calls = frozenset([*calls, NR_UNAME] if uname else calls)
-        with kernel.lock:
-            self.names = {
-                field: uts_name(kernel, field) for field in (UTS_RELEASE, UTS_VERSION)
-            }
+        self.calls = frozenset([*calls, NR_UNAME] if names else calls)
 
     def __call__(
         self,
@@ -100,7 +95,7 @@ class Instead:
     def uname(
         self, note: Notification, host: Host, commit: Callable[[], bool]
     ) -> int | None:
-        """The host's names, but for release and version.  Kernel: newuname()"""
+        """The host's names, but for the guest's.  Kernel: newuname()"""
         names = bytearray(UTS_FIELDS * UTS_LENGTH)
         if not _same_names(note.pid) or _libc.uname(
             (ctypes.c_char * len(names)).from_buffer(names)

@@ -25,11 +25,12 @@ from kpfs.engine.errors import KernelError
 from kpfs.linux import syscalls as nr
 from kpfs.linux.files import OpenFile, OpenFiles
 from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import FINALLY, STOP, Argument, Op, Place, Result
-from kpfs.linux.tasks import Caller, Task, host_comm
+from kpfs.linux.machine import FINALLY, STOP, Argument, Op, Out, Place, Result
+from kpfs.linux.tasks import Caller, Task, Tasks, host_comm
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import AT_FDCWD, Host, trees_of
+from kpfs.mirror.instead import NR_UNAME, UTS_FIELDS, UTS_LENGTH, Instead
 from kpfs.mirror.keeper import STATE_SIZE
 from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
@@ -39,7 +40,9 @@ from kpfs.mirror.write import NAMES, Commit, read_call, take
 log = logging.getLogger(__name__)
 
 OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
+GUESTS_FIELDS = (0, 2, 3, 4)  # of uname(2): sysname, release, version, machine
 FIRST_PLACEHOLDER = 500  # descriptors of our own are above
+THERE = frozenset((b"/", b"/proc", b"/sys", b"/dev", b"/tmp"))  # in each guest
 _IOV = struct.Struct("<2Q")
 # which argument of a call says how much it writes to its memory
 _SIZES = {0: 2, 17: 2, 78: 2, 217: 2, 79: 1, 89: 2, 267: 3}
@@ -68,17 +71,31 @@ class LinuxReplayer:
     """Makes a host's system call in a real kernel."""
 
     def __init__(
-        self, kernel: LinuxKernel, files: OpenFiles, host: Host, writers: Writers
+        self,
+        kernel: LinuxKernel,
+        files: OpenFiles,
+        host: Host,
+        writers: Writers,
+        instead: Instead,
     ) -> None:
-        """writers: what the mount asks at each write."""
+        """writers: what the mount asks at each write; instead: answers for the host."""
+        self.instead = instead
         self.kernel = kernel
         self.files = files
         self.writers = writers
-        self.tasks = kernel.tasks
         self.host = host
         self.open: dict[Task, set[int]] = {}  # descriptors that a task has
         self.cwd: dict[Task, bytes] = {}
-        self.made: set[bytes] = {b"/", b"/proc", b"/sys", b"/dev", b"/tmp"}
+        self.made = set(THERE)
+        kernel.follow(self.forget)
+
+    @property
+    def tasks(self) -> Tasks:
+        return self.kernel.tasks
+
+    def forget(self) -> None:
+        """Another guest runs, which has seen nothing yet.  Context: lock held."""
+        self.open, self.cwd, self.made = {}, {}, set(THERE)
 
     def __call__(self, note: Notification, commit: Commit) -> int | None:
         """See kpfs.mirror.supervisor.Replay.  Context: the lock is not held."""
@@ -100,6 +117,8 @@ class LinuxReplayer:
                 self.make(task, note.nr, plan, needs)
         if number in mirror_calls.EXECS or number in mirror_calls.EXITS:
             self.host.forget(pid)
+        if number in self.instead.calls:
+            return self.instead(note, self.host, commit, plan.memory)
         return None
 
     # ---- tasks
@@ -332,14 +351,31 @@ def _size(path: bytes, mode: int) -> int:
         return 0
 
 
+def guest_names(kernel: LinuxKernel) -> dict[int, bytes]:
+    """What uname(2) tells of the guest, by field."""
+    size = UTS_LENGTH * UTS_FIELDS
+    with kernel.lock:
+        reply = kernel.request(kernel.tasks.agent, [Op(NR_UNAME, (Out(size),))])
+        raw = reply.out(0, size)
+    fields = (raw[UTS_LENGTH * field :][:UTS_LENGTH] for field in range(UTS_FIELDS))
+    names = dict(enumerate(field.split(b"\0")[0] for field in fields))
+    return {field: names[field] for field in GUESTS_FIELDS}
+
+
 def serve(
     kernel: LinuxKernel,
     files: OpenFiles,
     writers: Writers,
     channel: int,
     source: str,
+    tree: str,
+    host_uname: bool,
 ) -> None:
-    """Await a listener on a socket, and supervise: the body of a thread."""
+    """Await a listener on a socket, and supervise: the body of a thread.
+
+    source: what the mount table calls the mount; tree: where it is.
+    host_uname: uname(2) tells of the host.
+    """
     try:
         with socket.socket(fileno=channel) as sock:
             _, fds, _, _ = socket.recv_fds(sock, 1, 2)
@@ -348,7 +384,10 @@ def serve(
         listener, shared = fds
         seccomp.wake_up_synchronously(listener)
         state = mmap.mmap(shared, STATE_SIZE)
-        replayer = LinuxReplayer(kernel, files, Host(trees_of(source)), writers)
+        instead = Instead({} if host_uname else guest_names(kernel), tree)
+        instead.listener = listener
+        host = Host(trees_of(source))
+        replayer = LinuxReplayer(kernel, files, host, writers, instead)
         Supervisor(listener, state, replayer, replayer.settled).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

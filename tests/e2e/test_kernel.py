@@ -58,6 +58,21 @@ def test_a_mount_shows_the_guests_files(kpfs):
     (m / "tracing" / "instances" / "i").rmdir()
 
 
+@pytest.mark.parametrize("option", [(), ("--host-uname",)])
+def test_uname_is_the_guests(kpfs, option):
+    words = "uname -sn -rv -m; cat /proc/sys/kernel/hostname /proc/sys/kernel/osrelease"
+    done = kpfs("run", "--kernel", KERNEL, *option, "--", "sh", "-c", words)
+    names, node, release = done.stdout.splitlines()
+    host = os.uname()
+    if option:
+        assert names == " ".join(host)
+    else:
+        assert names.startswith(f"Linux {host.nodename} 6.1.")
+        assert "Debian" in names
+    assert node == host.nodename
+    assert release in names.split()
+
+
 def test_two_mounts_are_two_kernels(kpfs):
     a, b = (kpfs.mount("--kernel", KERNEL) for _ in range(2))
     (a / "tracing" / "kprobe_events").write_text("p:e vfs_read\n")

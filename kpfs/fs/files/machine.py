@@ -3,25 +3,19 @@
 
 from __future__ import annotations
 
-import errno
-import re
 import stat
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
 from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.engine.register import show_entries
+from kpfs.fs import syscall_line
 from kpfs.fs.node import DynDir, File, Handle, Node
 from kpfs.fs.seqfile import SeqFile, ValueFile, whole_lines
+from kpfs.fs.syscall_line import Buffer
 from kpfs.guest.kernel.syscalls import HostTask
 from kpfs.kernel.root import Kernel
-
-MAX_ARGS = 6
-MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign
-NUMBER = re.compile(rb"-?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
-WORD = re.compile(rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)')
 
 
 class Text(SeqFile):
@@ -91,11 +85,9 @@ class Vmlinux(ValueFile):
 
 
 class Syscall(File):
-    """syscall: each line ``NAME [ARG...]`` is a system call of the writing task.
+    """syscall: each line is a system call of the writing task.
 
-    An ARG is a number in C's notation, ``"text"``, ``buf`` (the address of a buffer of
-    the task) or else a text without quotes.  The first call that fails ends the write,
-    with its errno.
+    The first call that fails ends the write, with its errno.  See kpfs.fs.syscall_line.
     """
 
     def handle(self, flags: int, pid: int) -> Handle:
@@ -116,31 +108,16 @@ class SyscallHandle(Handle):
     def written(self, task: HostTask) -> None:
         lines, self.lines = self.lines, ()
         for line in lines:
-            words = list(WORD.finditer(line))
-            if not words:
+            call = syscall_line.parse(line)
+            if call is None:
                 continue
-            name, *rest = words
-            if len(rest) > MAX_ARGS:
-                raise KernelError(errno.EINVAL, "more than six arguments")
-            arguments = [argument(word, task) for word in rest]
+            arguments = [
+                task.buffer if argument is Buffer.BUF else argument
+                for argument in call.args
+            ]
             kernel: Kernel = self.file.kernel
             with kernel.lock:
-                kernel.syscalls.call(task, name[0].decode("latin-1"), *arguments)
-
-
-def argument(match: re.Match[bytes], task: HostTask) -> int | bytes:
-    """The value of a word on a line of Syscall."""
-    quoted, word = match["quoted"], match["word"]
-    if quoted is not None:
-        return bytes(quoted)
-    if word == b"buf":
-        return task.buffer
-    if not NUMBER.fullmatch(word):
-        return bytes(word)
-    if len(word) > MAX_NUMBER:
-        raise KernelError(errno.EINVAL, "more than 64 bits")
-    octal = len(word) > 1 and word.isdigit() and word.startswith(b"0")
-    return int(word, 8 if octal else 0)
+                kernel.syscalls.call(task, call.name, *arguments)
 
 
 class Reboot(File):

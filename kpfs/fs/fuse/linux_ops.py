@@ -14,6 +14,7 @@ from collections.abc import Callable, MutableMapping
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse import proto
+from kpfs.fs.fuse.linux_machine import OwnHandle, OwnNode, OwnTree, own_stat
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.server import OPEN_SIZE, Notify, Server
 from kpfs.fs.vfs import EMPTY_WRITE
@@ -32,13 +33,16 @@ PLACES = {
     "sys": "/proc/sys",
     "tracing": "/sys/kernel/tracing",
     "debug": "/sys/kernel/debug",
+    "module": "/sys/module",
     "proc": "/proc",
     "sysfs": "/sys",
     "kallsyms": "/proc/kallsyms",
     "modules": "/proc/modules",
     "version": "/proc/version",
+    "cmdline": "/proc/cmdline",
     "kmsg": "/dev/kmsg",
 }
+FILES = frozenset(("kallsyms", "modules", "version", "cmdline", "kmsg"))
 _ROOT = nr.Stat(stat.S_IFDIR | 0o755, 2, 0, 0, 0, 4096, 1, 0, 0, 0)
 
 
@@ -48,8 +52,13 @@ Writers = MutableMapping[int, InPlace]  # by the number of our thread
 
 
 def guest_path(path: str) -> bytes:
-    """Where a path of the mount is in the guest, with a 0 behind it; ENOENT."""
+    """Where a path of the mount is in the guest, with a 0 behind it; ENOENT.
+
+    EPERM: it is one of machine/.
+    """
     first, _, rest = path.strip("/").partition("/")
+    if first == "machine":
+        raise KernelError(errno.EPERM, path)
     place = PLACES.get(first)
     if place is None:
         raise KernelError(errno.ENOENT, path)
@@ -102,16 +111,21 @@ class LinuxOperations(Server):
         self,
         kernel: LinuxKernel,
         files: OpenFiles,
+        own: OwnTree,
         notify: Notify,
         on_ready: Callable[[], None],
         writers: Writers,
     ) -> None:
-        """writers: threads of ours that write for somebody else, and what they do."""
+        """own: what is not the guest's.
+
+        writers: threads of ours that write for somebody else, and what they do.
+        """
         super().__init__(notify, on_ready)
         self.kernel = kernel
         self.files = files
+        self.own = own
+        self.own_files: dict[int, OwnHandle] = {}
         self.writers = writers
-        self.tasks = kernel.tasks
         self.paths = Paths()
         self.pollers: list[tuple[Task, int]] = []
         self.methods |= {
@@ -154,28 +168,32 @@ class LinuxOperations(Server):
     def task(self, request: Request) -> Task:
         """Who asks; a process outside our pid namespace is the agent."""
         if not request.pid:
-            return self.tasks.agent
-        return self.tasks.task(Caller(request.pid, request.uid, request.gid))
+            return self.kernel.tasks.agent
+        return self.kernel.tasks.task(Caller(request.pid, request.uid, request.gid))
 
     def watcher(self, request: Request) -> Task:
         """Who looks at names and attributes: the caller, unless he waits."""
-        task = self.tasks.known(request.pid)
-        return self.tasks.agent if task is None or task.waits else task
+        tasks = self.kernel.tasks
+        task = tasks.known(request.pid)
+        return tasks.agent if task is None or task.waits else task
 
     # ---- names
-    def child(self, request: Request, body: bytes) -> tuple[str, bytes]:
-        """A path of the mount by its directory and its name, and that of the guest."""
+    def path(self, request: Request, body: bytes) -> str:
+        """A path of the mount by its directory and its name."""
         name = body.split(b"\0", 1)[0].decode("latin-1")
-        path = f"{self.paths[request.nodeid]}/{name}"
-        return path, guest_path(path)
+        return f"{self.paths[request.nodeid]}/{name}"
+
+    def child(self, request: Request, body: bytes) -> bytes:
+        """The guest's path of that."""
+        return guest_path(self.path(request, body))
 
     def lookup(self, request: Request) -> Answer:
         return self.entry(request, request.body)
 
     def entry(self, request: Request, name: bytes) -> Answer:
         """The answer that makes an entry known to Linux; name ends with a 0."""
-        path, there = self.child(request, name)
-        found = self.stat(request, there)
+        path = self.path(request, name)
+        found = self.stat(request, path)
         number = self.paths.look_up(path)
         size = OPEN_SIZE if is_file(found) else found.size
         head = proto.ENTRY.pack(number, 0, 0, 0, 0, 0)
@@ -188,19 +206,26 @@ class LinuxOperations(Server):
         self.paths.forget(number, lookups)
 
     # ---- attributes
-    def stat(self, request: Request, path: bytes) -> nr.Stat:
+    def stat(self, request: Request, path: str) -> nr.Stat:
+        if not path:
+            return _ROOT
+        own = self.own.find(path)
+        if own is not None:
+            return own_stat(own)
         how = nr.AT_SYMLINK_NOFOLLOW, nr.STATX_BASIC
-        op = Op(nr.STATX, (nr.AT_FDCWD, path, *how, Out(nr.STATX_SIZE)))
+        place = guest_path(path)
+        op = Op(nr.STATX, (nr.AT_FDCWD, place, *how, Out(nr.STATX_SIZE)))
         with self.kernel.lock:
             reply = self.request(self.watcher(request), op)
             return nr.read_statx(reply.out(1, nr.STATX_SIZE))
 
     def getattr(self, request: Request) -> bytes:
         flags, fh = proto.GETATTR_REQUEST.unpack_from(request.body)
-        path = self.paths[request.nodeid]
-        found = self.stat(request, guest_path(path)) if path else _ROOT
-        if flags & proto.GETATTR_FH:  # the only reason is SEEK_END
-            opened = self.files.by_handle[fh]
+        found = self.stat(request, self.paths[request.nodeid])
+        if flags & proto.GETATTR_FH and fh in self.own_files:
+            pass
+        elif flags & proto.GETATTR_FH:  # the only reason is SEEK_END
+            opened = self.files[fh]
             with self.kernel.lock:
                 task, fd = self.descriptor(request, opened)
                 end = Op(nr.LSEEK, (fd, 0, nr.SEEK_END))
@@ -234,7 +259,10 @@ class LinuxOperations(Server):
         valid, _, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, uid, gid = (
             proto.SETATTR_REQUEST.unpack_from(request.body)
         )
-        path = guest_path(self.paths[request.nodeid])
+        place = self.paths[request.nodeid]
+        if self.own.find(place) is not None and valid & ~proto.FATTR_SIZE == 0:
+            return self.attributes_answer(request.nodeid, self.stat(request, place), 0)
+        path = guest_path(place)
         ops = []
         if valid & proto.FATTR_MODE:
             ops.append(Op(nr.FCHMODAT, (nr.AT_FDCWD, path, mode & 0o7777)))
@@ -256,7 +284,7 @@ class LinuxOperations(Server):
             ops.append(Op(nr.UTIMENSAT, (nr.AT_FDCWD, path, times, 0)))
         if ops:
             self.by_caller(request, *ops)
-        found = self.stat(request, path)
+        found = self.stat(request, place)
         shown = OPEN_SIZE if is_file(found) else found.size
         return self.attributes_answer(request.nodeid, found, shown)
 
@@ -272,7 +300,13 @@ class LinuxOperations(Server):
         found: list[tuple[str, int]] = []
         path = self.paths[request.nodeid]
         if not path:
-            return [(name, stat.S_IFDIR) for name in (".", "..", *PLACES)]
+            folders = [name for name in (*PLACES, "machine") if name not in FILES]
+            return [(name, stat.S_IFDIR) for name in (".", "..", *folders)] + [
+                (name, stat.S_IFREG) for name in PLACES if name in FILES
+            ]
+        own = self.own.find(path)
+        if own is not None:
+            return [(".", stat.S_IFDIR), ("..", stat.S_IFDIR), *own.names()]
         flags = os.O_RDONLY | os.O_DIRECTORY
         with self.kernel.lock:
             task = self.watcher(request)
@@ -288,7 +322,7 @@ class LinuxOperations(Server):
 
     def mkdir(self, request: Request) -> Answer:
         mode, name = proto.MKDIR_REQUEST.unpack_from(request.body)[0], request.body[8:]
-        _, path = self.child(request, name)
+        path = self.child(request, name)
         self.by_caller(request, Op(nr.MKDIRAT, (nr.AT_FDCWD, path, mode)))
         return self.entry(request, name)
 
@@ -299,27 +333,27 @@ class LinuxOperations(Server):
         return self.remove(request, 0)
 
     def remove(self, request: Request, how: int) -> bytes:
-        _, path = self.child(request, request.body)
+        path = self.child(request, request.body)
         self.by_caller(request, Op(nr.UNLINKAT, (nr.AT_FDCWD, path, how)))
         return b""
 
     def mknod(self, request: Request) -> Answer:
         mode, device = proto.MKNOD_REQUEST.unpack_from(request.body)
         name = request.body[proto.MKNOD_REQUEST.size :]
-        _, path = self.child(request, name)
+        path = self.child(request, name)
         self.by_caller(request, Op(nr.MKNODAT, (nr.AT_FDCWD, path, mode, device)))
         return self.entry(request, name)
 
     def symlink(self, request: Request) -> Answer:
         name, _, target = request.body.partition(b"\0")
-        _, path = self.child(request, name)
+        path = self.child(request, name)
         self.by_caller(request, Op(nr.SYMLINKAT, (target, nr.AT_FDCWD, path)))
         return self.entry(request, name + b"\0")
 
     def link(self, request: Request) -> Answer:
         (number,) = proto.FH.unpack_from(request.body)
         name, at = request.body[8:], nr.AT_FDCWD
-        _, path = self.child(request, name)
+        path = self.child(request, name)
         old = guest_path(self.paths[number])
         self.by_caller(request, Op(nr.LINKAT, (at, old, at, path, 0)))
         return self.entry(request, name)
@@ -327,7 +361,7 @@ class LinuxOperations(Server):
     def rename(self, request: Request) -> bytes:
         (number,) = proto.FH.unpack_from(request.body)
         old, _, new = request.body[8:].partition(b"\0")
-        _, path = self.child(request, old)
+        path = self.child(request, old)
         name = new.rstrip(b"\0").decode("latin-1")
         there = guest_path(f"{self.paths[number]}/{name}")
         at = nr.AT_FDCWD
@@ -338,18 +372,27 @@ class LinuxOperations(Server):
     def create(self, request: Request) -> Answer:
         flags, mode = proto.CREATE_REQUEST.unpack_from(request.body)
         name = request.body[proto.CREATE_REQUEST.size :]
-        _, path = self.child(request, name)
+        path = self.child(request, name)
         fh, how = self.opened(request, path, flags | os.O_CREAT, mode & 0o7777)
         entry = self.entry(request, name)
         return Answer(payload=entry.payload + proto.OPEN_ANSWER.pack(fh, how, 0))
 
     def open(self, request: Request) -> Answer:
         (flags,) = proto.OPEN_REQUEST.unpack_from(request.body)
-        path = guest_path(self.paths[request.nodeid])
-        fh, how = self.opened(request, path, flags, 0)
+        path = self.paths[request.nodeid]
+        own = self.own.find(path)
+        if own is not None:
+            return self.open_own(request, own)
+        fh, how = self.opened(request, guest_path(path), flags, 0)
         return Answer(
             payload=proto.OPEN_ANSWER.pack(fh, how, 0), undo=lambda: self.close(fh)
         )
+
+    def open_own(self, request: Request, node: OwnNode) -> Answer:
+        fh = next(self.handles)
+        self.own_files[fh] = OwnHandle(node, request.pid)
+        payload = proto.OPEN_ANSWER.pack(fh, proto.FOPEN_DIRECT_IO, 0)
+        return Answer(payload=payload, undo=lambda: self.close(fh))
 
     def opened(
         self, request: Request, path: bytes, flags: int, mode: int
@@ -376,7 +419,9 @@ class LinuxOperations(Server):
         fh, offset, size, how, *_ = proto.READ_REQUEST.unpack_from(request.body)
         if not how & proto.READ_LOCKOWNER:  # for the page cache: see OPEN_SIZE
             raise KernelError(errno.EINVAL, "no splice here")
-        opened = self.files.by_handle[fh]
+        if fh in self.own_files:
+            return self.own_files[fh].read(offset, size)
+        opened = self.files[fh]
         with self.kernel.lock:
             task, fd = self.descriptor(request, opened)
             self.files.seek(task, opened, fd, offset)
@@ -387,8 +432,10 @@ class LinuxOperations(Server):
 
     def write(self, request: Request) -> bytes:
         fh, offset, size, *_ = proto.WRITE_REQUEST.unpack_from(request.body)
-        opened = self.files.by_handle[fh]
         in_place = self.writers.pop(request.pid, None) if self.writers else None
+        if fh in self.own_files:
+            return self.write_own(request, self.own_files[fh], in_place is not None)
+        opened = self.files[fh]
         if in_place is not None:
             return proto.WRITE_ANSWER.pack(in_place(self.files, opened))
         begin = proto.WRITE_REQUEST.size
@@ -401,18 +448,31 @@ class LinuxOperations(Server):
             opened.pos = offset + taken
             return proto.WRITE_ANSWER.pack(taken)
 
+    def write_own(self, request: Request, opened: OwnHandle, for_other: bool) -> bytes:
+        if for_other:
+            raise KernelError(errno.EAGAIN, "the caller is to write himself")
+        begin, size = (
+            proto.WRITE_REQUEST.size,
+            proto.WRITE_REQUEST.unpack_from(request.body)[2],
+        )
+        data = request.body[begin : begin + size]
+        opened.node.store(data, lambda: self.task(request))
+        return proto.WRITE_ANSWER.pack(size)
+
     def ioctl(self, request: Request) -> bytes:
         """EMPTY_WRITE stands for a write that Linux would not pass on; no other."""
         fh, _, cmd, *_ = proto.IOCTL_REQUEST.unpack_from(request.body)
         in_place = None
         if cmd == EMPTY_WRITE:
             in_place = self.writers.pop(request.pid, None)
-        if in_place is None:
+        if in_place is None or fh in self.own_files:
             raise KernelError(errno.ENOTTY, "no such ioctl")
-        opened = self.files.by_handle[fh]
+        opened = self.files[fh]
         return proto.IOCTL_ANSWER.pack(in_place(self.files, opened), 0, 0, 0)
 
     def close(self, fh: int) -> None:
+        if self.own_files.pop(fh, None) is not None:
+            return
         with self.kernel.lock:
             self.files.close(fh)
 
@@ -420,8 +480,10 @@ class LinuxOperations(Server):
     def poll(self, request: Request) -> bytes:
         """The events that are there; if there are none, tells Linux later."""
         fh, handle, flags, events = proto.POLL_REQUEST.unpack_from(request.body)
+        if fh in self.own_files:
+            return proto.POLL_ANSWER.pack(events & (nr.POLLIN | nr.POLLOUT))
         with self.kernel.lock:
-            task, fd = self.descriptor(request, self.files.by_handle[fh])
+            task, fd = self.descriptor(request, self.files[fh])
             found = self.look(task, fd, events)
             if not found and flags & proto.POLL_SCHEDULE_NOTIFY:
                 waits = Op(nr.POLL, (nr.POLLFD.pack(fd, events, 0), 1, -1))

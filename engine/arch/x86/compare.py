@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lists text as it is beside what it once was: where they differ, it was patched.
+
+Nothing is known of who did so: probes, the function tracer, jump labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kpfs.engine.arch.x86.insn import Disassembler, Line, decode, disassemble
+
+BYTES_WIDTH = 3 * 11
+NOTES = {0xCC: "breakpoint", 0xE8: "call", 0xE9: "jump"}
+
+
+def compared_listing(
+    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+) -> Iterator[str]:
+    """A line for each instruction from start on, with a note if it was another one.
+
+    name gives what is written behind the target of a jump or call.
+    """
+    dis, at = Disassembler(), 0
+    while at < len(live):
+        end = _whole(saved, start, at, at + 1)
+        if live[at:end] != saved[at:end]:
+            patch = decode(live, start + at, at)
+            end = _whole(saved, start, at, at + (patch.length if patch else 1))
+            was = "; ".join(
+                row.text for row in disassemble(saved[at:end], start + at, dis)
+            )
+            code = patch.raw if patch else live[at:end]
+            row = disassemble(code, start + at, dis)[0]._replace(raw=live[at:end])
+            yield _line(row, f"{NOTES.get(live[at], 'patched')}, was: {was}")
+        else:
+            yield _line(disassemble(live[at:end], start + at, dis, name)[0])
+        at = end
+
+
+def _whole(code: bytes, start: int, at: int, until: int) -> int:
+    """Where the instruction ends that the last byte before until is of."""
+    while at < until:
+        insn = decode(code, start + at, at)
+        at += insn.length if insn else 1
+    return min(at, len(code))
+
+
+def _line(row: Line, note: str = "") -> str:
+    line = f"  {row.addr:016x}  {row.raw.hex(' '):<{BYTES_WIDTH}} {row.text}"
+    return f"{line:<84} # {note}" if note else line

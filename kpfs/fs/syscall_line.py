@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is written to machine/syscall: ``NAME [ARG...]`` on a line.
+
+An ARG is a number in C's notation, ``"text"``, ``buf`` (the address of a buffer of the
+task) or else a text without quotes.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import re
+from typing import NamedTuple
+
+from kpfs.engine.errors import KernelError
+
+MAX_ARGS = 6
+MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign
+NUMBER = re.compile(rb"-?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+WORD = re.compile(rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)')
+
+
+class Buffer(enum.Enum):
+    """The argument that stands for the task's buffer."""
+
+    BUF = "buf"
+
+
+class SyscallLine(NamedTuple):
+    name: str
+    args: list[int | bytes | Buffer]
+
+
+def parse(line: bytes) -> SyscallLine | None:
+    """The call of a line, None for an empty one; EINVAL."""
+    words = list(WORD.finditer(line))
+    if not words:
+        return None
+    name, *rest = words
+    if len(rest) > MAX_ARGS:
+        raise KernelError(errno.EINVAL, "more than six arguments")
+    return SyscallLine(name[0].decode("latin-1"), [_argument(word) for word in rest])
+
+
+def _argument(match: re.Match[bytes]) -> int | bytes | Buffer:
+    quoted, word = match["quoted"], match["word"]
+    if quoted is not None:
+        return bytes(quoted)
+    if word == b"buf":
+        return Buffer.BUF
+    return bytes(word) if not NUMBER.fullmatch(word) else number(word)
+
+
+def number(word: bytes) -> int:
+    """A number in C's notation, as NUMBER has it; EINVAL: of more than 64 bits."""
+    if len(word) > MAX_NUMBER:
+        raise KernelError(errno.EINVAL, "more than 64 bits")
+    octal = len(word) > 1 and word.isdigit() and word.startswith(b"0")
+    return int(word, 8 if octal else 0)

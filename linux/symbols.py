@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The symbols of a kernel, looked up in the text of /proc/kallsyms that an image has.
+
+The text is mapped and never parsed as a whole, so that machines of one image share it.
+Its lines are sorted by address; no module was loaded when it was read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterator, Sequence
+
+from kpfs.engine.ktypes import KAddr, Symbol
+
+_ROW = re.compile(rb"([0-9a-f]+) (\w) (\S+)\n")
+_FUNCTION = re.compile(rb"[0-9a-f]+ [tTwW] (\S+)\n")
+
+
+class Symbols:
+    """Context: any; nothing in it changes."""
+
+    def __init__(self, path: str) -> None:
+        """OSError, ValueError where there is no such text."""
+        with open(path, "rb") as file:
+            self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def address(self, name: str) -> int:
+        """Of the first symbol of that name, 0 for none."""
+        found = self.lookup_name(name)
+        return found[0].addr if found else 0
+
+    def lookup_name(self, name: str) -> Sequence[Symbol]:
+        """The symbols of that name, in the order of kallsyms."""
+        text, found = self._text, []
+        tail = f" {name}\n".encode("latin-1")
+        at = text.find(tail)
+        while at >= 0:
+            row = self._symbol(text.rfind(b"\n", 0, at) + 1)
+            if row is not None:
+                found.append(row)
+            at = text.find(tail, at + 1)
+        return found
+
+    def symbol_at(self, addr: int) -> Symbol | None:
+        """The first of the names of what is around an address."""
+        text, low, high = self._text, 0, len(self._text)
+        while low < high:  # lines from low on may be the last that begins up to addr
+            middle = text.rfind(b"\n", 0, (low + high) // 2) + 1
+            end = text.find(b"\n", middle) + 1
+            if int(text[middle : text.find(b" ", middle)], 16) <= addr:
+                low = end
+            else:
+                high = middle
+        at = text.rfind(b"\n", 0, max(low - 1, 0)) + 1
+        if not low:
+            return None
+        found = self._symbol(self._first_there(at))
+        inside = found is not None and addr < found.addr + max(found.size, 1)
+        return found if inside else None
+
+    def name_of(self, addr: int) -> str:
+        """symbol+offset of an address.  Kernel: sprint_symbol(), without the size."""
+        found = self.symbol_at(addr)
+        if found is None:
+            return f"{addr:#x}"
+        offset = addr - found.addr
+        return f"{found.name}+{offset:#x}" if offset else found.name
+
+    def _first_there(self, at: int) -> int:
+        """The begin of the first line with the address of the line at a place."""
+        text = self._text
+        address = text[at : text.find(b" ", at) + 1]
+        while at:
+            before = text.rfind(b"\n", 0, at - 1) + 1
+            if text[before : before + len(address)] != address:
+                return at
+            at = before
+        return at
+
+    def _symbol(self, at: int) -> Symbol | None:
+        row = _ROW.match(self._text, at)
+        if row is None:
+            return None
+        addr, after = int(row[1], 16), row
+        while (line := _ROW.match(self._text, after.end())) is not None:
+            after = line
+            if int(line[1], 16) > addr:
+                break
+        size = max(int(after[1], 16) - addr, 0)
+        return Symbol(row[3].decode("latin-1"), KAddr(addr), size, row[2].decode())
+
+    def beginning_with(self, prefix: str) -> Iterator[tuple[int, str]]:
+        """Address and name of each symbol whose name begins so."""
+        rows = rb"([0-9a-f]+) \w (" + re.escape(prefix.encode()) + rb"\S*)\n"
+        for row in re.finditer(rows, self._text):
+            yield int(row[1], 16), row[2].decode("latin-1")
+
+    def functions(self) -> Iterator[str]:
+        """The names of all functions."""
+        for row in _FUNCTION.finditer(self._text):
+            yield row[1].decode("latin-1")

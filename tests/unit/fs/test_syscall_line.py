@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a line of machine/syscall says."""
+
+import errno
+
+import pytest
+
+from kpfs.engine.errors import KernelError
+from kpfs.fs.syscall_line import Buffer, parse
+
+
+def test_words():
+    call = parse(b'openat -100 "/a b" 0x10 010 buf word\n')
+    assert call is not None
+    assert call.name == "openat"
+    assert call.args == [-100, b"/a b", 16, 8, Buffer.BUF, b"word"]
+    assert parse(b"  \n") is None
+
+
+@pytest.mark.parametrize("line", [b"x 1 2 3 4 5 6 7", b"x 0x" + 23 * b"1"])
+def test_what_is_refused(line):
+    with pytest.raises(KernelError) as refused:
+        parse(line)
+    assert refused.value.errno == errno.EINVAL
