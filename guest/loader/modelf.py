@@ -35,9 +35,17 @@ class ModuleFile(elf.ElfFile):
         super().__init__(data)
         self.linked: dict[int, bytearray] = {}
 
+    def section(self, name: str) -> elf.Section | None:
+        """The first section of that name that takes memory.  Kernel: find_sec()"""
+        index = self.index(name)
+        return None if index is None else self.sections[index]
+
     def index(self, name: str) -> int | None:
-        """Index of the first section of that name."""
-        return next((i for i, s in enumerate(self.sections) if s.name == name), None)
+        """Its index."""
+        for i, section in enumerate(self.sections):
+            if section.name == name and section.flags & elf.SHF_ALLOC:
+                return i
+        return None
 
     def contents(self, section: elf.Section) -> bytes:
         index = self.sections.index(section)

@@ -63,11 +63,13 @@ def conduct(name: str, seconds: float, number: int, seed: int, folder: Path) -> 
             sys.stdout.flush()
             os._exit(0)
     until = time.monotonic() + seconds + GRACE if seconds else float("inf")
-    while os.waitpid(child, os.WNOHANG)[0] == 0:
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > until:
             _complain(hunt, f"{name} does not end", [child])
             os.kill(child, signal.SIGKILL)
         time.sleep(0.1)
+    if ended[1]:
+        _complain(hunt, f"{name} has died, wait status {ended[1]:#x}", [])
     if left := processes.linger(LINGER):
         _complain(hunt, f"{name} left processes behind", left)
     if targets := processes.unmount_below(folder):

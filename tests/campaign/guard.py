@@ -11,7 +11,7 @@ from kpfs.guest.emu import memory
 
 GUARD = 64 << 20  # bytes on either side
 SLACK = 4 << 20  # bytes that Linux may want in order to align a large mapping
-TRIES = 20
+TRIES = 500  # there may be as many smaller holes
 PROT_NONE, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS, MAP_NORESERVE = (
     0,
     2,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The campaign itself: it ends with all that it has started, and sees what is wrong."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,16 +12,17 @@ from functools import partial
 
 import pytest
 
+from kpfs.engine.errors import KernelError
 from kpfs.guest.loader import modelf
 from tests import harness
 from tests.campaign import __main__ as campaign
-from tests.campaign import elf, hits, restrictions
+from tests.campaign import elf, hits, restrictions, seeds
 from tests.campaign.child import in_child
 from tests.campaign.fuzz import Writes
 from tests.campaign.guard import GuardedMmap, guard
 from tests.campaign.hunt import Hunt, progress_of
 from tests.fuzz.lines import WrongError
-from tests.modbox import build
+from tests.modbox import build, module
 
 
 def start(folder, *words, **options):
@@ -83,6 +85,13 @@ def test_a_part_that_fails_is_a_finding(tmp_path):
     out, _ = child.communicate(timeout=60)
     assert child.returncode == 1
     assert "FINDING fake-1: the part itself failed" in out
+
+
+def test_a_part_that_is_killed_is_a_finding(tmp_path):
+    child = start(tmp_path, code=fake("import os; os.kill(os.getpid(), 9)"))
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert "FINDING fake-1: fake has died, wait status 0x9" in out
 
 
 LEAVES = "subprocess.Popen(['sleep', '1234567'], start_new_session=True)"
@@ -189,6 +198,20 @@ def test_the_fuzzer_sees_what_a_refused_write_leaves(kpfs, monkeypatch):
         some()
 
 
+@pytest.mark.fuse
+@pytest.mark.guest
+def test_the_fuzzer_forgets_what_it_has_emptied_itself(kpfs):
+    mount = kpfs.mount("--quiet-guest")
+    writes = Writes(mount, 1)
+    path = mount / "tracing/set_event"
+    path.write_text("sched:sched_switch\n")
+    writes.seen["tracing/set_event"] = writes.show("tracing/set_event")
+    writes.targets = [str(path)]
+    for _ in range(200):  # some truncate, most are refused
+        writes.any()
+        writes.compare(list(writes.seen))
+
+
 @pytest.mark.guest
 def test_a_hit_that_is_not_counted_is_seen(monkeypatch):
     monkeypatch.setattr(hits, "COUNTERS", {"all_hits": 4})
@@ -201,8 +224,35 @@ def test_a_module_that_is_not_looked_at_is_seen(monkeypatch, tmp_path):
     monkeypatch.setattr(modelf, "damage", lambda _image: "")
     modules = sorted(elf.SHIPPED.glob("*.ko"))
     with tempfile.TemporaryFile() as file:
-        work = partial(elf.batch, modules, tmp_path, file.fileno(), list(range(60)))
+
+        def work():
+            elf.Loader(modules, tmp_path / "m.ko", file.fileno()).work(list(range(60)))
+
         assert "it is in kpfs's own log" in in_child(work, 60).wrong
+
+
+SLEEPER = """
+#include <linux/delay.h>
+static int __init sleeper_init(void) { msleep(4000000); return 0; }
+module_init(sleeper_init);
+"""
+
+
+@pytest.mark.guest
+def test_a_module_that_sleeps_is_not_waited_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(seeds, "SLEEP_MAX", 1)
+    path = module("sleeper", SLEEPER)
+
+    class Sleepers(seeds.Seeds):
+        def one(self, seed):
+            with contextlib.suppress(KernelError):
+                self.box.insmod(path)
+
+    def work():
+        with tempfile.TemporaryFile() as file:
+            return Sleepers(tmp_path / "m.ko", file.fileno()).work([1, 2])
+
+    assert in_child(work, 60) == ({"asleep": 2}, "")
 
 
 def answer(status, out="", err=""):

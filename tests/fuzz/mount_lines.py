@@ -29,7 +29,7 @@ EVENT_FILES = ("enable", "filter", "trigger")
 GROUPS = (*OURS, "sched")
 BUGS = {errno.EIO, errno.ENOTCONN, errno.ECONNABORTED, errno.ENOSYS}
 # what changes by itself: the count when there are hits, and what that switches; jumps
-RESTLESS = re.compile(r"count=\d+|\[OPTIMIZED\]|^[01](?=\*)")
+RESTLESS = re.compile(r"count=-?\d+|\[OPTIMIZED\]|^[01](?=\*)")
 SIZE = 1 << 16
 NO_FILTER, NO_TRIGGER = "none\n", "#"
 

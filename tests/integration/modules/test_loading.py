@@ -13,7 +13,9 @@ import subprocess
 import pytest
 
 from kpfs.engine.errors import KernelError
+from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
 from tests.modbox import NOIPA, ROOT, build, module, refused
+from tests.there import there
 
 PLAIN = (
     NOIPA
@@ -296,6 +298,19 @@ def test_not_a_module(box, tmp_path):
         module("plain", PLAIN),
         lambda d: d.replace(b".gnu.linkonce.this_module", b".gnu.linkonce.that_module"),
     )
+    assert refused(box, errno.ENOEXEC, path) == ["plain: No module found in object"]
+
+
+def test_struct_module_takes_no_memory(box, tmp_path):
+    """Linux looks for sections among those that it loads.  Kernel: find_sec()"""
+
+    def not_loaded(data):
+        this = there(ModuleFile(bytes(data)).index(THIS_MODULE))
+        (headers,) = struct.unpack_from("<Q", data, 40)
+        struct.pack_into("<Q", data, headers + 64 * this + 8, 0)
+        return data
+
+    path = patched(tmp_path, module("plain", PLAIN), not_loaded)
     assert refused(box, errno.ENOEXEC, path) == ["plain: No module found in object"]
 
 

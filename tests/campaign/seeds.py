@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Modules that are made at random, a seed for each, and loaded into a guest.
+
+A process of its own does some of them in turn, and says in a file which one it is at:
+whoever starts it knows what it has died of, and goes on behind that.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.campaign.child import BrokenError, Grave, in_child, tail, where
+from tests.campaign.hunt import Hunt
+from tests.modbox import Box
+
+LIMIT = 0.4  # s of CPU time that the guest may take for one request
+SLEEP_MAX = 10  # s that a module may sleep for, which Linux would let it for ever
+
+
+class Seeds:
+    """Loads such modules into one guest, and into a new one when that is dead."""
+
+    def __init__(self, path: Path, at: int) -> None:
+        """path: where to write modules.  at: a file that says which is in work."""
+        self.path = path
+        self.at = at
+        self.tally: Counter[str] = Counter()
+        self.grave = Grave()
+        self.last = ""  # what is said of the seed in work
+        self.slept = False
+        signal.signal(signal.SIGALRM, lambda *_: self.give_up())
+        self.box = self.boot(random.Random(0))
+
+    def boot(self, _rng: random.Random) -> Box:
+        """A new guest."""
+        return self.impatient(Box(1))
+
+    def impatient(self, box: Box) -> Box:
+        """A guest that notices soon what does not come back."""
+        box.kernel.guest.cpus.watchdog.limit = LIMIT
+        box.kernel.guest.cpus.watchdog.rewind_at = 0.0
+        return box
+
+    def give_up(self) -> None:
+        """Wait no longer for a task that sleeps: its guest is as good as gone."""
+        self.slept = True
+        self.box.kernel.syscalls.close()
+        self.box.kernel.background.retire()
+
+    def one(self, seed: int) -> None:
+        """Make a module of that seed and load it; BrokenError."""
+        raise NotImplementedError
+
+    def work(self, seeds: list[int]) -> dict[str, int]:
+        """All of them; what became of how many."""
+        for number, seed in enumerate(seeds):
+            os.pwrite(self.at, number.to_bytes(4, "little"), 0)
+            try:
+                signal.alarm(SLEEP_MAX)
+                self.one(seed)
+                signal.alarm(0)
+                if self.grave.lines:
+                    raise BrokenError("it is in kpfs's own log")
+                if self.slept:
+                    self.tally["asleep"] += 1
+                    self.slept = False
+                    self.box.close()
+                    self.box = self.boot(random.Random(seed))
+            except BaseException as error:
+                signal.alarm(0)
+                what = f"{type(error).__name__}: {error}\n{self.last}\n{where()}"
+                raise BrokenError(f"{what}\n{tail(self.box)}") from error
+        return self.tally
+
+
+def hunt_with(
+    make: Callable[[Path, int], Seeds], hunt: Hunt, per_child: int, patience: float
+) -> None:
+    """As many seeds as there are to do, so many in each process.
+
+    patience: s for one process.
+    """
+    path = hunt.scratch / "module.ko"
+    with tempfile.TemporaryFile(dir=hunt.scratch) as file:
+        at = file.fileno()
+        while hunt.more():
+            seeds = [hunt.rng.getrandbits(32) for _ in range(hunt.left(per_child))]
+            while seeds:
+                answer = in_child(lambda s=seeds: make(path, at).work(s), patience)  # type: ignore[misc]
+                if not answer.wrong:
+                    hunt.did(len(seeds))
+                    hunt.tally.update(answer.value)
+                    break
+                done = int.from_bytes(os.pread(at, 4, 0), "little") + 1
+                hunt.finding(f"{answer.wrong}\nseed {seeds[done - 1]}", path)
+                hunt.did(done)
+                seeds = seeds[done:] if hunt.more() else []
