@@ -30,6 +30,16 @@ the kernel is.
 """
 
 
+EXPORT_HELP = """\
+Write a kernel, with its modules, to one compressed file, which 'kpfs kernel import'
+reads: for hosts without the package, or the cache of a CI.
+"""
+IMPORT_HELP = """\
+Keep a kernel that was exported, as NAME.  A file that is damaged, cut short, or of
+another version of kpfs is refused.
+"""
+
+
 class Command(NamedTuple):
     """One row of the table of commands."""
 
@@ -120,7 +130,8 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> File
             with open(beside, encoding="utf-8") as text:
                 config = text.read()
         modules = packages.read_folder(arguments.modules) if arguments.modules else {}
-        return packages.Files(vmlinuz, config, modules)
+        origin = os.path.basename(arguments.vmlinuz)
+        return packages.Files(vmlinuz, config, modules, origin)
     if not path:
         package = arguments.package
         if not package and not packages.short_name(arguments.name):
@@ -206,6 +217,7 @@ def show(arguments: Namespace) -> int:
         config = file.read()
     rows = {
         "release": meta.release,
+        "origin": meta.origin or "-",
         "memory": f"{meta.memory >> 20} MiB",
         "append": meta.append or "-",
         "size": f"{store.size(folder) >> 20} MiB",
@@ -226,9 +238,47 @@ def remove(arguments: Namespace) -> int:
     return 0
 
 
+# ---- export, import
+def _export_arguments(parser: ArgumentParser) -> None:
+    _name_argument(parser)
+    parser.add_argument("file", metavar="FILE")
+
+
+def _import_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="default: FILE's")
+
+
+def export(arguments: Namespace) -> int:
+    from kpfs.linux import archive
+
+    try:
+        size = archive.export(arguments.name, arguments.file)
+    except OSError as error:
+        raise SetupError(f"{arguments.file}: {error.strerror}") from None
+    print(f"{arguments.file}: {size >> 20} MiB")
+    return 0
+
+
+def bring_in(arguments: Namespace) -> int:
+    from kpfs.linux import archive
+
+    name = arguments.name
+    if name is None:
+        name = os.path.basename(arguments.file).removesuffix(archive.SUFFIX)
+    try:
+        meta = archive.bring_in(arguments.file, name)
+    except OSError as error:
+        raise SetupError(f"{arguments.file}: {error.strerror}") from None
+    print(f"{name}: Linux {meta.release}")
+    return 0
+
+
 COMMANDS = {
     "make": Command("boot a kernel and keep it", MAKE_HELP, _make_arguments, make),
     "list": Command("those that are there", "", _no_arguments, show_list),
     "show": Command("what one is like", "", _name_argument, show),
     "rm": Command("remove one", "", _name_argument, remove),
+    "export": Command("write one to a file", EXPORT_HELP, _export_arguments, export),
+    "import": Command("keep one of a file", IMPORT_HELP, _import_arguments, bring_in),
 }

@@ -11,6 +11,7 @@ from kpfs import abi
 from kpfs.linux import cpio, firmware, registers
 from kpfs.linux.board import CPU_MODEL, IMAGE_DIR, Board
 from kpfs.linux.bzimage import BzImage, KernelError
+from kpfs.linux.stops import reason
 
 AGENT = "agent"
 SYMBOLS_MAX = 1 << 26  # bytes of /proc/kallsyms
@@ -68,9 +69,11 @@ def boot(
     progress(board)
     heard = board.heard()
     if why != abi.STOP_PAUSE:
-        said = heard.decode("latin-1").rpartition("agent: ")[2] if heard else ""
-        last = said.strip() if b"agent: " in heard else _last_words(board)
-        raise KernelError(f"the kernel stopped while it booted ({why}){last}")
+        if b"agent: " in heard:
+            said = heard.decode("latin-1").rpartition("agent: ")[2].strip()
+            raise KernelError(f"this kernel cannot be a guest: {said}")
+        stopped = reason(board, why)
+        raise KernelError(f"the kernel does not come up: {stopped}{_last_words(board)}")
     board.set(debug_limit=0)
     return Booted(board, pause, heard)
 
@@ -101,10 +104,10 @@ def _prepare(board: Board, start: firmware.Start) -> None:
 
 
 def _last_words(board: Board) -> str:
-    """What it has printed last, if anything."""
+    """What it has printed last, or how to see that."""
     lines = board.console(0)[0].decode("latin-1").split("\n")
     last = [line.strip() for line in lines if line.strip()][-1:]
-    return f": {last[0]}" if last else ""
+    return f": {last[0]}" if last else " (--verbose shows its console)"
 
 
 __all__ = ["CPU_MODEL", "Booted", "boot", "read_agent"]

@@ -56,6 +56,7 @@ class Meta(NamedTuple):
     panic: int  # address of panic()
     flushers: list[int]
     digest: str = ""  # of all this and of RAM
+    origin: str = ""  # the file that it was made of, which the digest is not of
 
 
 def symbol_table(text: bytes, names: Iterable[str]) -> dict[str, int]:
@@ -65,7 +66,9 @@ def symbol_table(text: bytes, names: Iterable[str]) -> dict[str, int]:
     return {name.decode(): int(address, 16) for address, name in reversed(rows)}
 
 
-def save(booted: Booted, release: str, append: str, folder: str) -> Meta:
+def save(
+    booted: Booted, release: str, append: str, folder: str, origin: str = ""
+) -> Meta:
     """Write what has booted into a folder that is there."""
     board = booted.board
     found = symbol_table(booted.symbols, ("panic", *FLUSHERS))
@@ -90,7 +93,7 @@ def save(booted: Booted, release: str, append: str, folder: str) -> Meta:
     )
     digest = hashlib.sha256(json.dumps(meta).encode())
     _write_sparse(board.ram, os.path.join(folder, RAM), digest)
-    meta = meta._replace(digest=digest.hexdigest())
+    meta = meta._replace(digest=digest.hexdigest(), origin=origin)
     with open(os.path.join(folder, SYMBOLS), "wb") as file:
         file.write(booted.symbols)
     with open(os.path.join(folder, META), "w", encoding="utf-8") as file:
@@ -111,9 +114,12 @@ def _write_sparse(ram: mmap.mmap, path: str, digest: hashlib._Hash) -> None:
         file.truncate(len(ram))
 
 
-def read_meta(folder: str) -> Meta:
-    """KernelError where it is none, or one of another version of kpfs."""
-    name = os.path.basename(folder)
+def read_meta(folder: str, name: str = "") -> Meta:
+    """KernelError where it is none, or one of another version of kpfs.
+
+    name: what the error calls it, if not as the folder.
+    """
+    name = name or os.path.basename(folder)
     try:
         with open(os.path.join(folder, META), encoding="utf-8") as file:
             fields = json.load(file)

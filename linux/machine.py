@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
-from kpfs.linux import registers
 from kpfs.linux.board import Board
+from kpfs.linux.stops import reason
 
 MASK64 = (1 << 64) - 1
 AGENT = 0  # its slot
@@ -27,7 +27,6 @@ STEP_NS = 300_000_000  # of a pause of the host that is lived through tick by ti
 _SLOT_HEAD = struct.Struct("<QQQ")
 _SLOT_START = struct.Struct("<QQQ16sQQ")
 _NAME_MAX = 15
-_PANIC_MAX = 100
 _OP = struct.Struct("<Q6Qq6sBB")
 _RET = struct.Struct("<q")
 _I = abi.AgentSlot
@@ -222,25 +221,8 @@ class Machine:
         return turns + 1
 
     def _died(self, why: int) -> MachineDiedError:
-        board = self.board
-        reasons = {
-            abi.STOP_TURN: "soft lockup: it does not come to rest",
-            abi.STOP_BREAK: f"kernel panic: {self._panic_text()}",
-            abi.STOP_LOCKUP: "hard lockup: interrupts were off for 10 s",
-            abi.STOP_HALTED: "it halted for good",
-            abi.STOP_TRIPLE_FAULT: f"triple fault ({board.get(abi.Board.vector)})",
-            abi.STOP_ERROR: f"the emulator failed ({board.get(abi.Board.error)})",
-            abi.STOP_LOST: "the emulator lost its place",
-        }
-        self.dead = reasons.get(why, f"stopped ({why})")
+        self.dead = reason(self.board, why)
         return MachineDiedError(self.dead)
-
-    def _panic_text(self) -> str:
-        """The format that panic() was called with, which says enough."""
-        board = self.board
-        at = board.translate(board.read_reg(registers.GENERAL["rdi"]))
-        text = board.ram[at : at + _PANIC_MAX] if at < len(board.ram) else b""
-        return text.split(b"\0")[0].decode("latin-1").strip()
 
     # ---- time, in ns of the guest's clock
     def now(self) -> int:

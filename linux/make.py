@@ -19,6 +19,12 @@ from kpfs.linux.packages import Files
 DEFAULT_MEMORY = 512 << 20
 MIN_MEMORY = 128 << 20
 _NEEDED = ("KPROBES", "KPROBE_EVENTS", "FTRACE", "DEBUG_FS", "DEVMEM", "DEVTMPFS")
+# a function that each of them brings, as a line of /proc/kallsyms ends
+_SIGNS = {
+    "KPROBES": b" register_kprobe\n",
+    "KPROBE_EVENTS": b" trace_kprobe_create\n",
+    "FTRACE": b" tracing_open_generic\n",
+}
 _SYS_SYSINFO = 99
 _SYSINFO = struct.Struct("<14Q")
 _FREE_SHARE = 7 / 8  # of free memory that is zeroed
@@ -30,6 +36,15 @@ def check_config(config: str) -> None:
     if not config:
         return
     off = [name for name in _NEEDED if f"CONFIG_{name}=y\n" not in config]
+    if off:
+        raise KernelError(f"this kernel was built without {', '.join(off)}")
+
+
+def check_symbols(symbols: bytes) -> None:
+    """The same by /proc/kallsyms, where no configuration came with the kernel."""
+    if not symbols:
+        raise KernelError("this kernel was built without KALLSYMS")
+    off = [name for name, symbol in _SIGNS.items() if symbol not in symbols]
     if off:
         raise KernelError(f"this kernel was built without {', '.join(off)}")
 
@@ -51,9 +66,10 @@ def make(
     booted = boot.boot(
         kernel, memory=memory, append=append, verbose=verbose, progress=progress
     )
+    check_symbols(booted.symbols)
     _give_back(booted.board)
     with store.new_folder(name) as folder:
-        meta = image.save(booted, kernel.release, append, folder)
+        meta = image.save(booted, kernel.release, append, folder, files.origin)
         with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
             file.write(files.config)
         _save_modules(files.modules, os.path.join(folder, image.MODULES))

@@ -32,6 +32,7 @@ class Files(NamedTuple):
     vmlinuz: bytes
     config: str
     modules: dict[str, bytes]  # by the path below /lib/modules/RELEASE
+    origin: str = ""  # the name of the file that they come from
 
 
 def short_name(name: str) -> bool:
@@ -96,9 +97,9 @@ def read_package(path: str) -> Files:
             magic = file.read(8)
             file.seek(0)
             if magic == _AR_MAGIC:
-                return _sort(_deb_files(file))
+                return _sort(_deb_files(file), path)
             if magic.startswith(_RPM_MAGIC):
-                return _sort(_rpm_files(file.read()))
+                return _sort(_rpm_files(file.read()), path)
     except OSError as error:
         raise KernelError(f"{path}: {error.strerror}") from None
     except (lzma.LZMAError, zlib.error, tarfile.TarError, EOFError, ValueError):
@@ -126,7 +127,7 @@ def _is_wanted_module(name: str) -> bool:
     )
 
 
-def _sort(entries: Iterator[tuple[str, bytes]]) -> Files:
+def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> Files:
     vmlinuz, config, modules = b"", "", {}
     for name, data in entries:
         name = name.lstrip("./").removeprefix("usr/")
@@ -139,7 +140,7 @@ def _sort(entries: Iterator[tuple[str, bytes]]) -> Files:
             modules[below[1]] = data
     if not vmlinuz:
         raise KernelError("the package holds no kernel (boot/vmlinuz-*)")
-    return Files(vmlinuz, config, modules)
+    return Files(vmlinuz, config, modules, os.path.basename(path))
 
 
 # ---- .deb: an ar archive with a tar archive in it

@@ -129,6 +129,22 @@ def test_what_there_is(kpfs):
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 
 
+def test_exported_and_imported(kpfs, tmp_path, monkeypatch):
+    file = tmp_path / "mine.kpfs"
+    assert kpfs("kernel", "export", KERNEL, file).returncode == 0
+    digest = re.findall(r"digest .*", kpfs("kernel", "show", KERNEL).stdout)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert kpfs("kernel", "import", file).stdout.startswith("mine: Linux 6.1.")
+    assert re.findall(r"digest .*", kpfs("kernel", "show", "mine").stdout) == digest
+    done = kpfs("run", "--kernel", "mine", "--", "cat", "/proc/version")
+    assert done.stdout.startswith("Linux version 6.1.")
+    os.truncate(file, 1000)
+    for words in (("import", file), ("import", "/none"), ("export", "mine", "/none/f")):
+        done = kpfs("kernel", *words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert kpfs("kernel", "list").stdout.count("\n") == 1
+
+
 def test_what_is_no_kernel(kpfs, tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"no kernel")

@@ -13,6 +13,15 @@ def test_a_kernel_without_kprobes_is_refused():
     make.check_config("")  # nothing is known of it
 
 
+def test_nor_is_one_whose_symbols_tell_so():
+    text = "1 T register_kprobe\n1 T tracing_open_generic\n"
+    with pytest.raises(KernelError, match=r"built without KPROBE_EVENTS$"):
+        make.check_symbols(text.encode())
+    with pytest.raises(KernelError, match="built without KALLSYMS"):
+        make.check_symbols(b"")
+    make.check_symbols((text + "1 t trace_kprobe_create\n").encode())
+
+
 def test_memory_has_limits():
     with pytest.raises(KernelError, match="memory: "):
         make.make("a", packages.Files(b"", "", {}), memory=1)
