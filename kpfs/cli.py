@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kpfs.daemon import Settings
 
 VERSION = "0.1.0"
+RELEASED = "2026-11-22"
 EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
 MAX_CPUS = 16
@@ -60,6 +61,15 @@ DOCTOR_DESCRIPTION = """\
 Try everything that kpfs needs of this host, and say of each whether it works ('ok'),
 whether some of kpfs does without ('limited') or not ('broken'), and what mends it.
 The status is 0 if 'kpfs run' works, else 1.
+"""
+COMPLETION_HELP = "print what makes a shell complete the words of kpfs"
+COMPLETION_DESCRIPTION = """\
+Print the completion for a shell; where kpfs was installed with its share/, the shell
+has found it already.  Otherwise:
+
+  bash: eval "$(kpfs completion bash)"
+  zsh:  kpfs completion zsh > DIR/_kpfs, where DIR is in $fpath
+  fish: kpfs completion fish | source
 """
 EXPLAIN_HELP = "say whether a probe is accepted and optimised, and why"
 
@@ -139,7 +149,7 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
 def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Part ``run [OPTION...] [--] [CMD...]`` into kpfs' own words and CMD's."""
     words = list(argv)
-    if words[:1] != ["run"]:
+    if not RUNNERS.intersection(words[:1]):
         return words, []
     i = 1
     while i < len(words) and words[i].startswith("-"):
@@ -168,7 +178,7 @@ def _guest_arguments(parser: ArgumentParser) -> None:
     )
     parser.epilog = f"configurations, and their defaults:\n{config.help_text()}"
     parser.add_argument(
-        "--kernel", default="", metavar="NAME", help="a real one: see 'kpfs kernel'"
+        "--kernel", default="", metavar="KERNEL", help="a real one: see 'kpfs kernel'"
     )
     parser.add_argument(
         "--exact",
@@ -272,6 +282,10 @@ def _doctor_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for machines")
 
 
+def _completion_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"))
+
+
 def _explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "points", metavar="SYMBOL[+OFFSET]", nargs="+", help="a probe point; or 0xADDR"
@@ -325,6 +339,16 @@ def doctor(arguments: Namespace) -> int:
     return doctor.main(as_json=arguments.json)
 
 
+def completion(arguments: Namespace) -> int:
+    """``kpfs completion``."""
+    from kpfs.manual.completion import SHELLS
+    from kpfs.manual.description import describe
+
+    top = describe(make_parser(COMMANDS), RUNNERS)
+    print(SHELLS[arguments.shell](top), end="")
+    return 0
+
+
 def explain(arguments: Namespace) -> int:
     """``kpfs explain``."""
     from kpfs.explain import command
@@ -356,4 +380,8 @@ COMMANDS = {
     "kernel": Command(KERNEL_HELP, KERNEL_HELP, _kernel_arguments, kernel),
     "explain": Command(EXPLAIN_HELP, EXPLAIN_HELP, _explain_arguments, explain),
     "doctor": Command(DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, doctor),
+    "completion": Command(
+        COMPLETION_HELP, COMPLETION_DESCRIPTION, _completion_arguments, completion
+    ),
 }
+RUNNERS = frozenset({"run"})  # a command of the user follows

@@ -101,5 +101,5 @@ def make(words: Iterable[tuple[str, bool]]) -> Config:
 def help_text() -> str:
     """The table, for the help of commands."""
     return "\n".join(
-        f"  {o.name}={'y' if o.default else 'n':<4}{o.meaning}" for o in OPTIONS
+        f"  {o.name + ('=y' if o.default else '=n'):<20}{o.meaning}" for o in OPTIONS
     )

@@ -192,7 +192,7 @@ def _no_arguments(_parser: ArgumentParser) -> None:
 
 
 def _name_argument(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="KERNEL")
 
 
 def show_list(_arguments: Namespace) -> int:

@@ -56,6 +56,7 @@ COMMANDS = (
     "kpfs.guest_tools",
     "kpfs.mounting",
     "kpfs.run",
+    "kpfs.share",
 )
 MAY_NOT_IMPORT = {
     "kpfs.host.**": (

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from kpfs.cli import VERSION
+from kpfs.share import shared
 from tests import harness
 
 LIST = "cat /sys/kernel/debug/kprobes/list"
@@ -144,7 +145,22 @@ def package_files():
 
 def test_it_brings_one_package(wheel):
     tops = {name.split("/")[0] for name in names(wheel)}
-    assert tops == {"kpfs", f"kpfs-{VERSION}.dist-info"}
+    assert tops == {
+        "kpfs",
+        *(f"kpfs-{VERSION}.{kind}" for kind in ("data", "dist-info")),
+    }
+
+
+def test_it_brings_man_pages_and_completions(installed, wheel):
+    data = f"kpfs-{VERSION}.data/data/"
+    assert {data + name for name in shared()} < names(wheel)
+    prefix = installed.python.parents[1]
+    for name, text in shared().items():
+        assert (prefix / name).read_text() == text
+
+
+def test_it_is_small(wheel):
+    assert wheel.stat().st_size < 3_000_000
 
 
 def test_it_has_all_modules_and_what_they_read_and_no_more(wheel):

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The files below share/ that an installation has: man pages and completions.
+
+python -m kpfs.share DIR writes them to DIR/share and prints their paths in DIR.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kpfs import cli
+from kpfs.manual import completion, man
+from kpfs.manual.description import Command, describe
+
+# where each shell looks, below a prefix
+COMPLETIONS = {
+    "bash": "share/bash-completion/completions/kpfs",
+    "zsh": "share/zsh/site-functions/_kpfs",
+    "fish": "share/fish/vendor_completions.d/kpfs.fish",
+}
+
+
+def description() -> Command:
+    """All of the command line."""
+    return describe(cli.make_parser(cli.COMMANDS), cli.RUNNERS)
+
+
+def shared() -> dict[str, str]:
+    """Their texts, by their paths below a prefix."""
+    top = description()
+    pages = man.pages(top, cli.VERSION, cli.RELEASED)
+    files = {f"share/man/man1/{name}": text for name, text in pages.items()}
+    for shell, path in COMPLETIONS.items():
+        files[path] = completion.SHELLS[shell](top)
+    return files
+
+
+def write(prefix: str) -> list[str]:
+    """Write all files below a prefix: their paths below it."""
+    files = shared()
+    for name, text in files.items():
+        path = os.path.join(prefix, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return list(files)
+
+
+if __name__ == "__main__":
+    print(*write(sys.argv[1]), sep="\n")
