@@ -9,12 +9,15 @@ signal's number to a pipe, whatever its threads do, and this process reads there
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import signal
 import time
 
 from kpfs.host import mounts
+
+log = logging.getLogger(__name__)
 
 PATIENCE = 2.0  # s that the daemon has to end by itself
 DEATH = 0.5  # s until a killed process has closed what it had open
@@ -45,6 +48,23 @@ def start(log: int) -> None:
             _end(daemon, told, log)
     finally:
         os._exit(0)
+
+
+def pipe() -> int:
+    """Where the guard is told of signals; -1: there is none.
+
+    poll(2) says POLLERR of it when the guard has died.  Context: the main thread.
+    """
+    fd = signal.set_wakeup_fd(-1)
+    if fd >= 0:
+        signal.set_wakeup_fd(fd, warn_on_full_buffer=False)
+    return fd
+
+
+def give_up() -> None:
+    """Go on without the guard, which somebody has killed.  Context: the main thread."""
+    signal.set_wakeup_fd(-1)
+    log.warning("the guard was killed: SIGTERM will not end a guest that loops")
 
 
 def _close_all_but(kept: set[int]) -> None:

@@ -239,6 +239,25 @@ def test_umount_while_the_guest_is_stuck(kpfs, stuck):
     assert not harness.alive(daemon)
 
 
+def test_a_guard_that_is_killed_is_said_once(kpfs, mount):
+    """The daemon goes on without, and ends when it is told to."""
+    kpfs.announce("the guard was killed")
+    daemon = harness.daemon_of(mount)
+    task = f"/proc/{daemon}/task/{daemon}/children"
+    (guard,) = map(int, open(task).read().split())
+    os.kill(guard, signal.SIGKILL)
+    until = time.monotonic() + 10
+    while "the guard was killed" not in kpfs.log.read_text():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert (mount / "kprobes/enabled").read_text() == "1\n"
+    harness.kill(daemon, signal.SIGTERM)
+    assert not harness.is_mounted(mount)
+    log = kpfs.log.read_text()
+    assert log.count("the guard was killed") == 1
+    assert "Exception" not in log
+
+
 # ---- a fresh guest
 PANICS = """
 void panic(const char *fmt, ...);

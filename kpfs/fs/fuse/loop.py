@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse import proto
-from kpfs.host import mounts
+from kpfs.host import guard, mounts
 from kpfs.host.guard import ENDING
 from kpfs.kernel.host_calls import Caller
 from kpfs.kernel.lock import FairLock, Waiter
@@ -182,15 +182,22 @@ class Loop:
         (kpfs.host.guard) learns of no others.
         """
         told, tell = os.pipe()
+        guarded = guard.pipe()
         events = select.poll()
         events.register(told, select.POLLIN)
         events.register(self._watch.fd, select.POLLIN)
+        if guarded >= 0:
+            events.register(guarded, 0)
         try:
             for number in ENDING:
                 signal.signal(number, lambda *_: os.write(tell, b"!"))
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            while not any(fd == told for fd, _ in events.poll()):
-                self._look()
+            while told not in (ready := [fd for fd, _ in events.poll()]):
+                if guarded in ready:
+                    events.unregister(guarded)
+                    guard.give_up()
+                if self._watch.fd in ready:
+                    self._look()
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         finally:
             os.close(told)
