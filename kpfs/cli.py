@@ -324,7 +324,7 @@ def umount(arguments: Namespace) -> int:
 
 def run(arguments: Namespace) -> int:
     """``kpfs run``."""
-    from kpfs.run import run as run_command
+    from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(
         mirror=not arguments.no_mirror, host_uname=arguments.host_uname

@@ -241,7 +241,7 @@ def whole() -> Finding:
     begin = time.monotonic()
 
     def run_true() -> None:
-        from kpfs.run import run
+        from kpfs.run_command import run
 
         status = run(Settings(mirror=True), ["true"])
         if status:

@@ -55,7 +55,7 @@ COMMANDS = (
     "kpfs.daemon",
     "kpfs.guest_tools",
     "kpfs.mounting",
-    "kpfs.run",
+    "kpfs.run_command",
     "kpfs.share",
 )
 MAY_NOT_IMPORT = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.run import MODULES, RELEASE
+from kpfs.run_command import MODULES, RELEASE
 from tests.harness import ROOT
 from tests.modbox import SOURCES
 

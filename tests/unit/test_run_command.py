@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from kpfs import run
+from kpfs import run_command
 from kpfs.host import namespaces
 from tests.harness import ROOT
 from tests.there import stand_in, there
@@ -30,7 +30,7 @@ class NoDaemon:
 
 
 def shell(script):
-    return run.supervise(["sh", "-c", script], stand_in(NoDaemon()))
+    return run_command.supervise(["sh", "-c", script], stand_in(NoDaemon()))
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_exit_status(script, status):
 
 
 def test_a_command_that_cannot_be_run(tmp_path, capfd):
-    assert run.supervise([str(tmp_path / "none")], stand_in(NoDaemon())) == 127
+    assert run_command.supervise([str(tmp_path / "none")], stand_in(NoDaemon())) == 127
     assert "No such file or directory" in capfd.readouterr().err
-    assert run.supervise([str(tmp_path)], stand_in(NoDaemon())) == 126
+    assert run_command.supervise([str(tmp_path)], stand_in(NoDaemon())) == 126
     assert "Permission denied" in capfd.readouterr().err
 
 
@@ -58,8 +58,8 @@ def test_signals_are_as_the_caller_has_them(capfd):
 
 def test_a_signal_to_kpfs_reaches_the_command():
     program = """
-from kpfs import run
-from tests.unit.test_run import shell
+from kpfs import run_command
+from tests.unit.test_run_command import shell
 raise SystemExit(shell("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done"))
 """
     child = subprocess.Popen(
@@ -142,7 +142,7 @@ open({str(tmp_path / "x")!r}, "w")
 
 
 # ---- job control, under a shell on a terminal of its own
-RUN = "from tests.unit.test_run import shell; raise SystemExit(shell({!r}))"
+RUN = "from tests.unit.test_run_command import shell; raise SystemExit(shell({!r}))"
 
 
 class Terminal:
