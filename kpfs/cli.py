@@ -25,6 +25,7 @@ RELEASED = "2026-11-22"
 EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
 MAX_CPUS = 16
+TAKE_A_WORD = ("--cpus", "--log", "--config", "--kernel", "--rw")
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
 EPILOG = """\
@@ -155,7 +156,7 @@ def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     while i < len(words) and words[i].startswith("-"):
         if words[i] == "--":
             return words[:i], words[i + 1 :]
-        i += 2 if words[i] in ("--cpus", "--log", "--config", "--kernel") else 1
+        i += 2 if words[i] in TAKE_A_WORD else 1
     return words[:i], words[i:]
 
 
@@ -275,6 +276,18 @@ def _run_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="tell CMD the host's release and version, not the guest's",
     )
+    parser.add_argument(
+        "--inside",
+        action="store_true",
+        help="with --kernel: CMD is a program of that kernel, with this host's files",
+    )
+    parser.add_argument(
+        "--rw",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="with --inside: what CMD changes in DIR is changed on this host",
+    )
     parser.usage = "kpfs run [OPTION...] [--] [CMD [ARG...]]"
 
 
@@ -324,6 +337,10 @@ def umount(arguments: Namespace) -> int:
 
 def run(arguments: Namespace) -> int:
     """``kpfs run``."""
+    if arguments.inside:
+        return run_inside(arguments)
+    if arguments.rw:
+        raise SetupError("--rw is for --inside")
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(
@@ -347,6 +364,18 @@ def completion(arguments: Namespace) -> int:
     top = describe(make_parser(COMMANDS), RUNNERS)
     print(SHELLS[arguments.shell](top), end="")
     return 0
+
+
+def run_inside(arguments: Namespace) -> int:
+    """``kpfs run --kernel NAME --inside``."""
+    if not arguments.kernel:
+        raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
+    _check_kernel(arguments)
+    from kpfs.inside.machine import Kind
+    from kpfs.inside.start import run as run_command
+
+    kind = Kind(arguments.kernel, arguments.quiet_guest, arguments.exact)
+    return run_command(kind, arguments.argv, arguments.rw)
 
 
 def explain(arguments: Namespace) -> int:

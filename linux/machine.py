@@ -130,15 +130,20 @@ class Machine:
         memory: what its data begin with, for a Place.
         """
         batch = Batch(ops, memory)
+        at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA
+        self.region[at : at + len(batch.data)] = bytes(batch.data)
+        self.begin(slot, batch.ops, batch.count)
+        return batch.places
+
+    def begin(self, slot: int, ops: bytes, count: int) -> None:
+        """Have a task begin with operations of a Batch, whose data are there."""
         base = abi.SLOTS_AT + slot * abi.SLOT_SIZE
         region = self.region
-        at = base + abi.SLOT_DATA
-        region[at : at + len(batch.data)] = bytes(batch.data)
         at = base + _I.ops
-        region[at : at + len(batch.ops)] = batch.ops
+        region[at : at + len(ops)] = ops
         seq = self._seqs[slot] = self._seqs[slot] + 1
-        _SLOT_HEAD.pack_into(region, base, seq, seq - 1, batch.count)
-        current = self._control(abi.AgentControl.current)
+        _SLOT_HEAD.pack_into(region, base, seq, seq - 1, count)
+        current = self.current()
         if slot != current:
             self.give_way()
         if slot and slot != current:
@@ -146,7 +151,10 @@ class Machine:
             self._set_control(at, self._control(at) | 1 << slot % 64)
         self._set_control(abi.AgentControl.news, 1)
         self._busy.add(slot)
-        return batch.places
+
+    def current(self) -> int:
+        """The slot whose task stands at its pause."""
+        return self._control(abi.AgentControl.current)
 
     def _control(self, at: int) -> int:
         return int.from_bytes(self.region[at : at + 8], "little")
@@ -156,8 +164,21 @@ class Machine:
 
     def give_way(self) -> None:
         """Have the task that stands at its pause sleep when the machine goes on."""
-        if self._control(abi.AgentControl.current):
+        if self.current():
             self._set_control(abi.AgentControl.give_way, 1)
+
+    def between_pauses(self) -> None:
+        """The machine has stopped where no task is at its pause."""
+        self._set_control(abi.AgentControl.current, AGENT)
+
+    def others_run(self) -> None:
+        """Have the agent let all others run before it comes to its pause."""
+        self._set_control(abi.AgentControl.others, 1)
+
+    def memory(self, slot: int) -> memoryview:
+        """The slot's data themselves."""
+        at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA
+        return memoryview(self.region)[at : at + abi.DATA_SIZE]
 
     @staticmethod
     def address(slot: int, offset: int) -> int:
@@ -195,7 +216,7 @@ class Machine:
             if why == abi.STOP_PAUSE:
                 if self.has_done(slot):
                     return True
-                if not self._control(abi.AgentControl.current):
+                if not self.current():
                     return False
                 self.give_way()  # it is another task
             else:
@@ -208,7 +229,7 @@ class Machine:
         while True:
             why = self.board.run()
             if why == abi.STOP_PAUSE:
-                if not self._control(abi.AgentControl.current):
+                if not self.current():
                     return
                 self.give_way()
             else:
@@ -217,10 +238,11 @@ class Machine:
     def _turn(self, why: int, turns: int) -> int:
         """The machine stopped in between; it is dead if that is not for a turn."""
         if why != abi.STOP_TURN or turns > MAX_TURNS:
-            raise self._died(why)
+            raise self.died(why)
         return turns + 1
 
-    def _died(self, why: int) -> MachineDiedError:
+    def died(self, why: int) -> MachineDiedError:
+        """What the machine, which has stopped so, has died of."""
         self.dead = reason(self.board, why)
         return MachineDiedError(self.dead)
 

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs run --inside``: what stands in for a command that runs in a guest.
+
+It has the terminal, passes signals on, stops and goes on with the command, and exits as
+that does.  The guest is in a process of its own (kpfs.inside.machine).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import termios
+import tty
+from typing import Any
+
+from kpfs.host.errors import SetupError
+from kpfs.linux.inside.command import Request
+from kpfs.linux.inside.stdio import terminal_state
+
+FORWARDED = {  # whether the whole group gets it, as from a terminal
+    signal.SIGINT: True,
+    signal.SIGQUIT: True,
+    signal.SIGTSTP: True,
+    signal.SIGHUP: True,
+    signal.SIGTERM: False,
+    signal.SIGUSR1: False,
+    signal.SIGUSR2: False,
+}
+WATCHED = (*FORWARDED, signal.SIGWINCH, signal.SIGCONT)
+WINSIZE = 8
+
+
+class Client:
+    """Until the command ends."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._input = b""
+        self._settings: list[Any] | None = None  # of the terminal, before
+        self._status: int | None = None
+
+    def run(self) -> int:
+        """The status of the command, as a shell gives it; SetupError."""
+        told, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+        for number in WATCHED:
+            signal.signal(number, lambda _number, _frame: None)
+        poll = select.poll()
+        poll.register(told, select.POLLIN)
+        poll.register(self._channel, select.POLLIN)
+        self._take_terminal()
+        try:
+            while self._status is None:
+                for fd, _ in poll.poll():
+                    if fd == told:
+                        self._pass_on(os.read(told, 256))
+                    else:
+                        self._listen()
+        finally:
+            self._give_terminal_back()
+            signal.set_wakeup_fd(before)
+        return self._status
+
+    def _tell(self, **message: object) -> None:
+        with contextlib.suppress(OSError):
+            self._channel.sendall(json.dumps(message).encode() + b"\n")
+
+    def _pass_on(self, numbers: bytes) -> None:
+        for number in numbers:
+            if number == signal.SIGWINCH:
+                self._resize()
+            elif number in FORWARDED:
+                self._tell(signal=number, group=FORWARDED[signal.Signals(number)])
+
+    def _resize(self) -> None:
+        for fd in range(3):
+            with contextlib.suppress(OSError):
+                size = fcntl.ioctl(fd, termios.TIOCGWINSZ, bytes(WINSIZE))
+                self._tell(size=size.hex())
+                return
+
+    def _listen(self) -> None:
+        data = self._channel.recv(4096)
+        if not data:
+            raise SetupError("the process that runs the guest was killed")
+        *lines, self._input = (self._input + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "stopped" in message:
+                self._stop()
+            else:
+                self._end(message)
+
+    def _end(self, message: dict[str, Any]) -> None:
+        self._give_terminal_back()
+        if message["why"]:
+            print(f"kpfs: {message['why']}", file=sys.stderr, flush=True)
+        self._status = message["status"]
+
+    def _stop(self) -> None:
+        """Stop like the command, and go on when somebody has us go on."""
+        self._give_terminal_back()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._take_terminal()
+        self._resize()
+        self._tell(signal=signal.SIGCONT, group=True)
+
+    # ---- the terminal
+    def _take_terminal(self) -> None:
+        """What is typed goes to the guest's terminal as it is."""
+        if os.isatty(0):
+            self._settings = termios.tcgetattr(0)
+            tty.setraw(0, termios.TCSADRAIN)
+
+    def _give_terminal_back(self) -> None:
+        if self._settings is not None:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSADRAIN, self._settings)
+            self._settings = None
+
+
+def request_of(argv: list[str], writable: list[str]) -> Request:
+    """What is to be run, here and as we are; SetupError."""
+    umask = os.umask(0o022)
+    os.umask(umask)
+    try:
+        cwd = os.getcwd()
+    except OSError as error:
+        raise SetupError(f"the current directory: {error.strerror}") from None
+    folders = []
+    for folder in writable:
+        path = os.path.realpath(folder)
+        if not os.path.isdir(path):
+            raise SetupError(f"{folder}: not a directory")
+        folders.append(path)
+    command = argv or [os.environ.get("SHELL") or "/bin/sh"]
+    return Request(
+        argv=tuple(command),
+        environment=dict(os.environ),
+        cwd=cwd,
+        writable=tuple(folders),
+        umask=umask,
+        hostname=os.uname().nodename,
+        terminal=terminal_state(range(3)),
+    )

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The process that runs a guest in which a command is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+from typing import Any, NamedTuple
+
+from kpfs.engine.errors import KernelError as GuestError
+from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.linux import image, store
+from kpfs.linux.bzimage import KernelError
+from kpfs.linux.inside import tree
+from kpfs.linux.inside.command import Command, Ended, Request
+from kpfs.linux.inside.hostfiles import HostFiles
+from kpfs.linux.inside.loop import CallError, Loop
+from kpfs.linux.inside.modules import Modules
+from kpfs.linux.machine import Machine
+
+TROUBLE = 2
+
+
+class Kind(NamedTuple):
+    """What makes one guest differ from another."""
+
+    kernel: str
+    quiet: bool
+    exact: bool
+
+
+class Guest:
+    """A kernel that has the host's files, and runs nothing yet."""
+
+    def __init__(self, kind: Kind) -> None:
+        """KernelError, EmulatorError."""
+        folder = store.folder(kind.kernel)
+        meta = image.read_meta(folder)
+        with image.open_ram(folder, meta) as saved:
+            board = image.load(saved, meta, exact=kind.exact)
+        self.loop = Loop(Machine(board, quiet=kind.quiet))
+        self.files = HostFiles()
+        self.worker = tree.build(self.loop, self.files, Modules(folder))
+
+
+class Session:
+    """One command, for a client at the other end of a socket."""
+
+    def __init__(self, guest: Guest, client: socket.socket) -> None:
+        self._loop = guest.loop
+        self._guest = guest
+        self._client = client
+        self._input = b""
+        self._command: Command | None = None
+
+    def run(self, request: Request, stdio: list[int]) -> None:
+        """Run the command and tell the client how it ended; never raises."""
+        try:
+            ended = self._run(request, stdio)
+        except (GuestError, CallError) as error:
+            ended = Ended(TROUBLE, f"the guest died: {error}")
+        self._tell(status=ended.status, why=ended.why)
+
+    def _run(self, request: Request, stdio: list[int]) -> Ended:
+        guest = self._guest
+        self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
+        command = Command(self._loop, guest.worker, guest.files, request, stdio)
+        self._command = command
+        command.on_stop = self._stopped
+        return command.run()
+
+    def _tell(self, **message: object) -> None:
+        with contextlib.suppress(OSError):
+            self._client.sendall(json.dumps(message).encode() + b"\n")
+
+    def _listen(self) -> None:
+        """Do what the client says; without a client nothing goes on."""
+        data = b""
+        with contextlib.suppress(OSError):
+            data = self._client.recv(4096)
+        if not data:
+            os._exit(0)
+        *lines, self._input = (self._input + data).split(b"\n")
+        for line in lines:
+            self._obey(json.loads(line))
+
+    def _obey(self, message: dict[str, Any]) -> None:
+        if self._command is None:
+            return
+        if "signal" in message:
+            self._command.signal(message["signal"], group=message["group"])
+        elif "size" in message:
+            self._command.resize(bytes.fromhex(message["size"]))
+
+    def _stopped(self, number: int) -> None:
+        """The guest stands still until the client has it go on."""
+        self._tell(stopped=number)
+        self._listen()
+
+
+def run_for(client: socket.socket, kind: Kind, request: Request) -> None:
+    """Be the process of a command whose descriptors are ours."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the client passes them on
+    for number in (signal.SIGTSTP, signal.SIGTTOU, signal.SIGTTIN):
+        signal.signal(number, signal.SIG_IGN)
+    session: Session | None = None
+    try:
+        guest = Guest(kind)
+        session = Session(guest, client)
+        session.run(request, [0, 1, 2])
+    except (KernelError, EmulatorError, CallError, GuestError) as error:
+        message = {"status": TROUBLE, "why": str(error)}
+        client.sendall(json.dumps(message).encode() + b"\n")

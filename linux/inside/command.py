@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One command inside a guest: how it begins, its signals and its end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import socket
+import struct
+import termios
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kpfs import abi
+from kpfs.linux import syscalls as nr
+from kpfs.linux.inside import tree
+from kpfs.linux.inside.hostfiles import HostFiles
+from kpfs.linux.inside.loop import Loop, Worker
+from kpfs.linux.inside.stdio import (
+    Input,
+    Output,
+    TerminalState,
+    open_pipe,
+    open_terminal,
+)
+from kpfs.linux.machine import MachineDiedError, Op, Out, Place
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+_FIRST_FREE = 3
+_LAST_FD = 0xFFFFFFFF
+_SIGACTION = bytes(32)  # SIG_DFL
+_IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # by the agent's tasks
+_IFREQ = struct.Struct("<16sh22x")
+_IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
+_TIMESPEC = struct.Struct("<qq")
+_ROOM = abi.DATA_SIZE - 8192  # bytes of arguments and environment
+
+
+class Request(NamedTuple):
+    """What is to be run, and as whom."""
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    cwd: str
+    writable: tuple[str, ...] = ()  # folders of the host, absolute
+    umask: int = 0o022
+    hostname: str = ""
+    terminal: TerminalState | None = None  # as it was before we took it
+
+
+class Ended(NamedTuple):
+    """How it went."""
+
+    status: int  # as a shell gives it
+    why: str = ""  # it did not even begin
+
+
+class Command:
+    """A command that runs; made in the guest's first moment."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        worker: Worker,
+        files: HostFiles,
+        request: Request,
+        stdio: Sequence[int],
+    ) -> None:
+        """worker: made by tree.build(); stdio: three descriptors of the host."""
+        self._loop = loop
+        self._worker = worker
+        self._request = request
+        self._stdio = stdio
+        self._outputs: list[Output] = []
+        self._terminal: Worker | None = None  # has the pty's master
+        self.ended: Ended | None = None
+        self.on_stop: Callable[[int], object] = lambda _signal: None
+        self._status = -1
+        files.allow(request.writable)
+        self._prepare_guest()
+        self._show_directories()
+        tree.enter(worker)
+        self._begin()
+
+    # ---- before
+    def _prepare_guest(self) -> None:
+        agent, machine = self._loop.agent, self._loop.machine
+        if not machine.quiet:
+            now = _TIMESPEC.pack(*divmod(time.time_ns(), 1_000_000_000))
+            agent.call(Op(nr.CLOCK_SETTIME, (time.CLOCK_REALTIME, now)))
+        name = (self._request.hostname or socket.gethostname()).encode()
+        agent.call(Op(nr.SETHOSTNAME, (name, len(name))))
+        up = _IFREQ.pack(b"lo", _IFF_UP)
+        (fd,) = agent.call(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
+        agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))
+
+    def _show_directories(self) -> None:
+        """Those of the host that are wanted although the guest has its own above."""
+        request = self._request
+        if tree.is_hidden(request.cwd):
+            tree.show_host_directory(self._worker, request.cwd)
+        for path in sorted(request.writable):
+            tree.show_host_directory(self._worker, path, writable=True)
+
+    def _begin(self) -> None:
+        """Fork the command; it is on its way when this returns."""
+        worker = self._worker
+        null = Op(nr.OPEN, (b"/dev/null\0", os.O_RDWR))
+        default = [Op(nr.RT_SIGACTION, (signal.SIGCHLD, _SIGACTION, 0, 8))]
+        worker.call(null, null, null, Op(nr.SETSID), *default)
+        worker.call(Op(nr.UMASK, (self._request.umask,)))
+        ends = self._open_stdio()
+        command = self._command = worker.fork("kpfs-command")
+        ids = [struct.pack("<i", command.pid)]
+        worker.attempt(Op(nr.SETPGID, (command.pid, command.pid)))
+        if self._terminal:
+            slave = self._slave
+            worker.call(Op(nr.IOCTL, (slave, termios.TIOCSPGRP, ids[0])))
+        worker.call(*[Op(nr.CLOSE, (fd,)) for fd in set(ends)])
+        self._become(command, ends)
+        self._wait()
+
+    def _open_stdio(self) -> list[int]:
+        """The command's descriptors; those begin who serve the other ends."""
+        stdio = self._stdio
+        tty = [os.isatty(fd) for fd in stdio]
+        ends: list[int] = []
+        if self._request.terminal:
+            master, self._slave = open_terminal(self._worker, self._request.terminal)
+            self._serve_terminal(master, stdio[tty.index(True)], tty[0])
+        same: dict[tuple[int, int], int] = {}
+        for number, fd in enumerate(stdio):
+            st = os.fstat(fd)
+            key = st.st_dev, st.st_ino
+            if tty[number]:
+                ends.append(self._slave)
+            elif number and key in same:
+                ends.append(same[key])
+            elif number:
+                ends.append(self._pipe_out(fd))
+                same[key] = ends[-1]
+            else:
+                ends.append(self._pipe_in(fd))
+        return ends
+
+    def _pipe_in(self, fd: int) -> int:
+        ours, theirs = self._half_pipe("kpfs-stdin", 1)
+        Input(self._loop, ours[0], ours[1], fd)
+        return theirs
+
+    def _pipe_out(self, fd: int) -> int:
+        ours, theirs = self._half_pipe("kpfs-stdout", 0)
+        self._outputs.append(Output(self._loop, ours[0], ours[1], fd))
+        return theirs
+
+    def _half_pipe(self, name: str, end: int) -> tuple[tuple[Worker, int], int]:
+        """A pipe of whose ends a new worker alone has that one, and we the other."""
+        ends = open_pipe(self._worker)
+        server = self._worker.fork(name)
+        self._worker.call(Op(nr.CLOSE, (ends[end],)))
+        others = range(_FIRST_FREE, ends[end])
+        if others:
+            server.call(Op(nr.CLOSE_RANGE, (others[0], others[-1], 0)))
+        if end == 0:
+            server.call(Op(nr.CLOSE, (ends[1],)))
+        return (server, ends[end]), ends[1 - end]
+
+    def _serve_terminal(self, master: int, fd: int, has_input: bool) -> None:
+        reader = self._worker.fork("kpfs-tty")
+        reader.call(Op(nr.CLOSE, (self._slave,)))
+        self._terminal = self._worker.fork("kpfs-tty")
+        self._terminal.call(Op(nr.CLOSE, (self._slave,)))
+        self._worker.call(Op(nr.CLOSE, (master,)))
+        self._outputs.append(Output(self._loop, reader, master, fd))
+        if has_input:
+            writer = self._terminal.fork("kpfs-tty")
+            Input(self._loop, writer, master, fd)
+        self._master = master
+
+    def _become(self, command: Worker, ends: list[int]) -> None:
+        """Have the worker be the command."""
+        request = self._request
+        dups = [Op(nr.DUP2, (fd, number)) for number, fd in enumerate(ends)]
+        defaults = [
+            Op(nr.RT_SIGACTION, (number, _SIGACTION, 0, 8)) for number in _IGNORED
+        ]
+        groups = [0 if gid == os.getgid() else gid for gid in os.getgroups()]
+        packed = struct.pack(f"<{len(groups)}I", *groups)
+        command.call(
+            *dups,
+            *defaults,
+            Op(nr.CLOSE_RANGE, (_FIRST_FREE, _LAST_FD, 0)),
+            Op(nr.SETGROUPS, (len(groups), packed)),
+            _limit(resource.RLIMIT_NOFILE),
+            Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)),
+        )
+        self._paths = _candidates(request)
+        self._failed = errno.ENOENT
+        self._argv = request.argv
+        self._strings = _strings(request.argv, request.environment)
+        if len(self._strings.data) > _ROOM:
+            self._paths, self._failed = [], errno.E2BIG
+        self._try(command)
+
+    def _try(self, command: Worker) -> None:
+        """execve() the next path that may be meant."""
+        if not self._paths:
+            status = NOT_FOUND if self._failed == errno.ENOENT else NOT_EXECUTABLE
+            why = f"{self._request.argv[0]}: {os.strerror(self._failed)}"
+            self.ended = Ended(status, why)
+            return
+        self._path = self._paths.pop(0)
+        path = os.fsencode(self._path) + b"\0"
+        argc, strings = len(self._argv), self._strings
+        at = len(strings.data)
+        base = self._loop.machine.address(command.slot, 0)
+        vectors = b"".join(
+            struct.pack(f"<{len(part)}QQ", *(base + place for place in part), 0)
+            for part in (strings.places[:argc], strings.places[argc:])
+        )
+        op = Op(nr.EXECVE, (path, Place(at), Place(at + 8 * (argc + 1))))
+        command.start([op], lambda: self._refused(command), strings.data + vectors)
+
+    def _refused(self, command: Worker) -> None:
+        (result,) = command.results(1)
+        if -result == errno.ENOEXEC and self._argv is self._request.argv:
+            self._argv = ("/bin/sh", self._path, *self._argv[1:])  # as execvp() does
+            self._strings = _strings(self._argv, self._request.environment)
+            self._paths = ["/bin/sh"]
+        elif -result not in (errno.ENOENT, errno.ENOTDIR):
+            self._failed = -result
+        self._try(command)
+
+    # ---- while it runs
+    def _wait(self) -> None:
+        status = Out(4)
+        self._status_at = self._worker.start(
+            [Op(nr.WAIT4, (self._command.pid, status, os.WUNTRACED, 0))], self._changed
+        )[0]
+
+    def _changed(self) -> None:
+        (pid,) = self._worker.results(1)
+        at = self._status_at
+        status = int.from_bytes(self._worker.memory[at : at + 4], "little")
+        if pid != self._command.pid:
+            self._wait()
+        elif os.WIFSTOPPED(status):
+            self.on_stop(os.WSTOPSIG(status))
+            self._wait()
+        elif os.WIFSIGNALED(status):
+            self._status = 128 + os.WTERMSIG(status)
+        else:
+            self._status = os.WEXITSTATUS(status)
+
+    def signal(self, number: int, *, group: bool) -> None:
+        """Send it a signal, and to its whole group if that is meant."""
+        pid = -self._command.pid if group else self._command.pid
+        self._loop.agent.attempt(Op(nr.KILL, (pid, number)))
+
+    def resize(self, size: bytes) -> None:
+        """The host's terminal has another size: struct winsize."""
+        terminal = self._terminal
+        if terminal and not self._loop.expects(terminal.slot):
+            op = Op(nr.IOCTL, (self._master, termios.TIOCSWINSZ, size))
+            terminal.attempt(op)
+
+    def run(self) -> Ended:
+        """Until it ends."""
+        loop = self._loop
+        loop.run(lambda: self.ended is not None or self._status >= 0)
+        if self.ended is None:
+            self._drain()
+            self.ended = Ended(self._status)
+        return self.ended
+
+    def _drain(self) -> None:
+        """Let out what it has written; who goes on in the guest is not waited for."""
+        self._loop.settle()
+        self._loop.run(lambda: all(output.idle for output in self._outputs))
+
+
+class _Strings(NamedTuple):
+    data: bytes
+    places: list[int]
+
+
+def _strings(argv: tuple[str, ...], environment: dict[str, str]) -> _Strings:
+    """Arguments and environment, in memory."""
+    data, places = bytearray(), []
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    for text in (*argv, *variables):
+        places.append(len(data))
+        data += os.fsencode(text) + b"\0"
+    data += bytes(-len(data) % 8)
+    return _Strings(bytes(data), places)
+
+
+def _candidates(request: Request) -> list[str]:
+    """The files that the command's name may mean, as execvp() takes them."""
+    name = request.argv[0]
+    if "/" in name:
+        return [name]
+    path = request.environment.get("PATH", os.defpath)
+    return [os.path.join(folder or ".", name) for folder in path.split(":")]
+
+
+def _limit(number: int) -> Op:
+    soft, hard = (value & (1 << 64) - 1 for value in resource.getrlimit(number))
+    return Op(nr.PRLIMIT64, (0, number, struct.pack("<QQ", soft, hard), 0))
+
+
+__all__ = ["Command", "Ended", "MachineDiedError", "Request"]

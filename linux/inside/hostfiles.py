@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The host's files, as the file server of a guest: answers what FUSE asks.
+
+Attributes, inode numbers and times are the host's own.  Only regular files are ever
+opened, and only what lies below a folder that was given for it is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from kpfs.linux.inside import wire
+from kpfs.linux.inside.wire import Opcode
+
+VALID = 2  # s that the guest takes what it knows for true
+MAX_OPEN = 256  # files that are kept open
+# What the guest has of its own: there the host's is an empty directory.
+HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
+_READ_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Room(Protocol):
+    """Where a reply is written."""
+
+    def put(self, at: int, data: bytes) -> None: ...
+
+    def views(self, at: int, size: int) -> list[memoryview]:
+        """The memory from there on, in pieces."""
+
+
+class Node:
+    """A file by its path, or, after it was unlinked, by its descriptor."""
+
+    __slots__ = ("fd", "identity", "listing", "lookups", "number", "path", "writable")
+
+    def __init__(self, number: int, path: bytes, identity: tuple[int, int]) -> None:
+        self.number = number
+        self.path = path  # b"": unlinked
+        self.identity = identity  # device and inode
+        self.lookups = 0
+        self.fd = -1
+        self.writable = False  # fd is
+        self.listing: list[tuple[bytes, int, int]] = []
+
+
+class HostFiles:
+    """Answers requests.  Context: one thread."""
+
+    def __init__(self, writable: tuple[str, ...] = ()) -> None:
+        """writable: absolute real paths of folders in which all may be changed."""
+        self._writable = tuple(os.fsencode(path).rstrip(b"/") for path in writable)
+        self._uid, self._gid = os.getuid(), os.getgid()
+        root = Node(wire.ROOT_ID, b"/", _identity(os.lstat("/")))
+        self._nodes = {wire.ROOT_ID: root}
+        self._by_path = {b"/": root}
+        self._next = wire.ROOT_ID + 1
+        self._open: OrderedDict[int, Node] = OrderedDict()
+        self.requests = 0
+        self.bytes_read = 0
+        self._answers: dict[int, Callable[[Node, bytes], bytes]] = {
+            Opcode.LOOKUP: self._lookup,
+            Opcode.GETATTR: self._getattr,
+            Opcode.SETATTR: self._setattr,
+            Opcode.READLINK: self._readlink,
+            Opcode.SYMLINK: self._symlink,
+            Opcode.MKNOD: self._mknod,
+            Opcode.MKDIR: self._mkdir,
+            Opcode.UNLINK: self._unlink,
+            Opcode.RMDIR: self._rmdir,
+            Opcode.RENAME: self._rename,
+            Opcode.RENAME2: self._rename2,
+            Opcode.LINK: self._link,
+            Opcode.WRITE: self._write,
+            Opcode.STATFS: self._statfs,
+            Opcode.FSYNC: self._fsync,
+            Opcode.FSYNCDIR: self._fsync,
+            Opcode.READDIR: self._readdir,
+            Opcode.READDIRPLUS: self._readdirplus,
+        }
+
+    def allow(self, writable: tuple[str, ...]) -> None:
+        """Let all below these folders be changed."""
+        self._writable += tuple(os.fsencode(path).rstrip(b"/") for path in writable)
+
+    def answer(self, request: bytes, reply: Room) -> int:
+        """Write the reply to a request: its size, or 0."""
+        _, opcode, unique, number, *_ = wire.IN_HEADER.unpack_from(request)
+        body = request[wire.IN_HEADER.size :]
+        self.requests += 1
+        head = wire.OUT_HEADER.size
+        try:
+            if opcode == Opcode.READ:
+                size = self._read(self._nodes[number], body, reply)
+            else:
+                data = self._answer(opcode, number, body)
+                if data is None:
+                    return 0
+                size = len(data)
+                reply.put(head, data)
+            error = 0
+        except OSError as failed:
+            size, error = 0, -(failed.errno or errno.EIO)
+        except KeyError:  # no such node
+            size, error = 0, -errno.ESTALE
+        reply.put(0, wire.OUT_HEADER.pack(head + size, error, unique))
+        return head + size
+
+    def _answer(self, opcode: int, number: int, body: bytes) -> bytes | None:
+        """The body of a reply, None if there is none to be given."""
+        if opcode == Opcode.INIT:
+            return wire.init_reply(body)
+        if opcode == Opcode.FORGET:
+            self._forget(number, *wire.FORGET_IN.unpack_from(body))
+            return None
+        if opcode == Opcode.BATCH_FORGET:
+            count, _ = wire.BATCH_FORGET_IN.unpack_from(body)
+            start = wire.BATCH_FORGET_IN.size
+            for i in range(count):
+                at = start + i * wire.FORGET_ONE.size
+                self._forget(*wire.FORGET_ONE.unpack_from(body, at))
+            return None
+        if opcode == Opcode.INTERRUPT:
+            return None
+        make = self._answers.get(opcode)
+        if make is None:
+            raise OSError(errno.ENOSYS, "not served")
+        return make(self._nodes[number], body)
+
+    # ---- names
+    def _entry(self, path: bytes) -> bytes:
+        try:
+            st = os.lstat(path)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return wire.entry(0, b"", VALID)
+        identity = _identity(st)
+        node = self._by_path.get(path)
+        if node is None or node.identity != identity:
+            node = Node(self._next, path, identity)
+            self._next += 1
+            self._nodes[node.number] = self._by_path[path] = node
+        node.lookups += 1
+        return wire.entry(node.number, self._attr(st), VALID)
+
+    def _attr(self, st: os.stat_result) -> bytes:
+        """Our own files are root's, as they are in a user namespace of our own."""
+        uid = 0 if st.st_uid == self._uid else st.st_uid
+        gid = 0 if st.st_gid == self._gid else st.st_gid
+        return wire.attributes(st, uid, gid)
+
+    def _forget(self, number: int, lookups: int) -> None:
+        node = self._nodes.get(number)
+        if node is None or number == wire.ROOT_ID:
+            return
+        node.lookups -= lookups
+        if node.lookups <= 0:
+            self._close(node)
+            del self._nodes[number]
+            if self._by_path.get(node.path) is node:
+                del self._by_path[node.path]
+
+    def _lookup(self, node: Node, body: bytes) -> bytes:
+        return self._entry(_child(node, _text(body)))
+
+    def _stat(self, node: Node) -> os.stat_result:
+        return os.lstat(node.path) if node.path else os.fstat(node.fd)
+
+    def _getattr(self, node: Node, _body: bytes) -> bytes:
+        return wire.attributes_reply(self._attr(self._stat(node)), VALID)
+
+    def _readlink(self, node: Node, _body: bytes) -> bytes:
+        return os.readlink(node.path)
+
+    def _statfs(self, node: Node, _body: bytes) -> bytes:
+        return wire.statfs_reply(os.statvfs(node.path or node.fd))
+
+    # ---- directories
+    def _list(self, node: Node, offset: int) -> list[tuple[bytes, int, int]]:
+        """Name, inode and type of each entry, as it was when they began to be read."""
+        if offset and node.listing:
+            return node.listing
+        rows = [(b".", node.identity[1], stat.S_IFDIR >> 12)]
+        rows.append((b"..", 0, stat.S_IFDIR >> 12))
+        if node.path not in HIDDEN:
+            with os.scandir(node.path) as entries:
+                rows += sorted((e.name, e.inode(), _kind(e)) for e in entries)
+        node.listing = rows
+        return rows
+
+    def _readdir(self, node: Node, body: bytes) -> bytes:
+        return self._rows(node, body, lambda _name: b"")
+
+    def _readdirplus(self, node: Node, body: bytes) -> bytes:
+        def entry_of(name: bytes) -> bytes:
+            if name in (b".", b".."):
+                return wire.NO_ENTRY
+            try:
+                return self._entry(_child(node, name))
+            except OSError:
+                return wire.NO_ENTRY
+
+        return self._rows(node, body, entry_of)
+
+    def _rows(self, node: Node, body: bytes, before: Callable[[bytes], bytes]) -> bytes:
+        _, offset, size = wire.READ_IN.unpack_from(body)
+        rows, out = self._list(node, offset), bytearray()
+        plus = len(before(b"."))
+        for number in range(offset, len(rows)):
+            name, ino, kind = rows[number]
+            row = wire.dirent(ino or 1, number + 1, name, kind)
+            if len(out) + plus + len(row) > size:
+                return bytes(out)
+            out += before(name) + row
+        if not out:
+            node.listing = []
+        return bytes(out)
+
+    # ---- contents
+    def _file(self, node: Node, *, write: bool = False) -> int:
+        """A descriptor of a regular file; EACCES for all others."""
+        if node.fd >= 0 and (node.writable or not write):
+            if node.path:
+                self._open.move_to_end(node.number)
+            return node.fd
+        self._close(node)
+        access = os.O_RDWR if write else os.O_RDONLY
+        fd = os.open(node.path, access | _READ_FLAGS)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EACCES, "not a regular file")
+        node.fd, node.writable = fd, write
+        self._open[node.number] = node
+        if len(self._open) > MAX_OPEN:
+            self._close(self._open.popitem(last=False)[1])
+        return fd
+
+    def _close(self, node: Node) -> None:
+        self._open.pop(node.number, None)
+        if node.fd >= 0:
+            os.close(node.fd)
+            node.fd = -1
+
+    def _read(self, node: Node, body: bytes, reply: Room) -> int:
+        _, offset, size = wire.READ_IN.unpack_from(body)
+        views = reply.views(wire.OUT_HEADER.size, size)
+        count = os.preadv(self._file(node), views, offset)
+        self.bytes_read += count
+        return count
+
+    # ---- changes
+    def _may_change(self, path: bytes) -> None:
+        """EROFS where nothing may be changed."""
+        for folder in self._writable:
+            if path == folder or path.startswith(folder + b"/"):
+                return
+        raise OSError(errno.EROFS, "read-only")
+
+    def _new(self, node: Node, name: bytes) -> bytes:
+        """The path of what is to be made or removed in a directory."""
+        path = _child(node, name)
+        self._may_change(path)
+        return path
+
+    def _write(self, node: Node, body: bytes) -> bytes:
+        _, offset, size, *_ = wire.WRITE_IN.unpack_from(body)
+        if node.path:
+            self._may_change(node.path)
+        start = wire.WRITE_IN.size
+        data = body[start : start + size]
+        count = os.pwrite(self._file(node, write=True), data, offset)
+        return wire.WRITE_OUT.pack(count, 0)
+
+    def _setattr(self, node: Node, body: bytes) -> bytes:
+        fields = wire.SETATTR_IN.unpack_from(body)
+        valid, size, atime, mtime = fields[0], fields[3], fields[5], fields[6]
+        atime_ns, mtime_ns, mode = fields[8], fields[9], fields[11]
+        uid, gid = fields[13], fields[14]
+        if node.path:
+            self._may_change(node.path)
+        target: bytes | int = node.path or node.fd
+        if valid & wire.FATTR_MODE:
+            os.chmod(target, mode & 0o7777)
+        if valid & (wire.FATTR_UID | wire.FATTR_GID):
+            owner = (uid or self._uid) if valid & wire.FATTR_UID else -1
+            group = (gid or self._gid) if valid & wire.FATTR_GID else -1
+            os.chown(target, owner, group, follow_symlinks=not node.path)
+        if valid & wire.FATTR_SIZE:
+            os.ftruncate(self._file(node, write=True), size)
+        if valid & (wire.FATTR_ATIME | wire.FATTR_MTIME):
+            st = self._stat(node)
+            access, change = st.st_atime_ns, st.st_mtime_ns
+            if valid & wire.FATTR_ATIME:
+                access = atime * 1_000_000_000 + atime_ns
+            if valid & wire.FATTR_MTIME:
+                change = mtime * 1_000_000_000 + mtime_ns
+            if not node.path:
+                os.utime(target, ns=(access, change))
+            else:
+                os.utime(target, ns=(access, change), follow_symlinks=False)
+        return self._getattr(node, body)
+
+    def _symlink(self, node: Node, body: bytes) -> bytes:
+        name, target = body.split(b"\0")[:2]
+        path = self._new(node, name)
+        os.symlink(target, path)
+        return self._entry(path)
+
+    def _mknod(self, node: Node, body: bytes) -> bytes:
+        mode, _, umask, _ = wire.MKNOD_IN.unpack_from(body)
+        path = self._new(node, _text(body[wire.MKNOD_IN.size :]))
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise OSError(errno.EPERM, "a device")
+        os.mknod(path, mode & ~umask)
+        os.chmod(path, mode & ~umask & 0o7777)
+        return self._entry(path)
+
+    def _mkdir(self, node: Node, body: bytes) -> bytes:
+        mode, umask = wire.MKDIR_IN.unpack_from(body)
+        path = self._new(node, _text(body[wire.MKDIR_IN.size :]))
+        os.mkdir(path, mode & ~umask)
+        os.chmod(path, mode & ~umask & 0o7777)
+        return self._entry(path)
+
+    def _unlink(self, node: Node, body: bytes) -> bytes:
+        path = self._new(node, _text(body))
+        self._keep(path)
+        os.unlink(path)
+        self._lose(path)
+        return b""
+
+    def _rmdir(self, node: Node, body: bytes) -> bytes:
+        path = self._new(node, _text(body))
+        os.rmdir(path)
+        self._lose(path)
+        return b""
+
+    def _keep(self, path: bytes) -> None:
+        """Who has a file open that is about to go reads and writes it on."""
+        node = self._by_path.get(path)
+        if node is None or not stat.S_ISREG(os.lstat(path).st_mode):
+            return
+        with contextlib.suppress(OSError):
+            self._file(node, write=True)
+        if node.fd < 0:
+            with contextlib.suppress(OSError):
+                self._file(node)
+
+    def _lose(self, path: bytes) -> None:
+        node = self._by_path.pop(path, None)
+        if node is not None:
+            self._open.pop(node.number, None)
+            node.path = b""
+
+    def _rename(self, node: Node, body: bytes) -> bytes:
+        (parent,) = wire.RENAME_IN.unpack_from(body)
+        return self._move(node, parent, body[wire.RENAME_IN.size :])
+
+    def _rename2(self, node: Node, body: bytes) -> bytes:
+        parent, flags, _ = wire.RENAME2_IN.unpack_from(body)
+        if flags & ~1:  # all but RENAME_NOREPLACE
+            raise OSError(errno.EINVAL, "such a rename")
+        names = body[wire.RENAME2_IN.size :]
+        if flags and os.path.lexists(
+            _child(self._nodes[parent], names.split(b"\0")[1])
+        ):
+            raise OSError(errno.EEXIST, "it is there")
+        return self._move(node, parent, names)
+
+    def _move(self, node: Node, parent: int, names: bytes) -> bytes:
+        old_name, new_name = names.split(b"\0")[:2]
+        old = self._new(node, old_name)
+        new = self._new(self._nodes[parent], new_name)
+        if os.path.lexists(new):
+            self._keep(new)
+        os.rename(old, new)
+        self._lose(new)
+        for path, moved in list(self._by_path.items()):
+            if path == old or path.startswith(old + b"/"):
+                del self._by_path[path]
+                moved.path = new + path[len(old) :]
+                self._by_path[moved.path] = moved
+        return b""
+
+    def _link(self, node: Node, body: bytes) -> bytes:
+        (number,) = wire.LINK_IN.unpack_from(body)
+        source = self._nodes[number].path
+        self._may_change(source)
+        path = self._new(node, _text(body[wire.LINK_IN.size :]))
+        os.link(source, path, follow_symlinks=False)
+        return self._entry(path)
+
+    def _fsync(self, node: Node, _body: bytes) -> bytes:
+        if node.fd >= 0:
+            os.fsync(node.fd)
+        return b""
+
+
+def _identity(st: os.stat_result) -> tuple[int, int]:
+    return st.st_dev, st.st_ino
+
+
+def _text(body: bytes) -> bytes:
+    return body.split(b"\0", 1)[0]
+
+
+def _child(node: Node, name: bytes) -> bytes:
+    """The path of a name in a directory; ENOENT in those that are the guest's own."""
+    if not node.path or node.path in HIDDEN:
+        raise OSError(errno.ENOENT, "not there")
+    return node.path + name if node.path == b"/" else node.path + b"/" + name
+
+
+def _kind(entry: os.DirEntry[bytes]) -> int:
+    """Its type as in st_mode, if readdir() says it, else 0."""
+    if entry.is_symlink():
+        return stat.S_IFLNK >> 12
+    if entry.is_dir(follow_symlinks=False):
+        return stat.S_IFDIR >> 12
+    if entry.is_file(follow_symlinks=False):
+        return stat.S_IFREG >> 12
+    return 0

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Standard input, output and error of a command inside a guest.
+
+What is a terminal on the host is one in the guest, and all else is a pipe there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import stat
+import struct
+import termios
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kpfs.linux import syscalls as nr
+from kpfs.linux.inside.loop import Loop, Worker
+from kpfs.linux.machine import Op, Out, Place
+
+_CHUNK = 1 << 16
+_SAFE = select.PIPE_BUF  # bytes that can be written when poll() says so
+_PIPE = struct.Struct("<2i")
+_WINSIZE, _TERMIOS = 8, 36  # bytes, as the kernel has them
+TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # Python's termios lacks them
+_AGAIN = {errno.EAGAIN, errno.EINTR}
+
+
+def _nothing() -> None:
+    pass
+
+
+class Input:
+    """From a descriptor of the host to one of a worker."""
+
+    def __init__(self, loop: Loop, worker: Worker, target: int, fd: int) -> None:
+        self._loop = loop
+        self._worker = worker
+        self._target = target
+        self._fd = fd
+        self._wait()
+
+    def _wait(self) -> None:
+        try:
+            self._loop.watch(self._fd, select.POLLIN, self._read)
+        except PermissionError:
+            self._read()
+
+    def _read(self) -> None:
+        self._loop.unwatch(self._fd)
+        try:
+            data = os.read(self._fd, _CHUNK)
+        except OSError as error:
+            if error.errno in _AGAIN:
+                self._wait()
+                return
+            data = b""
+        if data:
+            self._write(data)
+        else:
+            self._worker.start([Op(nr.CLOSE, (self._target,))], _nothing)
+
+    def _write(self, data: bytes) -> None:
+        op = Op(nr.WRITE, (self._target, data, len(data)))
+        self._worker.start([op], lambda: self._written(data))
+
+    def _written(self, data: bytes) -> None:
+        count = self._worker.results(1)[0]
+        if count < 0 and count != -errno.EINTR:
+            return  # nobody reads any more
+        rest = data[max(count, 0) :]
+        if rest:
+            self._write(rest)
+        else:
+            self._wait()
+
+
+class Output:
+    """From a descriptor of a worker to one of the host."""
+
+    def __init__(self, loop: Loop, worker: Worker, source: int, fd: int) -> None:
+        self._loop = loop
+        self._worker = worker
+        self._source = source
+        self._fd = os.dup(fd)  # it may be an input too
+        self._waits = stat.S_ISREG(os.fstat(fd).st_mode)
+        self._pending = b""
+        self.ended = False
+        self._next()
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that has come is written."""
+        return not self._pending
+
+    def _next(self) -> None:
+        self._worker.start([Op(nr.READ, (self._source, Place(0), _CHUNK))], self._came)
+
+    def _came(self) -> None:
+        count = self._worker.results(1)[0]
+        if count == -errno.EINTR:
+            self._next()
+        elif count <= 0:  # EIO: nobody has the terminal open
+            self.ended = True
+        else:
+            self._pending = bytes(self._worker.memory[:count])
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what the host takes; the rest when it takes more."""
+        self._loop.unwatch(self._fd)
+        poll = select.poll()
+        if not self._waits:
+            poll.register(self._fd, select.POLLOUT)
+        try:
+            while self._pending:
+                if not self._waits and not poll.poll(0):
+                    self._loop.watch(self._fd, select.POLLOUT, self._flush)
+                    return
+                size = len(self._pending) if self._waits else _SAFE
+                self._pending = self._pending[
+                    os.write(self._fd, self._pending[:size]) :
+                ]
+        except OSError:  # as SIGPIPE, which the writer gets
+            self._pending = b""
+            self.ended = True
+            self._worker.start([Op(nr.CLOSE, (self._source,))], _nothing)
+            return
+        self._next()
+
+
+def open_pipe(worker: Worker) -> tuple[int, int]:
+    """A pipe of a worker's: the end to read from, and that to write to."""
+    places = worker.start([Op(nr.PIPE2, (Out(_PIPE.size), os.O_CLOEXEC))], _nothing)
+    worker.wait()
+    ends = _PIPE.unpack_from(worker.memory, places[0])
+    return ends[0], ends[1]
+
+
+class TerminalState(NamedTuple):
+    """How a terminal is, as the kernel's structures have it."""
+
+    settings: bytes
+    size: bytes
+
+
+def terminal_state(fds: Sequence[int]) -> TerminalState | None:
+    """That of the first of these that is a terminal."""
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            return TerminalState(
+                fcntl.ioctl(fd, termios.TCGETS, bytes(_TERMIOS)),
+                fcntl.ioctl(fd, termios.TIOCGWINSZ, bytes(_WINSIZE)),
+            )
+    return None
+
+
+def open_terminal(worker: Worker, like: TerminalState) -> tuple[int, int]:
+    """A pty of a worker's, which becomes that of its session: master and slave."""
+    flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
+    (master,) = worker.call(Op(nr.OPEN, (b"/dev/ptmx\0", flags)))
+    _, slave = worker.call(
+        Op(nr.IOCTL, (master, TIOCSPTLCK, bytes(4))),
+        Op(nr.IOCTL, (master, TIOCGPTPEER, flags)),
+    )
+    worker.call(
+        Op(nr.IOCTL, (slave, termios.TCSETS, like.settings)),
+        Op(nr.IOCTL, (slave, termios.TIOCSWINSZ, like.size)),
+        Op(nr.IOCTL, (slave, termios.TIOCSCTTY, 0)),
+    )
+    return master, slave

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands that are programs of a distribution's kernel: ``kpfs run --inside``.
+
+Tests kpfs.inside.client, kpfs.inside.machine, kpfs.inside.start,
+kpfs.linux.inside.command, kpfs.linux.inside.loop, kpfs.linux.inside.modules,
+kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
+"""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+
+from tests import harness
+
+pytestmark = [pytest.mark.kernel]
+
+KERNEL = harness.KERNEL
+PATIENCE = 30  # s
+PROMPT = "@ready@ "
+
+
+@pytest.fixture(autouse=True)
+def data(monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+
+
+def inside(kpfs, *command, **options):
+    return kpfs("run", "--kernel", KERNEL, "--inside", *command, **options)
+
+
+def sh(kpfs, script, *options, **more):
+    return inside(kpfs, *options, "--", "sh", "-c", script, **more)
+
+
+# ---- the command
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 137)]
+)
+def test_its_status_is_ours(kpfs, script, status):
+    done = sh(kpfs, f"echo out; echo err >&2; {script}")
+    assert (done.returncode, done.stdout, done.stderr) == (status, "out\n", "err\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "why"),
+    [
+        ("no-such-command", 127, "No such file or directory"),
+        ("/etc/passwd", 126, "Permission denied"),
+        ("/etc", 126, "Permission denied"),
+    ],
+)
+def test_a_command_that_cannot_begin(kpfs, command, status, why):
+    done = inside(kpfs, "--", command)
+    assert (done.returncode, done.stderr) == (status, f"kpfs: {command}: {why}\n")
+
+
+def test_a_script_without_interpreter_is_the_shells(kpfs, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("echo $0 $1\n")
+    script.chmod(0o755)
+    assert inside(kpfs, "--", "./script", "a", cwd=tmp_path).stdout == "./script a\n"
+
+
+def test_it_is_in_the_guest_and_who_and_where_we_are(kpfs, tmp_path):
+    script = "uname -r; hostname; pwd; umask; ulimit -n; echo $WORD; id -G; ls -A /tmp"
+    words = {**os.environ, "WORD": "a b"}
+    done = sh(kpfs, f"umask 027; {script}", cwd="/usr", env=words)
+    release, *rest, temporary = done.stdout.split("\n", 7)
+    host = subprocess.run(
+        ["sh", "-c", "umask 027; hostname; pwd; umask; ulimit -n; echo $WORD; id -G"],
+        cwd="/usr",
+        env=words,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    assert release.startswith("6.1.")
+    assert rest == host
+    assert temporary == ""
+
+
+def test_what_the_guest_has_of_its_own(kpfs):
+    done = sh(
+        kpfs,
+        "cd /sys; ls -d fs/bpf kernel/debug/kprobes kernel/tracing/kprobe_events;"
+        "cat fs/cgroup/cgroup.controllers >/dev/null; echo x >/dev/null;"
+        "cat /proc/sys/kernel/osrelease; cat class/net/lo/operstate; tty",
+        input="",
+    )
+    *files, release, loopback, terminal = done.stdout.splitlines()
+    assert files == ["fs/bpf", "kernel/debug/kprobes", "kernel/tracing/kprobe_events"]
+    assert release.startswith("6.1.")
+    assert (loopback, terminal) == ("unknown", "not a tty")
+
+
+def test_a_probe_sees_the_command_itself(kpfs):
+    done = sh(
+        kpfs,
+        "cd /sys/kernel/tracing;"
+        "echo 'p:e do_sys_openat2 file=+0(%si):ustring' >kprobe_events;"
+        "echo 1 >events/kprobes/e/enable; cat /etc/hostname >/dev/null;"
+        "echo 0 >events/kprobes/e/enable; grep hostname trace",
+    )
+    assert re.search(r' cat-\d+ +\[000\] .* file="/etc/hostname"', done.stdout)
+
+
+# ---- its streams
+def test_pipes_of_any_length(kpfs):
+    text = "".join(f"{number}\n" for number in range(60_000))
+    assert inside(kpfs, "--", "cat", input=text).stdout == text
+
+
+def test_one_pipe_for_both_keeps_the_order(kpfs):
+    done = kpfs.command(
+        "run", "--kernel", KERNEL, "--inside", "--", "sh", "-c",
+        "for i in 1 2 3; do echo o$i; echo e$i >&2; done",
+    )  # fmt: skip
+    both = subprocess.run(done, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert both.stdout == b"o1\ne1\no2\ne2\no3\ne3\n"
+
+
+def test_a_reader_that_leaves_ends_the_writer(kpfs):
+    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "yes")
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.read(4) == b"y\ny\n"
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
+
+
+def test_what_it_leaves_behind_holds_nothing_up(kpfs):
+    done = sh(kpfs, "sleep 1000 & echo done")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_signals_are_passed_on(kpfs, number):
+    script = "trap 'echo caught; exit 7' TERM INT USR1; echo go; while :; do :; done"
+    command = kpfs.command(
+        "run", "--kernel", KERNEL, "--inside", "--", "sh", "-c", script
+    )
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"go\n"
+        process.send_signal(number)
+        assert process.stdout.read() == b"caught\n"
+        assert process.wait(PATIENCE) == 7
+
+
+def test_nothing_is_left_of_one_that_is_killed(kpfs):
+    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "sleep", "999")
+    process = subprocess.Popen(command)
+    children = f"/proc/{process.pid}/task/{process.pid}/children"
+    deadline = time.monotonic() + PATIENCE
+    child = ""
+    while not child and time.monotonic() < deadline:
+        with open(children, encoding="ascii") as file:
+            child = file.read()
+    handle = os.pidfd_open(int(child))
+    process.kill()
+    process.wait()
+    harness.wait_for(handle, "the guest goes on")
+    os.close(handle)
+
+
+# ---- files
+def test_the_hosts_files_are_as_they_are(kpfs, tmp_path):
+    (tmp_path / "file").write_bytes(os.urandom(300_000))
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    os.utime(tmp_path / "file", ns=(1_500_000_000_123_456_789, 10**18 + 1))
+    for number in range(300):
+        (tmp_path / "folder" / f"{number:0100}").touch()
+    script = (
+        "stat -c '%n %F %a %h %s %u %g %Y %y %i' f* link; readlink link;"
+        "cat file|md5sum; ls folder"
+    )
+    here = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True
+    ).stdout
+    there = sh(kpfs, script, cwd=tmp_path).stdout
+    # the overlay numbers directories itself
+    drop = re.compile(r"^(folder directory .*) \d+$", re.M)
+    assert drop.sub(r"\1", there) == drop.sub(r"\1", here)
+
+
+def test_changes_stay_in_the_guest(kpfs, tmp_path):
+    (tmp_path / "old").write_text("old")
+    script = "echo new >old; echo x >more; cat old more; rm old; ls"
+    done = sh(kpfs, script, cwd=tmp_path)
+    assert done.stdout == "new\nx\nmore\n"
+    assert (tmp_path / "old").read_text() == "old"
+    assert os.listdir(tmp_path) == ["old"]
+
+
+def test_changes_below_rw_are_the_hosts(kpfs, tmp_path):
+    folder = tmp_path / "rw"
+    folder.mkdir()
+    (tmp_path / "not").touch()
+    script = """
+    mkdir rw/d; echo a >rw/d/a; echo b >>rw/d/a; mv rw/d rw/e; ln -s e/a rw/l
+    ln rw/e/a rw/h; chmod 640 rw/h; truncate -s 3 rw/h; touch -d @1000000000 rw/h
+    exec 3<>rw/gone; rm rw/gone; echo kept >&3; cat /proc/self/fd/3
+    head -c 300000 /dev/zero >rw/big; rm -r rw/big; echo x >not
+    """
+    done = sh(kpfs, script, "--rw", "rw", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "kept\n", "")
+    assert sorted(os.listdir(folder)) == ["e", "h", "l"]
+    assert (folder / "l").read_text() == "a\nb"
+    st = (folder / "h").stat()
+    assert (st.st_mode, st.st_nlink, st.st_mtime) == (0o100640, 2, 10**9)
+    assert (tmp_path / "not").read_text() == ""
+
+
+def test_what_is_special_on_the_host_cannot_be_reached(kpfs, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    script = "(echo in >fifo &); cat fifo"
+    assert sh(kpfs, script, cwd=tmp_path).stdout == "in\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--inside"], "--inside wants a kernel"),
+        (["--kernel", "none", "--inside"], "no kernel none"),
+        (["--kernel", KERNEL, "--rw", "/"], "--rw is for --inside"),
+        (["--kernel", KERNEL, "--inside", "--rw", "/none"], "/none: not a directory"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(kpfs, options, why):
+    done = kpfs("run", *options, "--", "true")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert why in done.stderr
+
+
+# ---- a terminal
+class Terminal:
+    """A command at the slave of a pty, with a session of its own."""
+
+    def __init__(self, command):
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.environ["PS1"] = PROMPT
+            os.execvp(command[0], command)
+        self.seen = ""
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def expect(self, pattern):
+        """Wait until the output has it, and forget what came before."""
+        deadline = time.monotonic() + PATIENCE
+        while not (found := re.search(pattern, self.seen)):
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select([self.master], [], [], max(left, 0))
+            assert ready, f"{pattern!r} does not come: {self.seen!r}"
+            data = b""
+            with contextlib.suppress(OSError):
+                data = os.read(self.master, 4096)
+            assert data, f"{pattern!r} never came: {self.seen!r}"
+            self.seen += data.decode()
+        self.seen = self.seen[found.end() :]
+        return found
+
+    def resize(self, rows, columns):
+        size = struct.pack("<4H", rows, columns, 0, 0)
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+
+    def status(self):
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@pytest.fixture
+def terminal(kpfs):
+    made = []
+
+    def make(*command):
+        terminal = Terminal([str(word) for word in command])
+        made.append(terminal)
+        return terminal
+
+    yield make
+    for terminal in made:
+        with contextlib.suppress(OSError):
+            os.kill(terminal.pid, signal.SIGKILL)
+            os.waitpid(terminal.pid, 0)
+        os.close(terminal.master)
+
+
+def test_a_shell_with_job_control(kpfs, terminal):
+    shell = terminal(*kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "sh"))
+    shell.expect("[#$] ")
+    shell.type(f"PS1='{PROMPT}'\n")
+    shell.expect(f"\n{PROMPT}")
+    shell.type("tty; stty size\n")
+    shell.expect(r"/dev/pts/0\r\n\d+ \d+\r\n")
+    shell.resize(33, 99)
+    time.sleep(0.3)
+    shell.type("stty size\n")
+    shell.expect("33 99\r\n")
+    shell.expect(PROMPT)
+    shell.type("sleep 1000\n")
+    time.sleep(0.3)
+    shell.type("\x1a")
+    shell.expect("Stopped")
+    shell.type("fg\n")
+    time.sleep(0.3)
+    shell.type("\x03")
+    shell.expect(PROMPT)
+    shell.type("echo $?\n")
+    shell.expect("130\r\n")
+    shell.type("exit 5\n")
+    assert shell.status() == 5
+
+
+def test_control_z_stops_us_with_a_command(kpfs, terminal):
+    shell = terminal("sh")
+    shell.expect(PROMPT)
+    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "cat")
+    shell.type(" ".join(command) + "\n")
+    shell.type("one\n")
+    shell.expect("one\r\n(.|\r|\n)*one\r\n")
+    shell.type("\x1a")
+    shell.expect("Stopped")
+    shell.type("fg\n")
+    shell.expect("run")
+    shell.type("two\n")
+    shell.expect("two\r\n(.|\r|\n)*two\r\n")
+    shell.type("\x04")
+    shell.expect(PROMPT)
+    shell.type("echo status $?\n")
+    shell.expect("status 0")
