@@ -17,6 +17,12 @@ class GuestArch(Arch, Protocol):
 
     runtime: Runtime  # once it is a core's
 
+    def original_text(self, addr: int, size: int) -> bytes:
+        """Text without what probes have put there; MemoryFault where there is none.
+
+        Context: control.  Kernel: recover_probed_instruction()
+        """
+
 
 def _x86(machine: Machine) -> GuestArch:
     # here, for it imports the disassembler

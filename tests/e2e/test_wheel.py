@@ -197,6 +197,13 @@ def test_the_module_and_the_version(installed):
     assert installed.run("python", "-c", known) == f"{VERSION}\n"
 
 
+def test_the_plugin_of_pytest(installed, tmp_path):
+    """It is found by pytest itself, and its fixture boots a kernel."""
+    test = "def test_it(kpfs): assert kpfs.read('kprobes/enabled') == '1\\n'"
+    (tmp_path / "test_one.py").write_text(test)
+    assert "1 passed" in installed.run("python", "-m", "pytest", cwd=tmp_path)
+
+
 def test_types_are_found_in_it(installed):
     """By whoever imports the package: py.typed says that it has some."""
     text = "from kpfs.engine.errors import KernelError\nn: int = KernelError(1, '').why"

@@ -383,6 +383,9 @@ class X86:
         """Kernel: arch_disarm_kprobe()"""
         self.patcher.unpatch(p.addr)
 
+    def original_text(self, addr: int, size: int) -> bytes:
+        return self.patcher.original(addr, size)
+
     def text_listing(self, start: KAddr, end: KAddr) -> str:
         table, symbols = self.core.kprobe_table, self.runtime.symbols
         return text_listing(self.machine, table, symbols, start, end)

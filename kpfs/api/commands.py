@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs mount`` and ``kpfs run`` as functions."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kpfs.host.errors import SetupError
+
+ROOT = str(Path(__file__).resolve().parents[2])  # where the package kpfs lies
+START = """\
+import sys
+sys.path[0] = sys.argv.pop(1)
+from kpfs.cli import main
+sys.exit(main())
+"""
+EXIT_TROUBLE = 2
+LIST, ERROR_LOG, TRACE = "kprobes/list", "tracing/error_log", "tracing/trace"
+KEPT = (LIST, ERROR_LOG, TRACE)
+# Runs a command, then keeps what the files say; the trace ends with the command.
+SCRIPT = """\
+out=$1 files=$2; shift 2
+"$@"
+status=$?
+{ echo 0 >"$KPFS/tracing/tracing_on"; } 2>/dev/null
+echo $$ >"$out/pid"
+n=0
+for file in $files; do
+	cat "$KPFS/$file" >"$out/$n" 2>/dev/null
+	n=$((n + 1))
+done
+dd if="$KPFS/kmsg" of="$out/kmsg" bs=8192 count=4096 iflag=nonblock 2>/dev/null
+exit $status
+"""
+MAX_RECORDS = 4096  # a probe on the way may make each read log one more
+_KMSG = re.compile(r"^[0-9]+,[0-9]+,([0-9]+),[^;]*;(.*)$", re.MULTILINE)
+
+
+class Mount:
+    """A mounted kernel.  As a context manager it is unmounted at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> Mount:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unmount()
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def unmount(self) -> None:
+        """Unmount it, and end its kernel; SetupError: it is not mounted."""
+        _kpfs("umount", str(self.path))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What became of a command, and of the kernel that it ran in.
+
+    trace and files are as they were when the command had ended; trace has the records
+    of the command alone, and dmesg is the kernel's log as dmesg prints it.
+    """
+
+    argv: Sequence[str]
+    returncode: int  # 128 plus the number of a signal that ended it
+    stdout: str
+    stderr: str
+    dmesg: str
+    files: Mapping[str, str]  # what was kept, by the path below a mount
+
+    @property
+    def kprobes(self) -> str:
+        """kprobes/list."""
+        return self.files[LIST]
+
+    @property
+    def error_log(self) -> str:
+        """tracing/error_log."""
+        return self.files[ERROR_LOG]
+
+    @property
+    def trace(self) -> str:
+        """tracing/trace."""
+        return self.files[TRACE]
+
+
+def mount(
+    path: str | os.PathLike[str],
+    *,
+    cpus: int = 2,
+    config: Mapping[str, bool | str] | None = None,
+    kernel: str = "",
+    quiet: bool = False,
+) -> Mount:
+    """Mount a new kernel's files at a directory that is empty.
+
+    The arguments are those of ``kpfs mount``.  SetupError: it cannot be.
+    """
+    _kpfs("mount", *_options(cpus, config, kernel, quiet), os.fspath(path))
+    return Mount(Path(path))
+
+
+def run(
+    argv: Sequence[str] | str,
+    *,
+    cpus: int = 2,
+    config: Mapping[str, bool | str] | None = None,
+    kernel: str = "",
+    quiet: bool = False,
+    mirror: bool = True,
+    keep: Sequence[str] = (),
+    input: str = "",
+    timeout: float | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Finished:
+    """Run a command where a new kernel's files lie at the kernel's own paths.
+
+    argv: the command, or the text of a shell script.  mirror: its system calls are
+    made in the kernel too.  keep: files that are to be read when it has ended, by their
+    paths below a mount, such as ``tracing/kprobe_profile``.  timeout: seconds; then it
+    is killed, and subprocess.TimeoutExpired raised.  SetupError: kpfs cannot run here.
+    """
+    command = ["sh", "-c", argv] if isinstance(argv, str) else list(argv)
+    options = _options(cpus, config, kernel, quiet)
+    if not mirror:
+        options.append("--no-mirror")
+    files = list(dict.fromkeys([*KEPT, *keep]))
+    with tempfile.TemporaryDirectory(prefix="kpfs-run-") as out:
+        wrapper = ["sh", "-c", SCRIPT, "sh", out, " ".join(files), *command]
+        process = subprocess.Popen(
+            [*_program(), "run", *options, "--", *wrapper],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            cwd=cwd,
+            env=env,
+        )
+        try:
+            stdout, stderr = process.communicate(os.fsencode(input), timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+        pid = _text(out, "pid").strip()
+        said = os.fsdecode(stderr)
+        if process.returncode == EXIT_TROUBLE and not pid:
+            raise SetupError(said.strip().removeprefix("kpfs: "))
+        kept = {name: _text(out, str(n)) for n, name in enumerate(files)}
+        log = _text(out, "kmsg")
+    kept[TRACE] = _without(kept[TRACE], pid)
+    return Finished(
+        command, process.returncode, os.fsdecode(stdout), said, _dmesg(log), kept
+    )
+
+
+def _options(
+    cpus: int, config: Mapping[str, bool | str] | None, kernel: str, quiet: bool
+) -> list[str]:
+    words = ["--cpus", str(cpus)]
+    for name, value in (config or {}).items():
+        letter = ("y" if value else "n") if isinstance(value, bool) else value
+        words += ["--config", f"{name}={letter}"]
+    if kernel:
+        words += ["--kernel", kernel]
+    if quiet:
+        words.append("--quiet-guest")
+    return words
+
+
+def _program() -> list[str]:
+    """The command of this very package, whether it is installed or not."""
+    return [sys.executable, "-c", START, ROOT]
+
+
+def _kpfs(*words: str) -> None:
+    done = subprocess.run(
+        [*_program(), *words], stdin=subprocess.DEVNULL, capture_output=True
+    )
+    if done.returncode:
+        raise SetupError(os.fsdecode(done.stderr).strip().removeprefix("kpfs: "))
+
+
+def _text(folder: str, name: str) -> str:
+    try:
+        return os.fsdecode(Path(folder, name).read_bytes())
+    except FileNotFoundError:  # the command was killed together with its shell
+        return ""
+
+
+def _without(trace: str, pid: str) -> str:
+    """The trace without the records of a task."""
+    mark = re.compile(rf"-{pid} +\[[0-9]{{3}}\] ")
+    lines = trace.splitlines(keepends=True)
+    return "".join(x for x in lines if not (pid and mark.search(x)))
+
+
+def read_kmsg(path: Path) -> str:
+    """The log of a mounted kernel, by its file kmsg, as dmesg prints it."""
+    records: list[bytes] = []
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        return str(error)
+    try:
+        while len(records) < MAX_RECORDS:
+            records.append(os.read(fd, 8192))
+    except OSError:  # EAGAIN: that was the last one
+        pass
+    finally:
+        os.close(fd)
+    return _dmesg(os.fsdecode(b"".join(records)))
+
+
+def _dmesg(kmsg: str) -> str:
+    return "".join(
+        f"[{int(us) // 10**6:5d}.{int(us) % 10**6:06d}] {text}\n"
+        for us, text in _KMSG.findall(kmsg)
+    )

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The files and tasks of a kernel of our own, in this process."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from kpfs.api.session import Session
+from kpfs.engine.errors import KernelError
+from kpfs.fs.node import Dir, Node, walk
+from kpfs.guest.kernel.hosttask import INIT_PID, HostTask
+from kpfs.kernel.host_calls import Caller
+
+SIZE = 1 << 17  # bytes of a read()
+# read()s of one file that makes one wait: a probe may make each have something new
+MAX_READS = 4096
+T = TypeVar("T")
+
+
+class OwnBackend:
+    """See kpfs.api.files.Backend."""
+
+    def __init__(self, session: Session, pid: int, comm: str, uid: int = 0) -> None:
+        self._session = session
+        self._caller = Caller(pid, uid, uid)
+        self._comm = comm
+        self._ended = False
+        with session.call(), session.root.lock:
+            self.host_task()
+
+    def host_task(self) -> HostTask:
+        """The task in the guest, which an oops may have killed: then a new one."""
+        if self._ended:
+            raise KernelError(errno.ESRCH, f"task {self._caller.pid} has exited")
+        session, caller = self._session, self._caller
+        session.root.syscalls.check()
+        syscalls = session.root.guest.syscalls
+        return syscalls.host_task(caller.pid, caller.uid, self._comm, INIT_PID)
+
+    def _do(self, path: str, action: Callable[[], T]) -> T:
+        with self._session.call(path):
+            with self._session.root.lock:
+                self.host_task()
+            return action()
+
+    # ---- files
+    def read(self, path: str) -> bytes:
+        vfs, caller = self._session.vfs, self._caller
+
+        def action() -> bytes:
+            opened = vfs.open(caller, f"/{path}", os.O_RDONLY | os.O_NONBLOCK)
+            pieces: list[bytes] = []
+            at = 0
+            try:
+                while data := vfs.read(caller, opened, SIZE, at):
+                    pieces.append(data)
+                    at += len(data)
+                    if opened.nonseekable and len(pieces) == MAX_READS:
+                        break
+            except KernelError as refused:
+                if refused.errno != errno.EAGAIN:
+                    raise
+            finally:
+                vfs.release(opened)
+            return b"".join(pieces)
+
+        return self._do(path, action)
+
+    def write(self, path: str, data: bytes, flags: int) -> None:
+        vfs, caller = self._session.vfs, self._caller
+
+        def action() -> None:
+            opened = vfs.open(caller, f"/{path}", flags)
+            at = 0
+            try:
+                while True:
+                    at += vfs.write(caller, opened, data[at:], at)
+                    if at >= len(data):
+                        break
+            finally:
+                vfs.release(opened)
+
+        self._do(path, action)
+
+    # ---- directories
+    def _node(self, path: str) -> Node:
+        return walk(self._session.vfs.root, path)
+
+    def _dir(self, path: str) -> Dir:
+        node = self._node(path)
+        if not isinstance(node, Dir):
+            raise KernelError(errno.ENOTDIR)
+        return node
+
+    def names(self, path: str) -> list[str]:
+        with self._session.call(path):
+            return list(self._dir(path).names())
+
+    def exists(self, path: str) -> bool:
+        self._session.check()
+        try:
+            self._node(path)
+        except KernelError:
+            return False
+        return True
+
+    def mkdir(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        with self._session.call(path), self._session.root.lock:
+            self._dir(parent).mkdir(name)
+
+    def rmdir(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        with self._session.call(path), self._session.root.lock:
+            self._dir(parent).rmdir(name)
+
+    # ---- the task
+    def syscall(self, name: str, args: tuple[int | str | bytes, ...]) -> int:
+        root = self._session.root
+        with self._session.call(name), root.lock:
+            return root.syscalls.call(self.host_task(), name, *args)
+
+    @property
+    def buffer(self) -> int:
+        with self._session.call(), self._session.root.lock:
+            return self.host_task().buffer
+
+    def end(self, status: int) -> None:
+        """Let the task exit."""
+        root = self._session.root
+        with self._session.call(), root.lock:
+            root.guest.syscalls.exit(self.host_task(), status)
+            self._ended = True
+            root.background.guest_ran()

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The plugin for pytest: fixtures, a marker, and what the report of a failure shows.
+
+It is loaded in each run of pytest where kpfs is installed, so that it imports nothing
+of ours before a test asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kpfs.api.commands import Finished
+    from kpfs.api.kernel import Kernel
+
+MARKER = (
+    "kpfs(cpus=2, config={}, kernel='', quiet=...): the kernel that the fixtures kpfs, "
+    "kpfs_mount and kpfs_run give the test"
+)
+TAIL = 20  # lines of a trace
+NEWEST = 50  # lines of a log
+
+# Gives the state of a kernel: a title and a text for each part
+State = Callable[[], Mapping[str, str]]
+_STATES = pytest.StashKey[list[State]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the markers say; of several the closest one counts."""
+    options: dict[str, Any] = {}
+    for mark in reversed(list(request.node.iter_markers("kpfs"))):
+        if mark.args:
+            raise pytest.UsageError("the marker kpfs takes keywords alone")
+        options |= mark.kwargs
+    return options
+
+
+def _watch(request: pytest.FixtureRequest, state: State) -> None:
+    """Have a state shown if the test fails."""
+    request.node.stash.setdefault(_STATES, []).append(state)
+
+
+@pytest.fixture
+def kpfs(request: pytest.FixtureRequest) -> Iterator[Kernel]:
+    """A fresh kernel in this process: kpfs.Kernel; quiet, unless the marker says so."""
+    from kpfs.api.kernel import Kernel
+
+    with Kernel(**_options(request)) as kernel:
+        _watch(request, partial(_of_kernel, kernel))
+        yield kernel
+
+
+@pytest.fixture
+def kpfs_mount(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A directory in which a fresh kernel is mounted."""
+    from kpfs.api.commands import mount
+
+    path = tmp_path / "kpfs"
+    path.mkdir()
+    with mount(path, **_options(request)):
+        _watch(request, partial(_of_mount, path))
+        yield path
+
+
+@pytest.fixture
+def kpfs_run(request: pytest.FixtureRequest) -> Callable[..., Finished]:
+    """kpfs.run(), which runs a command in a fresh kernel, with the marker's options."""
+    from kpfs.api.commands import run
+
+    defaults = _options(request)
+
+    def runner(*words: Any, **options: Any) -> Finished:
+        finished = run(*words, **{**defaults, **options})
+        _watch(request, partial(_of_finished, finished))
+        return finished
+
+    return runner
+
+
+# ---- reports
+def _shown(dmesg: str, kprobes: str, error_log: str, trace: str) -> dict[str, str]:
+    parts = {
+        "dmesg": dmesg.splitlines()[-NEWEST:],
+        "kprobes/list": kprobes.splitlines(),
+        "error_log": error_log.splitlines(),
+        "the end of trace": [
+            line for line in trace.splitlines() if not line.startswith("#")
+        ][-TAIL:],
+    }
+    return {title: "\n".join(lines) for title, lines in parts.items() if any(lines)}
+
+
+def _of_kernel(kernel: Kernel) -> dict[str, str]:
+    def read(path: str) -> str:
+        try:
+            return kernel.read(path)
+        except OSError as error:  # it is dead, or configured without that file
+            return str(error)
+
+    return _shown(
+        kernel.dmesg(),
+        read("kprobes/list"),
+        read("tracing/error_log"),
+        read("tracing/trace"),
+    )
+
+
+def _of_mount(path: Path) -> dict[str, str]:
+    from kpfs.api.commands import read_kmsg
+
+    def read(name: str) -> str:
+        try:
+            return (path / name).read_text(errors="surrogateescape")
+        except OSError as error:
+            return str(error)
+
+    return _shown(
+        read_kmsg(path / "kmsg"),
+        read("kprobes/list"),
+        read("tracing/error_log"),
+        read("tracing/trace"),
+    )
+
+
+def _of_finished(finished: Finished) -> dict[str, str]:
+    said = _shown(finished.dmesg, finished.kprobes, finished.error_log, finished.trace)
+    for name in ("stdout", "stderr"):
+        text = getattr(finished, name).rstrip()
+        if text:
+            said[f"{name} of the command"] = text
+    return said
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the states of the test's kernels where it has failed."""
+    report = yield
+    if report.failed and report.when != "teardown":
+        for state in item.stash.get(_STATES, []):
+            report.sections += [(f"kpfs: {t}", text) for t, text in state().items()]
+    return report

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reads the records of a trace array of our own kernel, without consuming them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kpfs.api.records import Record, decode, field_format
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
+from kpfs.engine.trace.ring.ring_buffer import merged
+from kpfs.engine.trace.text.lines import lat_fmt
+from kpfs.engine.trace.text.trace_iter import ALL, TraceIterator
+
+if TYPE_CHECKING:
+    from kpfs.engine.trace.array.trace_array import TraceArray
+    from kpfs.engine.trace.event.trace_event import TraceEvent
+
+_HEAD = struct.Struct("<HBBi")  # kernel: struct trace_entry
+
+
+def records(tr: TraceArray) -> Iterator[Record]:
+    """What trace shows now, oldest first.
+
+    Context: control, until the first record is asked for; it is all copied then.
+    """
+    iterator = TraceIterator(tr)
+    try:
+        taken = iterator.take(ALL)
+    finally:
+        iterator.close()
+    sources = []
+    data: dict[tuple[int, int], bytes] = {}  # by CPU and number of the page
+    for ring, pages in zip(tr.ring.cpus, taken.pages, strict=True):
+        sources.append(taken.lines.batches(ring.cpu, pages))
+        data |= {(ring.cpu, page.number): page.data for page in pages}
+    events = {event.id: _Format(event) for event in tr.events}
+    comms: dict[int, str] = {}
+    for chunk in merged(sources, taken.whole):
+        for ts, cpu, line, start, end in chunk:
+            number, at = divmod(start, PAGE_SIZE)
+            raw = data[cpu, number][at : at + end - start]
+            kind, flags, preempt_count, pid = _HEAD.unpack_from(raw)
+            if pid not in comms:
+                comms[pid] = tr.find_cmdline(pid)
+            event = events.get(kind) or _GONE
+            yield Record(
+                timestamp=ts,
+                cpu=cpu,
+                pid=pid,
+                comm=comms[pid],
+                flags=lat_fmt(flags, preempt_count),
+                group=event.group,
+                event=event.name,
+                fields=decode(event.fields, raw, binary=event.name == "raw_data"),
+                text=_behind_time(line, cpu),
+            )
+
+
+class _Format:
+    """What is to be known of an event to decode its records."""
+
+    def __init__(self, event: TraceEvent) -> None:
+        self.group, self.name = event.group, event.name
+        self.fields = [field_format(*field) for field in event.fields()]
+
+
+class _Gone(_Format):
+    """Of a record whose event is not there any more."""
+
+    def __init__(self) -> None:
+        self.group, self.name, self.fields = "", "", []
+
+
+_GONE = _Gone()
+
+
+def _behind_time(line: str, cpu: int) -> str:
+    """The part of a line of trace that the event itself prints."""
+    before, mark, rest = line.partition(f" [{cpu:03d}] ")
+    text = rest.partition(": ")[2] if mark and before else line
+    return text.rstrip("\n")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Records of the trace, with their fields by name."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+NSEC = 1_000_000_000
+_ARRAY = re.compile(r"(?P<of>.*?)\s*\[(?P<count>\d*)\]$")
+_LETTER = {1: "b", 2: "h", 4: "i", 8: "q"}
+
+Scalar = int | str | None  # None: a string that could not be read, "(fault)"
+Value = Scalar | bytes | list[int] | list[Scalar]
+
+
+class FieldFormat(NamedTuple):
+    """One field as events/GROUP/EVENT/format has it."""
+
+    type: str
+    name: str
+    offset: int
+    size: int  # bytes; 0: the rest of the record
+    signed: bool
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of the trace.
+
+    timestamp: ns since boot.  flags: the column of trace that says what was off or
+    pending, as ``.....``.  fields: those of the event by name, numbers as ints, text as
+    str (None where the kernel prints ``(fault)``), arrays as lists; of a kprobe
+    event the first is where it was hit.  text: the line of trace behind the time.
+    """
+
+    timestamp: int
+    cpu: int
+    pid: int
+    comm: str
+    flags: str
+    group: str
+    event: str
+    fields: Mapping[str, Value]
+    text: str
+
+    @property
+    def time(self) -> float:
+        """Seconds since boot."""
+        return self.timestamp / NSEC
+
+    def __getitem__(self, name: str) -> Value:
+        """A field by its name; KeyError."""
+        return self.fields[name]
+
+    def __str__(self) -> str:
+        """The line as trace has it, in µs."""
+        us = (self.timestamp + 500) // 1000
+        task = f"{self.comm:>16}-{self.pid:<7d} [{self.cpu:03d}] {self.flags}"
+        return f"{task} {us // 10**6:5d}.{us % 10**6:06d}: {self.text}"
+
+    def as_dict(self) -> dict[str, Value]:
+        """All of it in one dictionary, as a row of a table: pandas takes many of them.
+
+        A field that is named as an attribute is comes as ``EVENT.NAME``.
+        """
+        row: dict[str, Value] = {
+            "timestamp": self.timestamp,
+            "cpu": self.cpu,
+            "pid": self.pid,
+            "comm": self.comm,
+            "flags": self.flags,
+            "group": self.group,
+            "event": self.event,
+        }
+        for name, value in self.fields.items():
+            row[f"{self.event}.{name}" if name in row else name] = value
+        return row
+
+
+def field_format(
+    kind: str, name: str, offset: int, size: int, signed: bool
+) -> FieldFormat:
+    """One field, whose array bounds may stand behind the name, as C has them."""
+    bare, bracket, bounds = name.partition("[")
+    return FieldFormat(kind + bracket + bounds, bare, offset, size, signed)
+
+
+def decode(
+    fields: Iterable[FieldFormat], data: bytes, *, binary: bool = False
+) -> dict[str, Value]:
+    """The values of fields of a record: integers, strings, and arrays.
+
+    data: the record from its common fields on.  binary: what has no size is no text.
+    """
+    values: dict[str, Value] = {}
+    for field in fields:
+        if field.size:
+            values[field.name] = _value(field, data)
+        else:
+            rest = data[field.offset :]
+            values[field.name] = rest if binary else _text(rest)
+    return values
+
+
+def _value(field: FieldFormat, data: bytes) -> Value:
+    kind = field.type
+    raw = data[field.offset : field.offset + field.size]
+    if kind.startswith("__data_loc"):
+        words = struct.unpack(f"<{len(raw) // 4}I", raw)
+        texts: list[Scalar] = [_dynamic(word, data) for word in words]
+        return texts if kind.count("[") > 1 else texts[0]
+    array = _ARRAY.match(kind)
+    if array is None:
+        return int.from_bytes(raw, "little", signed=field.signed)
+    if array["of"].endswith("char"):
+        return _text(raw)
+    size = field.size // int(array["count"])
+    letter = _LETTER[size] if field.signed else _LETTER[size].upper()
+    count = len(raw) // size  # a record may end before its array does
+    return list(struct.unpack_from(f"<{count}{letter}", raw))
+
+
+def _dynamic(word: int, data: bytes) -> str | None:
+    """A string whose place and length a word has; of length 0: it was not read."""
+    start, length = word & 0xFFFF, word >> 16
+    return _text(data[start : start + length]) if length else None
+
+
+def _text(raw: bytes) -> str:
+    return raw.partition(b"\0")[0].decode("utf-8", "surrogateescape")

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A booted kernel of our own with its files, as the Python interface uses it.
+
+Every operation is done in call(), which tells failures as Python's programs expect
+them: OSError with the kernel's errno, and why.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+from kpfs import config as configuration
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.fs.files import tree
+from kpfs.fs.vfs import Vfs
+from kpfs.guest.emu.traps import GuestPanicError
+from kpfs.kernel.root import Kernel as Root
+
+MAX_CPUS = 16
+T = TypeVar("T")
+_CALL = re.compile(r"^\w+\(\): ")  # what HostCalls says before the reason
+
+
+def os_error(refused: KernelError, path: str = "") -> OSError:
+    """The OSError for what the kernel refused, with its reason behind the errno's."""
+    why = _CALL.sub("", refused.why)
+    text = os.strerror(refused.errno)
+    if why not in ("", "failed", path, f"/{path}"):
+        text = f"{text}: {why}"
+    return OSError(refused.errno, text, path) if path else OSError(refused.errno, text)
+
+
+def make_config(values: Mapping[str, bool | str]) -> configuration.Config:
+    """What of the configuration differs from its defaults; ValueError."""
+    words = [
+        f"{name}={('y' if value else 'n') if isinstance(value, bool) else value}"
+        for name, value in values.items()
+    ]
+    return configuration.make(map(configuration.parse_one, words))
+
+
+class Session:
+    """The kernel, and what Python's handlers of its probes have raised."""
+
+    def __init__(
+        self, cpus: int, config: Mapping[str, bool | str], *, quiet: bool
+    ) -> None:
+        if not 1 <= cpus <= MAX_CPUS:
+            raise ValueError(f"1 to {MAX_CPUS} CPUs, not {cpus}")
+        self.root = Root(nr_cpus=cpus, quiet=quiet, config=make_config(config))
+        self.vfs = Vfs(self.root, tree.build(self.root))
+        self.closed = False
+        self._raised: list[BaseException] = []
+        self._in_handler = False
+        if not quiet:
+            self.root.background.start()
+
+    def close(self) -> None:
+        """End the guest; what it is asked for afterwards is a ValueError."""
+        if not self.closed:
+            self.closed = True
+            self.root.stop()
+
+    @contextmanager
+    def call(self, path: str = "") -> Iterator[None]:
+        """Do an operation, on a path or none.
+
+        OSError: the kernel refuses it, or is dead (ESHUTDOWN).  An exception of a
+        handler that it ran is raised when it is over.
+        """
+        self.check()
+        try:
+            yield
+        except KernelError as refused:
+            self._raise()
+            raise os_error(refused, path) from None
+        except MemoryFault as fault:
+            self._raise()
+            raise os_error(KernelError(errno.EFAULT, str(fault)), path) from None
+        except GuestPanicError as panic:
+            self._raise()
+            raise os_error(KernelError(errno.ESHUTDOWN, panic.why), path) from None
+        self._raise()
+
+    def check(self) -> None:
+        """ValueError: it is closed; RuntimeError: a handler asks, which must not."""
+        if self.closed:
+            raise ValueError("this kernel is closed")
+        if self._in_handler:
+            raise RuntimeError("a handler cannot run the kernel, which stands in it")
+
+    def memory(self, access: Callable[[], T]) -> T:
+        """Do an access to memory, which a handler may do too."""
+        if self._in_handler:
+            return access()
+        with self.call():
+            return access()
+
+    def handle(self, handler: Callable[..., object], *args: object) -> int:
+        """Call somebody's handler of a probe; what it raises is raised by call().
+
+        A MemoryFault is the kernel's own affair.
+        Context: hit.
+        """
+        before, self._in_handler = self._in_handler, True
+        try:
+            result = handler(*args)
+        except MemoryFault:
+            raise
+        except BaseException as error:
+            self._raised.append(error)
+            return 0
+        finally:
+            self._in_handler = before
+        return int(result) if isinstance(result, int) else 0
+
+    def _raise(self) -> None:
+        if self._raised:
+            first = self._raised[0]
+            self._raised.clear()
+            raise first

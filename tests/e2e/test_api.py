@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kpfs.mount() and kpfs.run(), kpfs.api.pytest_plugin, and the example of it."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import kpfs
+from tests import harness
+
+EXAMPLE = harness.ROOT / "examples/pytest"
+FAILING = """
+import pytest
+
+@pytest.mark.kpfs(cpus=1)
+def test_it(kpfs):
+    kpfs.write("tracing/kprobe_events", "p:mine vfs_read")
+    kpfs.write("tracing/events/kprobes/mine/enable", "1")
+    with pytest.raises(OSError):
+        kpfs.append("tracing/kprobe_events", "p:bad no_such_function")
+    assert kpfs.listdir("tracing/per_cpu") == ["cpu0", "cpu1"]
+
+@pytest.mark.kpfs(1)
+def test_wrong(kpfs):
+    pass
+"""
+FAILING_COMMAND = """
+def test_it(kpfs_run):
+    done = kpfs_run("echo p:bad no_such >/sys/kernel/tracing/kprobe_events; echo said")
+    assert done.returncode == 9
+"""
+
+
+def run_pytest(*words):
+    """pytest as somebody uses it who has installed kpfs."""
+    plugin = ("-p", "kpfs.api.pytest_plugin", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", *plugin, "-c", "/dev/null", *words]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=harness.ROOT,
+        timeout=harness.TIMEOUT,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+# ---- functions
+@pytest.mark.fuse
+def test_mount(tmp_path):
+    with kpfs.mount(tmp_path, cpus=1, config={"MODULES": False}) as mounted:
+        assert mounted.path == tmp_path
+        assert (tmp_path / "kprobes/enabled").read_text() == "1\n"
+        assert not (tmp_path / "modules").exists()
+        with pytest.raises(kpfs.SetupError, match="mounted already"):
+            kpfs.mount(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(kpfs.SetupError, match="no mount of kpfs"):
+        mounted.unmount()
+    with pytest.raises(kpfs.SetupError, match="no option 'WRONG'"):
+        kpfs.mount(tmp_path, config={"WRONG": True})
+
+
+@pytest.mark.fuse
+def test_run():
+    script = """
+    cd /sys/kernel/tracing
+    echo 'p:opened do_sys_openat2 file=+0(%si):ustring' >kprobe_events
+    echo 1 >events/kprobes/opened/enable
+    cat /etc/hostname >/dev/null
+    echo logged >/dev/kmsg
+    cat; echo oh >&2; exit 3
+    """
+    done = kpfs.run(script, input="given", keep=["tracing/kprobe_profile"])
+    assert (done.returncode, done.stdout, done.stderr) == (3, "given", "oh\n")
+    assert "do_sys_openat2+0x0" in done.kprobes
+    assert "logged\n" in done.dmesg
+    assert 'file="/etc/hostname"' in done.trace
+    assert "tracing_on" not in done.trace  # that was not the command
+    assert done.files["tracing/kprobe_profile"].split()[0] == "opened"
+    assert done.error_log == ""
+
+
+@pytest.mark.fuse
+def test_run_of_what_is_not_there():
+    assert kpfs.run(["no-such-command"]).returncode == 127
+    with pytest.raises(kpfs.SetupError, match="no option"):
+        kpfs.run(["true"], config={"WRONG": True})
+    with pytest.raises(kpfs.SetupError, match="17"):
+        kpfs.run(["true"], cpus=17)
+
+
+@pytest.mark.fuse
+def test_run_with_a_timeout(tmp_path):
+    mark = tmp_path / "alive"
+    began = time.monotonic()
+    with pytest.raises(subprocess.TimeoutExpired):
+        kpfs.run(f"sleep 20; touch {mark}", timeout=1.5)
+    assert time.monotonic() - began < 15
+    assert not mark.exists()
+
+
+# ---- the plugin
+@pytest.mark.fuse
+def test_the_example():
+    status, text = run_pytest(str(EXAMPLE))
+    assert (status, "5 passed" in text) == (0, True), text
+
+
+def test_the_report_of_a_failure(tmp_path):
+    (tmp_path / "test_it.py").write_text(FAILING)
+    status, text = run_pytest(str(tmp_path))
+    assert status == 1
+    assert "1 failed, 1 error" in text
+    assert "kpfs: dmesg" in text
+    assert "kpfs: kprobes/list" in text
+    assert "vfs_read+0x0    [FTRACE]" in text
+    assert "trace_kprobe: error: Invalid probed address or symbol" in text
+    assert "mine: (vfs_read+0x0/" in text.partition("the end of trace")[2]
+    assert "the marker kpfs takes keywords alone" in text
+
+
+@pytest.mark.fuse
+def test_the_report_of_a_command(tmp_path):
+    (tmp_path / "test_it.py").write_text(FAILING_COMMAND)
+    status, text = run_pytest(str(tmp_path))
+    assert status == 1
+    assert "kpfs: stdout of the command" in text
+    assert "Command: p:bad no_such" in text.partition("kpfs: error_log")[2]
+
+
+def test_the_marker_is_known():
+    assert "@pytest.mark.kpfs(cpus=2, config={}, kernel=" in run_pytest("--markers")[1]
