@@ -22,7 +22,9 @@ from kpfs.linux.stops import reason
 MASK64 = (1 << 64) - 1
 AGENT = 0  # its slot
 STOP, FINALLY = abi.OP_STOP, abi.OP_FINALLY  # flags of an operation
-MAX_TURNS = 200  # in one go; one takes some 50 ms
+TURN_NS = abi.TURN_BLOCKS * abi.NS_PER_BLOCK  # of the guest's time, at least
+# in one go: what Linux calls a soft lockup, though a tracer of all functions takes 10 s
+MAX_TURNS = 20_000_000_000 // TURN_NS
 STEP_NS = 300_000_000  # of a pause of the host that is lived through tick by tick
 _SLOT_HEAD = struct.Struct("<QQQ")
 _SLOT_START = struct.Struct("<QQQ16sQQ")
@@ -166,6 +168,8 @@ class Machine:
         """Have the task that stands at its pause sleep when the machine goes on."""
         if self.current():
             self._set_control(abi.AgentControl.give_way, 1)
+            # it may sleep before anybody else comes to a pause
+            self._set_control(abi.AgentControl.current, 0)
 
     def between_pauses(self) -> None:
         """The machine has stopped where no task is at its pause."""
@@ -222,8 +226,11 @@ class Machine:
             else:
                 turns = self._turn(why, turns)
 
-    def settle(self) -> None:
-        """Run until nothing can run before time passes."""
+    def settle(self, until: int) -> None:
+        """Run until nothing can run before time passes, but not much beyond a moment.
+
+        Somebody who never rests, as some tracers' threads, would hold everybody up.
+        """
         self.give_way()
         turns = 0
         while True:
@@ -234,6 +241,8 @@ class Machine:
                 self.give_way()
             else:
                 turns = self._turn(why, turns)
+                if self.now() >= until:
+                    return
 
     def _turn(self, why: int, turns: int) -> int:
         """The machine stopped in between; it is dead if that is not for a turn."""
@@ -269,7 +278,7 @@ class Machine:
         while (due := board.get(abi.Board.timer)) <= until:
             if due > board.get(abi.Board.now):
                 board.set(now=due)
-            self.settle()
+            self.settle(until)
             if done():
                 return
         if until > board.get(abi.Board.now):

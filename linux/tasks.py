@@ -19,6 +19,7 @@ from kpfs.linux.machine import AGENT, Machine, MachineDiedError, Op
 log = logging.getLogger(__name__)
 
 WARP_NS = 60_000_000  # of the guest's time that passes at once when somebody waits
+SHARE_NS = 20_000_000  # of the guest's time for those whom a request has woken
 _EINTR_SIGNAL = 10  # SIGUSR1, which the agent's tasks take and forget
 _SIGKILL = 9
 _NAME_SIZE = 16
@@ -242,7 +243,7 @@ class Tasks:
         """Have those go on that this request has woken."""
         if self.waiting - {task}:
             with self._watched():
-                self._machine.settle()
+                self._machine.settle(self._machine.now() + SHARE_NS)
             self.look()
 
     def _begin_to_wait(self, task: Task) -> None:

@@ -14,6 +14,7 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.linux import syscalls as nr
 from kpfs.linux.machine import Op, Out
+from kpfs.linux.tasks import Caller
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel
@@ -229,3 +230,26 @@ def test_panic(linux, process, caplog):
             task.echo("/proc/sysrq-trigger", "c")
         assert caught.value.errno == errno.ESHUTDOWN
     assert caplog.text.count("the guest is dead") == 1
+
+
+def test_who_never_rests_does_not_hold_up_the_others(linux, process):
+    """Not when he is woken by one of them, either."""
+    restless, other = process(), process()
+    reply = other.call(Op(nr.EVENTFD2, (0, 0)))
+    bell = reply.results[0]
+    with linux.lock:
+        restless.task = linux.tasks.fork(
+            other.task, Caller(4_000_100, os.getuid(), os.getgid()), "restless"
+        )
+    symbols = restless.open("/proc/kallsyms")  # whose begin is made in vain
+    forever = [Op(nr.PREAD64, (symbols, Out(8), 8, 1 << 22))] * 20
+    with linux.lock:  # so that no time passes meanwhile
+        linux.begin(restless.task, [Op(nr.READ, (bell, Out(8), 8)), *forever])
+        assert restless.task.waits
+        rung = other.call(Op(nr.WRITE, (bell, b"\1" + bytes(7), 8)))
+        assert rung.results == [8]
+        for _ in range(3):
+            other.getppid()
+            assert restless.task.waits
+        linux.tasks.kill(restless.task)
+    other.getppid()
