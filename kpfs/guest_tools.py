@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """insmod, rmmod, lsmod, modprobe and dmesg for a command of ``kpfs run``.
 
-They act on the guest by the files of the mount, and speak like kmod and util-linux.
-Run as a script by those in kpfs/bin, it imports nothing of ours.
+They speak like kmod and util-linux.  They act on our own guest by the files of the
+mount, and on a real kernel by its system calls, which the mirror carries there.
+Run as a script by those in kpfs/bin, it imports nothing of ours but what reads the
+modules of a real kernel.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import errno
 import os
 import re
@@ -18,6 +21,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
+# of a real kernel: the archive of its modules, and its release
+PACKAGE = os.environ.get("KPFS_MODULES", "")
+RELEASE = os.environ.get("KPFS_RELEASE", "6.1.0-kpfs")
+INIT_MODULE, DELETE_MODULE, FINIT_MODULE = 175, 176, 313
 TREE = os.environ.get("KPFS", "/sys/kernel/debug/kpfs")
 # where dmesg --clear notes what it has shown
 CLEARED = os.path.join(os.path.dirname(TREE), ".dmesg-cleared")
@@ -32,6 +39,9 @@ MESSAGES = {
 }
 
 
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
 class ToolError(Exception):
     """What a tool says before it ends with status 1."""
 
@@ -44,6 +54,29 @@ def _write(name: str, words: Sequence[str]) -> None:
         os.write(fd, os.fsencode(" ".join(quoted) + "\n"))
     finally:
         os.close(fd)
+
+
+def _call(number: int, *arguments: object) -> None:
+    """A system call; OSError is the guest's answer."""
+    if _libc.syscall(number, *arguments):
+        raise OSError(ctypes.get_errno(), "")
+
+
+def _load(path: str, parameters: Sequence[str]) -> None:
+    """Have the guest load a file."""
+    if not PACKAGE:
+        _write("insmod", [path, *parameters])
+        return
+    with open(path, "rb") as file:
+        words = os.fsencode(" ".join(parameters))
+        _call(FINIT_MODULE, file.fileno(), words, 0)
+
+
+def _unload(name: str) -> None:
+    if PACKAGE:
+        _call(DELETE_MODULE, os.fsencode(name), os.O_NONBLOCK)
+    else:
+        _write("rmmod", [name])
 
 
 def _loaded() -> dict[str, list[str]]:
@@ -76,7 +109,7 @@ def insmod(arguments: Sequence[str]) -> None:
 
 def _insert(tool: str, shown: str, path: str, parameters: Sequence[str]) -> None:
     try:
-        _write("insmod", [path, *parameters])
+        _load(path, parameters)
     except OSError as error:
         number = error.errno or 0
         why = MESSAGES.get(number, os.strerror(number))
@@ -102,13 +135,14 @@ def _remove(tool: str, name: str) -> None:
     if users:
         raise ToolError(f"{tool}: ERROR: Module {name} is in use by: {users}")
     try:
-        _write("rmmod", [name])
+        _unload(name)
     except OSError as error:
+        why = os.strerror(error.errno or 0)
         if error.errno == errno.EAGAIN:
             raise ToolError(f"{tool}: ERROR: Module {name} is in use") from None
         raise ToolError(
-            f"{tool}: ERROR: could not remove '{name}': {error.strerror}\n"
-            f"{tool}: ERROR: could not remove module {name}: {error.strerror}"
+            f"{tool}: ERROR: could not remove '{name}': {why}\n"
+            f"{tool}: ERROR: could not remove module {name}: {why}"
         ) from None
 
 
@@ -121,7 +155,7 @@ def lsmod(_arguments: Sequence[str]) -> None:
 
 
 def modprobe(arguments: Sequence[str]) -> None:
-    """modprobe [-r] NAME [PARAM=VALUE...]: the modules that come with kpfs"""
+    """modprobe [-r] NAME [PARAM=VALUE...]: modules of kpfs, or of a real kernel"""
     remove = any(a in ("-r", "--remove") for a in arguments)
     words = [a for a in arguments if not a.startswith("-")]
     if not words:
@@ -135,15 +169,49 @@ def modprobe(arguments: Sequence[str]) -> None:
     name = _module_name(words[0])
     if name in _loaded():
         return
+    if PACKAGE:
+        _load_packaged(words[0], words[1:])
+        return
     shipped = os.path.join(
         os.path.dirname(os.path.abspath(__file__)), "guest/image/modules"
     )
     if not os.path.exists(os.path.join(shipped, f"{name}.ko")):
-        raise ToolError(
-            f"modprobe: FATAL: Module {words[0]} not found in directory "
-            "/lib/modules/6.1.0-kpfs"
-        )
+        raise _not_found(words[0])
     _insert("modprobe", name, name, words[1:])
+
+
+def _not_found(word: str) -> ToolError:
+    text = f"Module {word} not found in directory /lib/modules/{RELEASE}"
+    return ToolError(f"modprobe: FATAL: {text}")
+
+
+def _load_packaged(word: str, parameters: Sequence[str]) -> None:
+    """Load a module of a real kernel's package, behind those that it needs."""
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    from kpfs.linux.bzimage import KernelError
+    from kpfs.linux.modules import Modules, module_name
+
+    modules, wanted = Modules(PACKAGE), module_name(word)
+    if wanted not in modules:
+        if modules.is_builtin(wanted):
+            return
+        raise _not_found(word)
+    there = _loaded()
+    try:
+        for name, data in modules.needed(wanted):
+            if name not in there:
+                text = " ".join(parameters) if name == wanted else ""
+                _call(INIT_MODULE, data, ctypes.c_ulong(len(data)), os.fsencode(text))
+    except KeyError as error:
+        raise _not_found(error.args[0]) from None
+    except KernelError as error:
+        raise ToolError(f"modprobe: ERROR: {error}") from None
+    except OSError as error:
+        if error.errno == errno.EEXIST:  # somebody else was first
+            return
+        why = MESSAGES.get(error.errno or 0, os.strerror(error.errno or 0))
+        text = f"could not insert '{name}': {why}"
+        raise ToolError(f"modprobe: ERROR: {text}") from None
 
 
 # ---- dmesg

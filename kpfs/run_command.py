@@ -11,7 +11,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kpfs.daemon import Daemon, Settings, check_fuse, start
@@ -35,6 +35,7 @@ SYSLOG = "/var/log/messages"  # with LEGACY_SYMBOLS
 MODULES = "/lib/modules"  # RELEASE/build in it is what make builds modules in
 RELEASE = "6.1.0-kpfs"  # the guest's, which uname(2) of the host may not say
 HERE = os.path.dirname(os.path.abspath(__file__))
+OWN_BUILD = f"{HERE}/kbuild"
 BINDS = (
     ("tracing", "/sys/kernel/tracing"),
     ("tracing", f"{DEBUGFS}/tracing"),
@@ -92,8 +93,12 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     enter_namespaces()
     prepare_mount_points(privileged)
     legacy = settings.config.on("LEGACY_SYMBOLS")
-    provide_files(legacy)
+    if settings.kernel:
+        provide_builds(real_kernel(settings.kernel))
+    else:
+        provide_builds(dict.fromkeys((RELEASE, os.uname().release), OWN_BUILD))
     if legacy:
+        provide_syslog()
         os.environ.setdefault("KPFS_API", "2.6")  # for build-module
     settings = settings._replace(debugfs=DEBUGFS)
     daemon = start(settings, TREE, die_with_parent=True)
@@ -105,7 +110,8 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         else:
             bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
         shell = os.environ.get("SHELL") or "/bin/sh"
-        return supervise(command or [shell], daemon, _filter(daemon), lock_mounts)
+        calls = _filter(daemon, settings.kernel)
+        return supervise(command or [shell], daemon, calls, lock_mounts)
     finally:
         daemon.stop()
 
@@ -128,18 +134,45 @@ def prepare_mount_points(privileged: bool) -> None:
         ) from None
 
 
-def provide_files(legacy: bool) -> None:
-    """Have make find how modules are built, and, of old, syslog's file be there."""
+def real_kernel(name: str) -> dict[str, str]:
+    """Tell the tools of a real kernel's modules; the folder of its headers, by release.
+
+    SetupError where there is no such kernel.
+    """
+    from kpfs.linux import image, store
+    from kpfs.linux.bzimage import KernelError
+
+    try:
+        folder = store.folder(name)
+        release = image.read_meta(folder).release
+    except KernelError as error:
+        raise SetupError(str(error)) from None
+    os.environ["KPFS_MODULES"] = os.path.join(folder, image.MODULES)
+    os.environ["KPFS_RELEASE"] = release
+    headers = os.path.realpath(f"{MODULES}/{release}/build")
+    if not os.path.isdir(headers):
+        headers = f"/usr/src/linux-headers-{release}"
+    return {release: headers}
+
+
+def provide_builds(builds: Mapping[str, str]) -> None:
+    """Have make find how modules are built: a folder for each release."""
     flags = mounts.MS_NOSUID | mounts.MS_NODEV
     try:
         mounts.provide_in_root(MODULES, os.mkdir)
         if os.path.isdir(MODULES):  # a chroot may have no /lib
             mounts.mount("tmpfs", MODULES, "tmpfs", flags, "mode=755")
-            for release in {RELEASE, os.uname().release}:
+            for release, folder in builds.items():
                 os.mkdir(f"{MODULES}/{release}")
-                os.symlink(f"{HERE}/kbuild", f"{MODULES}/{release}/build")
-        if legacy:
-            mounts.provide_in_root(SYSLOG, mounts.make_file)
+                os.symlink(folder, f"{MODULES}/{release}/build")
+    except OSError as error:
+        raise SetupError(f"{error.filename}: {error.strerror}") from None
+
+
+def provide_syslog() -> None:
+    """Of old, syslog's file is there."""
+    try:
+        mounts.provide_in_root(SYSLOG, mounts.make_file)
     except OSError as error:
         raise SetupError(f"{error.filename}: {error.strerror}") from None
 
@@ -187,13 +220,18 @@ def bind_tree(parts: Sequence[tuple[str, str]] = BINDS) -> None:
             raise SetupError(f"{target}: {error.strerror}") from None
 
 
-def _filter(daemon: Daemon) -> Filter | None:
-    """The filter that reports the command's calls to the daemon; None: not wanted."""
+def _filter(daemon: Daemon, kernel: str) -> Filter | None:
+    """The filter that reports the command's calls to the daemon; None: not wanted.
+
+    kernel: the name of a real one, which has more of them.
+    """
     if daemon.channel is None:
         return None
+    from kpfs.mirror.calls import ANSWERED, CALLS
     from kpfs.mirror.keeper import Filter
 
-    return Filter(daemon.channel, daemon.pid, daemon.mountpoint)
+    calls = {*CALLS, *ANSWERED} if kernel else CALLS
+    return Filter(daemon.channel, daemon.pid, daemon.mountpoint, calls)
 
 
 def supervise(

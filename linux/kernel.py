@@ -104,10 +104,11 @@ class LinuxKernel:
         finally:
             self._ran()
 
-    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> None:
+    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
         """See Tasks.begin()."""
-        self.tasks.begin(task, ops, memory)
+        places = self.tasks.begin(task, ops, memory)
         self._ran()
+        return places
 
     def attempt(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
         """See Tasks.attempt()."""

@@ -86,15 +86,13 @@ class Host:
 
     def read(self, pid: int, addr: int, size: int) -> bytes:
         """Read memory of the process: as many of the bytes as can be read."""
-        data = b""
+        data = bytearray()
         while len(data) < size:
-            start = addr + len(data)
-            part = min(size - len(data), PAGE_SIZE - start % PAGE_SIZE)
-            got = self._pread(pid, part, start)
-            data += got
-            if len(got) < part:
+            got = self._pread(pid, size - len(data), addr + len(data))
+            if not got:  # up to there one read had it
                 break
-        return data
+            data += got
+        return bytes(data)
 
     def write(self, pid: int, addr: int, data: bytes) -> bool:
         """Write to memory of the process; False if it cannot be."""
@@ -167,6 +165,15 @@ class Host:
     def fd_path(self, pid: int, fd: int) -> bytes | None:
         """The path that a descriptor leads to; None if it is not open."""
         return _readlink(f"/proc/{pid}/fd/{fd}")
+
+    def can_read(self, pid: int, fd: int) -> bool:
+        """Whether a descriptor is open for reading."""
+        try:
+            info = _read(f"/proc/{pid}/fdinfo/{fd}")
+            flags = int(info.split(b"flags:")[1].split()[0], 8)
+        except (OSError, IndexError, ValueError):
+            return False
+        return flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH
 
     def fd_type(self, pid: int, fd: int) -> int:
         """The type bits of a descriptor's mode; 0 if it is not open."""
@@ -314,12 +321,17 @@ def _device(fd: int) -> int:
     return os.makedev(*_STATX_DEV.unpack_from(buffer, STATX_DEV_AT))
 
 
-def _position(pid: int, fd: int) -> int:
-    info = os.open(f"/proc/{pid}/fdinfo/{fd}", _OPEN)
+def _read(path: str) -> bytes:
+    """The begin of a file of /proc."""
+    fd = os.open(path, _OPEN)
     try:
-        return int(os.read(info, 64).split()[1])  # pos:\tNUMBER
+        return os.read(fd, 64)
     finally:
-        os.close(info)
+        os.close(fd)
+
+
+def _position(pid: int, fd: int) -> int:
+    return int(_read(f"/proc/{pid}/fdinfo/{fd}").split()[1])  # pos:\tNUMBER
 
 
 def _status(pid: int) -> dict[bytes, bytes]:

@@ -19,7 +19,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from kpfs.engine.errors import KernelError
@@ -31,9 +31,11 @@ from kpfs.mirror import seccomp
 # and while the supervisor lives nobody else may answer), how many it has received.
 SLOT = struct.Struct("=QQQ")
 SLOTS = 4  # few, as each report wakes all threads that wait for one
-STATE_SIZE = SLOTS * SLOT.size
+SLOTS_MAX = 32  # more are there for calls that wait: see kpfs.mirror.supervisor
+STATE_SIZE = SLOTS_MAX * SLOT.size
 GAVE_UP = (1 << 64) - 1  # in place of the number of reports
 COMMITTED = (1 << 64) - 1  # in place of the time of receipt
+WAITS = COMMITTED - 1  # likewise: committed, and in nobody's way
 PATIENCE = 5.0  # s in which a report must be answered
 DYING = re.compile(r"^State:\s*[ZX]|^CoreDumping:\s*1", re.M)
 TICK = 0.5  # s between looks
@@ -55,10 +57,17 @@ class Watch:
         slots = list(SLOT.iter_unpack(self.state[:STATE_SIZE]))
         now = time.monotonic()
         received = [count for _, _, count in slots]
-        begins = [begin for _, begin, _ in slots if begin not in (0, COMMITTED)]
-        if GAVE_UP in received or (begins and now - min(begins) / 1e9 > PATIENCE):
+        begins = [begin for _, begin, _ in slots if begin not in (0, WAITS)]
+        if GAVE_UP in received:
             return True
-        if received != self.received or not seccomp.has_reports(self.listener):
+        working = COMMITTED in begins  # the others wait for it
+        if not working and now - min(begins, default=now * 1e9) / 1e9 > PATIENCE:
+            return True
+        if (
+            working
+            or received != self.received
+            or not seccomp.has_reports(self.listener)
+        ):
             self.received = received
             self.waiting_since = None
             return False
@@ -151,7 +160,8 @@ def _release(listener: int, state: mmap.mmap, dead: bool) -> None:
     dead: it is dead, so those too that it has committed itself to.
     """
     slots = list(SLOT.iter_unpack(state[:STATE_SIZE]))
-    spared = {last for last, begin, _ in slots if begin == COMMITTED and not dead}
+    kept = () if dead else (COMMITTED, WAITS)
+    spared = {last for last, begin, _ in slots if begin in kept}
     for last, _, _ in slots:
         for ident in range(last, last + NEXT_REPORTS + 1):
             if ident not in spared:
@@ -163,23 +173,29 @@ class Filter:
     """The filter of a command, to be made before the fork that becomes it."""
 
     def __init__(
-        self, channel: socket.socket, supervisor: int, mountpoint: str
+        self,
+        channel: socket.socket,
+        supervisor: int,
+        mountpoint: str,
+        calls: Iterable[int],
     ) -> None:
-        """channel leads to the supervisor, in the process of that number."""
+        """channel leads to the supervisor, in the process of that number.
+
+        calls: the numbers of those that are reported.
+        """
         self.channel = channel
+        self.calls = tuple(calls)
         self.supervisor = supervisor
         self.mountpoint = mountpoint
         self.ours, self.commands = socket.socketpair()
 
     def install(self) -> None:
         """In the process that is to be the command: put the filter on it."""
-        from kpfs.mirror.calls import CALLS
-
         self.ours.close()
         try:
             # with the filter nothing may go wrong: each call waits for an answer
             self.commands.sendmsg((READY,))
-            listener = seccomp.install_listener(CALLS)
+            listener = seccomp.install_listener(self.calls)
         except (KernelError, OSError) as error:
             if error.errno != errno.EBUSY:  # a kpfs run within another: that has them
                 reason = os.strerror(error.errno or 0)

@@ -29,12 +29,13 @@ from kpfs.linux.machine import FINALLY, STOP, Argument, Op, Out, Place, Result
 from kpfs.linux.tasks import Caller, Task, Tasks, host_comm
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
+from kpfs.mirror.answered import Answered
 from kpfs.mirror.host import AT_FDCWD, Host, trees_of
 from kpfs.mirror.instead import NR_UNAME, UTS_FIELDS, UTS_LENGTH, Instead
 from kpfs.mirror.keeper import STATE_SIZE
 from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
-from kpfs.mirror.supervisor import Supervisor
+from kpfs.mirror.supervisor import Replayed, Supervisor
 from kpfs.mirror.write import NAMES, Commit, read_call, take
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class LinuxReplayer:
     ) -> None:
         """writers: what the mount asks at each write; instead: answers for the host."""
         self.instead = instead
+        self.answered = Answered(kernel, host, instead.listener)
         self.kernel = kernel
         self.files = files
         self.writers = writers
@@ -97,9 +99,11 @@ class LinuxReplayer:
         """Another guest runs, which has seen nothing yet.  Context: lock held."""
         self.open, self.cwd, self.made = {}, {}, set(THERE)
 
-    def __call__(self, note: Notification, commit: Commit) -> int | None:
+    def __call__(self, note: Notification, commit: Commit) -> Replayed:
         """See kpfs.mirror.supervisor.Replay.  Context: the lock is not held."""
         number, pid = note.nr, note.pid
+        if number in mirror_calls.ANSWERED:
+            return self.answered(note, commit, self.task)
         try:
             plan = mirror_calls.plan_call(self.host, note)
         except mirror_calls.NotMirrored:
@@ -161,6 +165,8 @@ class LinuxReplayer:
             self.provide(task, fd, file)
         for file in needs.names:
             self.make_path(file)
+        if plan.spare_fd >= 0:  # of the host's; the guest's is another file
+            self.files.make_room(task, plan.spare_fd)
         op = Op(plan.nr, tuple(self.arguments(plan)))
         memory = self.memory(task, plan)
         made = self.attempt(task, op, memory)
@@ -182,8 +188,8 @@ class LinuxReplayer:
             values.append(Place(value) if plan.pointers >> number & 1 else value)
         size = _SIZES.get(plan.nr)
         if size is not None and size < len(values):
-            wanted = plan.args[size]
-            values[size] = min(wanted, plan.count if plan.nr in (0, 17) else OUT_MAX)
+            there = plan.count if plan.nr in (nr.READ, nr.PREAD64) else OUT_MAX
+            values[size] = min(plan.args[size], there, OUT_MAX)
         return values
 
     def memory(self, task: Task, plan: Plan) -> bytes:
@@ -192,6 +198,9 @@ class LinuxReplayer:
         for at in plan.relocations:
             word = int.from_bytes(memory[at : at + 8], "little") + base
             memory[at : at + 8] = word.to_bytes(8, "little")
+            if plan.nr == nr.READV:  # behind the address: the room there
+                size = int.from_bytes(memory[at + 8 : at + 16], "little")
+                memory[at + 8 : at + 16] = min(size, OUT_MAX).to_bytes(8, "little")
         return bytes(memory[: abi.DATA_SIZE])
 
     def place_new(self, task: Task, made: int, plan: Plan) -> list[int]:

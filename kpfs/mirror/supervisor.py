@@ -7,6 +7,7 @@ of that process, and lets the host go on.  keeper.py steps in where it does not.
 
 from __future__ import annotations
 
+import errno
 import logging
 import mmap
 import signal
@@ -24,7 +25,15 @@ from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import Host, trees_of
 from kpfs.mirror.instead import Instead
-from kpfs.mirror.keeper import COMMITTED, GAVE_UP, SLOT, SLOTS, STATE_SIZE
+from kpfs.mirror.keeper import (
+    COMMITTED,
+    GAVE_UP,
+    SLOT,
+    SLOTS,
+    SLOTS_MAX,
+    STATE_SIZE,
+    WAITS,
+)
 from kpfs.mirror.plan import MirrorGuest, Plan
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.write import NAMES, Commit, TreeWriter, Writers
@@ -38,8 +47,10 @@ log = logging.getLogger(__name__)
 
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
-# makes a call in the guest: returns the answer, None if the host's call is to go on
-Replay = Callable[[Notification, Commit], int | None]
+# an answer, None if the host's call is to go on, or what waits for the answer
+Replayed = int | None | Callable[[], int]
+# makes a call in the guest
+Replay = Callable[[Notification, Commit], Replayed]
 # whether a process that is to end may do so: its parent can take the signal
 Settled = Callable[[Notification, Callable[[int], bool]], bool]
 
@@ -51,6 +62,7 @@ class Supervisor:
     handler lacks SA_RESTART: it gets EINTR where Linux gives none.  So there are some
     threads, of which one always waits for the next report (they replay one at a time),
     and the end of a process is held up until its parent sleeps, but not for long.
+    While one waits for the answer to a call, another one takes its place.
     """
 
     def __init__(
@@ -68,7 +80,10 @@ class Supervisor:
         self.turn = threading.Lock()
         # threads that may wait in settle(); the others go on receiving
         self.settling = threading.Semaphore(SLOTS - 2)
-        self.received = [0] * SLOTS
+        self.received = [0] * SLOTS_MAX
+        self.guard = threading.Lock()  # of the next two
+        self.spare = list(range(SLOTS_MAX - 1, SLOTS - 1, -1))  # slots
+        self.waiting = 0  # threads that wait for an answer
         self.broken = False  # the guest is dead: calls are only let go on
 
     def run(self) -> None:
@@ -90,6 +105,8 @@ class Supervisor:
                 note = seccomp.receive(self.listener)
                 if note is not None:
                     self.handle(slot, note)
+                    if self.is_superfluous(slot):
+                        return
                 elif seccomp.is_abandoned(self.listener):
                     return
         except BaseException:
@@ -102,7 +119,7 @@ class Supervisor:
         count, at = self.received[slot], slot * SLOT.size
         SLOT.pack_into(self.state, at, note.id, time.monotonic_ns(), count)
         self.in_work[slot] = note.pid
-        value = None
+        value: Replayed = None
 
         def commit() -> bool:
             SLOT.pack_into(self.state, at, note.id, COMMITTED, count)
@@ -112,6 +129,9 @@ class Supervisor:
             with self.turn:
                 if not self.broken:
                     value = self.replay(note, commit)
+            if callable(value):
+                SLOT.pack_into(self.state, at, note.id, WAITS, count)
+                value = self.wait(value)
             if (
                 self.settled
                 and note.nr == mirror_calls.NR_EXIT_GROUP
@@ -128,12 +148,35 @@ class Supervisor:
             self.broken = True
             log.exception("system calls are not mirrored any more")
         finally:
-            if value is None:
-                seccomp.let_go_on(self.listener, note.id)
-            else:
+            if isinstance(value, int):
                 seccomp.answer(self.listener, note.id, value)
+            else:
+                seccomp.let_go_on(self.listener, note.id)
             del self.in_work[slot]
             SLOT.pack_into(self.state, at, note.id, 0, count)
+
+    def wait(self, rest: Callable[[], int]) -> int:
+        """Wait for an answer, while another thread receives; EAGAIN: too many do."""
+        with self.guard:
+            if not self.spare:
+                return -errno.EAGAIN
+            slot = self.spare.pop()
+            self.waiting += 1
+        threading.Thread(target=self.loop, args=(slot,), daemon=True).start()
+        try:
+            return rest()
+        finally:
+            with self.guard:
+                self.waiting -= 1
+
+    def is_superfluous(self, slot: int) -> bool:
+        """Whether a thread can end that took the place of one that has waited."""
+        with self.guard:
+            extra = SLOTS_MAX - SLOTS - len(self.spare)
+            if slot < SLOTS or extra <= self.waiting:
+                return False
+            self.spare.append(slot)
+            return True
 
     def settle(self, note: Notification) -> None:
         """Wait, not for long, until the parent of a process that is to end sleeps."""

@@ -10,7 +10,14 @@ import time
 import pytest
 
 from kpfs.mirror import keeper, seccomp
-from kpfs.mirror.keeper import COMMITTED, GAVE_UP, SLOT, STATE_SIZE, Watch
+from kpfs.mirror.keeper import (
+    COMMITTED,
+    GAVE_UP,
+    SLOT,
+    STATE_SIZE,
+    WAITS,
+    Watch,
+)
 from tests.there import there
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
 
@@ -157,6 +164,21 @@ def test_a_report_that_takes_as_long_as_it_must(clock):
     SLOT.pack_into(clock.state, 0, 7, COMMITTED, 3)
     assert not clock.stuck_after(0)
     assert not clock.stuck_after(100 * keeper.PATIENCE)
+
+
+def test_others_wait_for_a_report_that_takes_as_long_as_it_must(clock):
+    SLOT.pack_into(clock.state, 0, 7, COMMITTED, 3)
+    clock.show(1, clock.now, 5)
+    clock.reports = True
+    assert not clock.stuck_after(2 * keeper.PATIENCE)
+    assert not clock.stuck_after(2 * keeper.PATIENCE)
+
+
+def test_nobody_waits_for_one_that_waits(clock):
+    SLOT.pack_into(clock.state, 0, 7, WAITS, 3)
+    assert not clock.stuck_after(2 * keeper.PATIENCE)
+    clock.show(1, clock.now, 5)
+    assert clock.stuck_after(2 * keeper.PATIENCE)
 
 
 def test_a_report_that_nobody_receives(clock):

@@ -11,7 +11,7 @@ import pytest
 
 from kpfs.engine.errors import KernelError
 from kpfs.mirror import calls as mirror_calls
-from kpfs.mirror.keeper import SLOTS, STATE_SIZE
+from kpfs.mirror.keeper import SLOTS, SLOTS_MAX, STATE_SIZE
 from kpfs.mirror.supervisor import Supervisor
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
 
@@ -148,3 +148,58 @@ def test_many_that_end_at_once_do_not_hold_up_the_others():
     _, status = supervise(numbers, body, replay, settled)
     assert status == 0
     assert set(outcomes) == {True}
+
+
+def test_calls_that_wait_hold_nobody_up():
+    """However many they are, up to the slots that there are."""
+    many = SLOTS_MAX - SLOTS
+    last, answers = threading.Event(), []
+
+    def body():
+        children = []
+        for _ in range(many + 2):
+            child = os.fork()
+            if not child:
+                os._exit(os.getppid())
+            children.append(child)
+        left = {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children}
+        return left != {7}
+
+    def rest():
+        assert last.wait(10)
+        return 7
+
+    def replay(_note, commit):
+        assert commit()
+        answers.append(rest)
+        if len(answers) > many:
+            last.set()
+            return 7
+        return rest
+
+    assert supervise([SYS_GETPPID], body, replay)[1] == 0
+
+
+def test_more_waits_than_there_are_slots():
+    many = SLOTS_MAX - SLOTS
+    last, answers = threading.Event(), []
+
+    def body():
+        children = []
+        for _ in range(many + 1):
+            child = os.fork()
+            if not child:  # who gets EAGAIN asks again
+                again = os.getppid() == -errno.EAGAIN
+                os._exit(again and os.getppid() == 7)
+            children.append(child)
+        ends = [os.waitstatus_to_exitcode(os.waitpid(p, 0)[1]) for p in children]
+        return sum(ends) != 1
+
+    def replay(_note, _commit):
+        answers.append(1)
+        if len(answers) > many + 1:
+            last.set()
+            return 7
+        return lambda: 8 if last.wait(10) else 0
+
+    assert supervise([SYS_GETPPID], body, replay)[1] == 0

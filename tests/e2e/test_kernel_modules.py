@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Modules in a kernel of a distribution, by tools and by system calls.
+
+Tests kpfs.guest_tools, kpfs.mirror.answered.
+"""
+
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import harness
+
+pytestmark = [pytest.mark.fuse, pytest.mark.kernel]
+
+SLOW = """
+#include <linux/delay.h>
+#include <linux/module.h>
+static int ms = 100;
+module_param(ms, int, 0444);
+static int __init slow_init(void) { msleep_interruptible(ms); return 0; }
+static void __exit slow_exit(void) { }
+module_init(slow_init);
+module_exit(slow_exit);
+MODULE_LICENSE("GPL");
+"""
+PROBE = """
+#include <linux/kprobes.h>
+#include <linux/module.h>
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	pr_info("%s was hit\\n", p->symbol_name);
+	return 0;
+}
+static struct kprobe kp = { .symbol_name = "__x64_sys_getppid", .pre_handler = pre };
+static int __init probe_init(void) { return register_kprobe(&kp); }
+static void __exit probe_exit(void) { unregister_kprobe(&kp); }
+module_init(probe_init);
+module_exit(probe_exit);
+MODULE_LICENSE("GPL");
+"""
+# a system call by its number, and what it gives
+CALL = """
+import ctypes, errno, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*words):
+    made = libc.syscall(*words)
+    return errno.errorcode[ctypes.get_errno()] if made < 0 else made
+"""
+
+
+@pytest.fixture(autouse=True)
+def data(monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+
+
+@pytest.fixture
+def run(kpfs):
+    """A script of sh beside the kernel: what it prints, without complaint."""
+
+    def run(script, *arguments):
+        words = "run", "--kernel", harness.KERNEL, "--", *script, *arguments
+        done = kpfs(*words, timeout=120)
+        assert done.stderr == ""
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def sh(run):
+    return lambda script: run(["sh", "-c", script])
+
+
+@pytest.fixture
+def python(run):
+    return lambda script, *arguments: run(["python3", "-c", CALL + script], *arguments)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Modules that were built with the headers of that kernel."""
+    shown = subprocess.run(
+        [str(harness.KPFS), "kernel", "show", harness.KERNEL],
+        env={**os.environ, "XDG_DATA_HOME": str(harness.kernels())},
+        capture_output=True,
+        text=True,
+    )
+    release = re.findall(r"^release +(\S+)", shown.stdout, re.M)[0]
+    headers = Path(f"/usr/src/linux-headers-{release}")
+    if not headers.is_dir():
+        pytest.skip(f"no {headers} (package linux-headers-{release})")
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "slow.c").write_text(SLOW)
+    (folder / "probe.c").write_text(PROBE)
+    (folder / "Makefile").write_text("obj-m := slow.o probe.o\n")
+    make = ["make", "-s", "-C", str(headers), f"M={folder}", "modules"]
+    subprocess.run(make, check=True, capture_output=True, timeout=120)
+    return folder
+
+
+def test_a_packaged_module_with_what_it_needs(sh):
+    lines = sh("modprobe xfs && lsmod; cat /proc/modules; ls -d /sys/module/xfs")
+    assert re.search(r"^xfs +\d+  0$", lines, re.M)
+    assert re.search(r"^libcrc32c +\d+  1 xfs$", lines, re.M)
+    assert re.search(r"^libcrc32c \d+ 1 xfs, Live 0x[0-9a-f]{16}$", lines, re.M)
+    assert lines.endswith("/sys/module/xfs\n")
+
+
+def test_built_in_it_is_there(sh):
+    assert sh("modprobe tcp_cubic; echo $?") == "0\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("modprobe nothing", "modprobe: FATAL: Module nothing not found in directory"),
+        ("rmmod nothing", "rmmod: ERROR: Module nothing is not currently loaded"),
+        (
+            "rmmod libcrc32c",
+            "rmmod: ERROR: Module libcrc32c is in use by: xfs",
+        ),
+        (
+            "insmod /etc/passwd",
+            "insmod: ERROR: could not insert module /etc/passwd: Invalid module format",
+        ),
+        ("insmod /none.ko", "insmod: ERROR: could not load module /none.ko: No such"),
+    ],
+)
+def test_what_the_tools_say(kpfs, command, said):
+    first = "modprobe xfs; " if "libcrc32c" in command else ""
+    script = f"{first}{command}; echo $?"
+    done = kpfs("run", "--kernel", harness.KERNEL, "--", "sh", "-c", script)
+    assert (done.stdout, done.stderr.startswith(said)) == ("1\n", True), done.stderr
+
+
+def test_system_calls(python):
+    script = """
+print(call(313, -1, b"", 0), call(313, 0, b"", 0))
+with open("/etc/passwd") as text, open("/dev/null", "w") as null:
+    print(call(313, text.fileno(), b"", 0), call(313, null.fileno(), b"", 0))
+print(call(175, b"text", 4, b""), call(175, bytes(200), 200, b""))
+print(call(175, ctypes.c_void_p(8), 200, b""))
+print(call(176, b"nothing", 0), call(176, None, 0))
+"""
+    assert python(script).split() == [
+        *("EBADF", "EINVAL"),  # standard input is no file
+        *("ENOEXEC", "EBADF"),
+        *("ENOEXEC", "ENOEXEC"),
+        "EFAULT",
+        *("ENOENT", "EFAULT"),
+    ]
+
+
+def test_the_kernels_log_by_syslog(python):
+    script = """
+buffer = ctypes.create_string_buffer(1 << 18)
+size = call(103, 3, buffer, len(buffer))
+text = buffer.raw[:size].decode()
+print(text.splitlines()[0][5:60])
+print(call(103, 10, None, 0), call(103, 3, None, 5), call(103, 99, None, 0))
+"""
+    first, second = python(script).splitlines()
+    assert "Linux version 6.1." in first
+    assert second == "131072 EINVAL EINVAL"
+
+
+def test_a_module_that_was_built_for_it(sh, built):
+    script = f"""
+        cd {built}
+        insmod probe.ko; cat /sys/kernel/debug/kprobes/list
+        $KPFS_PYTHON -c 'import os; os.getppid()'
+        insmod probe.ko 2>&1
+        rmmod probe; cat /sys/kernel/debug/kprobes/list; dmesg | tail -n 1
+        modinfo=/sys/module/module/parameters/sig_enforce
+        echo 1 >$modinfo; insmod probe.ko 2>&1; modprobe crc7 && lsmod | grep crc7
+    """
+    lines = sh(script).splitlines()
+    assert re.fullmatch(r"[0-9a-f]{16} +k +__do_sys_getppid.*\[FTRACE\]", lines[0])
+    assert lines[1].endswith("could not insert module probe.ko: File exists")
+    assert lines[2].endswith("] __x64_sys_getppid was hit")
+    assert lines[3].endswith("module probe.ko: Key was rejected by service")
+    assert re.fullmatch(r"crc7 +\d+  0", lines[4])
+
+
+def test_a_module_that_takes_long_holds_nobody_up(sh, built):
+    script = f"""
+        cd {built}
+        insmod slow.ko ms=1500 & first=$!
+        for i in 1 2 3 4 5 6; do cat /proc/modules; sleep 0.1; done
+        wait $first; echo $?; cat /proc/modules
+    """
+    *before, status, after = sh(script).splitlines()
+    assert any(" - Loading " in line for line in before)
+    assert status == "0"
+    assert re.match(r"slow \d+ 0 - Live ", after)
+
+
+def test_who_is_killed_does_not_load(kpfs, built):
+    script = "insmod slow.ko ms=600000; echo $?"
+    words = kpfs.command("run", "--kernel", harness.KERNEL, "--", "sh", "-c", script)
+    with subprocess.Popen(words, cwd=built) as process:
+        time.sleep(2)
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(20) != 0
+
+
+def test_a_long_read_leaves_the_neighbours_alone(sh, tmp_path):
+    """Its data are larger than the memory that a task shares with the host."""
+    (tmp_path / "large").write_bytes(bytes(1 << 20))
+    read = (
+        f"import os; fd = os.open('{tmp_path}/large', 0); os.read(fd, 1 << 20); "
+        "os.lseek(fd, 0, 0); os.readv(fd, [bytearray(1 << 19), bytearray(1 << 19)])"
+    )
+    assert sh(f'python3 -c "{read}" | cat; dmesg | tail -n 1').startswith("[")
