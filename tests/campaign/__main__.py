@@ -59,9 +59,12 @@ def conduct(name: str, seconds: float, number: int, seed: int, folder: Path) -> 
             processes.adopt()
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             work(part, hunt)
-        finally:
             sys.stdout.flush()
             os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
     until = time.monotonic() + seconds + GRACE if seconds else float("inf")
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > until:

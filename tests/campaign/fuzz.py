@@ -26,7 +26,10 @@ PATIENCE = 20  # s for one write and what is looked at around it
 LIVE = 4  # one in so many mounts has a guest with a life of its own
 FLAGS = (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_TRUNC)
 # what changes of itself, or with each line that is refused
-RESTLESS = ("trace", "snapshot", "kmsg", "error_log", "free_buffer", "stats")
+RESTLESS = (
+    *("trace", "snapshot", "kmsg", "error_log", "free_buffer", "stats"),
+    "tracing_on",  # triggers switch it, which who looks may hit
+)
 NOT_A_BUG = {"machine/syscall": {errno.ENOSYS}}  # the name is not known
 
 

@@ -100,11 +100,14 @@ class Hunt:
         folder.mkdir()
         again = f"scripts/campaign --seed {self.seed} {self.name}"
         said = "".join(f"\n{name}:\n{text}\n" for name, text in texts.items())
-        (folder / "what").write_text(f"{what}\n\n{again}\n{said}")
+        text = f"{what}\n\n{again}\n{said}"
+        # names of files may be of any bytes
+        (folder / "what").write_text(text, errors="surrogateescape")
         for path in keep:
             if path.is_file():
                 shutil.copy(path, folder)
         first = what.splitlines()[0] if what else "?"
+        first = first.encode("utf-8", "backslashreplace").decode()
         self._findings.append(f"{folder.name}: {first:.300}")
         print(f"  FINDING {self._findings[-1]}", flush=True)
         self.save()

@@ -87,6 +87,16 @@ def test_a_part_that_fails_is_a_finding(tmp_path):
     assert "FINDING fake-1: the part itself failed" in out
 
 
+def test_a_finding_about_any_bytes_is_kept(tmp_path):
+    child = start(tmp_path, code=fake("hunt.finding('e\\udc80', x='\\udcff')"))
+    child.communicate(timeout=60)
+    assert child.returncode == 1
+    (folder,) = tmp_path.iterdir()
+    kept = (folder / "fake/findings/fake-1/what").read_bytes()
+    assert kept.startswith(b"e\x80\n")
+    assert b"\xff" in kept
+
+
 def test_a_part_that_is_killed_is_a_finding(tmp_path):
     child = start(tmp_path, code=fake("import os; os.kill(os.getpid(), 9)"))
     out, _ = child.communicate(timeout=60)

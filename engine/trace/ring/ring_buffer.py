@@ -102,9 +102,11 @@ class RingBuffer(Rings):
         self._quantum: int | None = None
         self._offset = 0
         self.mask = (1 << len(runtime.cpus)) - 1  # CPUs that record
-        self.cpus = self._make(
-            MIN_PAGES if first else pages_for(TRACE_BUF_SIZE_DEFAULT)
-        )
+        nr_pages = MIN_PAGES if first else pages_for(TRACE_BUF_SIZE_DEFAULT)
+        self.cpus = self._make(nr_pages)
+        # what each CPU was given last, though a snapshot may have swapped other rings
+        # in since then.  Kernel: trace_array_cpu.entries
+        self.nr_pages = [nr_pages] * len(self.cpus)
         self.spare: list[CpuRing] | None = None  # kernel: array_buffer max_buffer
         self._kept: list[CpuRing] = []  # spare rings that could not be freed
         self.idle_readers = 0  # of spare rings that are not there
@@ -206,7 +208,10 @@ class RingBuffer(Rings):
         chosen = [ring for ring in self.cpus if cpu in (None, ring.cpu)]
         if any(ring.readers for ring in chosen):
             raise KernelError(errno.EBUSY, "somebody is reading")
-        self._resize((ring, pages_for(size)) for ring in chosen)
+        nr_pages = pages_for(size)
+        self._resize((ring, nr_pages) for ring in chosen)
+        for ring in chosen:
+            self.nr_pages[ring.cpu] = nr_pages
         self._attach()
 
     def _resize(self, wanted: Iterable[tuple[CpuRing, int]]) -> None:
@@ -240,14 +245,13 @@ class RingBuffer(Rings):
     # ---- snapshot
 
     def alloc_spare(self) -> None:
-        """Make rings to swap with, or make them as large as those that are recorded to.
+        """Make rings to swap with, or make them as large as is said of the others.
 
         EBUSY while somebody reads them.  Kernel: tracing_alloc_snapshot_instance().
         """
         spare = self.spare_rings()
-        grows = zip(spare, self.cpus, strict=True) if spare else ()
         if (self.idle_readers and not spare) or any(
-            ring.readers and ring.nr_pages != main.nr_pages for ring, main in grows
+            ring.readers and ring.nr_pages != self.nr_pages[ring.cpu] for ring in spare
         ):
             raise KernelError(errno.EBUSY, "somebody reads the file snapshot")
         self.spare, self._kept = spare or None, []
@@ -256,8 +260,7 @@ class RingBuffer(Rings):
             for ring, main in zip(self.spare, self.cpus, strict=True):
                 ring.set_overwrite(main.overwrite)
                 ring.set_quantum(self._quantum or 0, self._offset)
-        rings = zip(self.spare, self.cpus, strict=True)
-        self._resize((ring, main.nr_pages) for ring, main in rings)
+        self._resize((ring, self.nr_pages[ring.cpu]) for ring in self.spare)
 
     def snapshot(self) -> Snapshot | None:
         """What was swapped out last; None: there are no rings for snapshots."""

@@ -20,7 +20,6 @@ from kpfs.fs.seqfile import ValueFile
 from kpfs.kernel.root import Kernel
 
 if TYPE_CHECKING:
-    from kpfs.engine.trace.ring.cpu_ring import CpuRing
     from kpfs.engine.trace.ring.ring_buffer import RingBuffer
     from kpfs.engine.trace.text.output import TracePipe
 
@@ -172,8 +171,8 @@ class BufferSize(CpuFile, ValueFile):
     def show(self) -> str:
         ring = self.tr.ring
         if self.cpu is not None:
-            return f"{kilobytes(ring.cpus[self.cpu])}\n"
-        sizes = {kilobytes(cpu) for cpu in ring.cpus}
+            return f"{kilobytes(ring.nr_pages[self.cpu])}\n"
+        sizes = set(map(kilobytes, ring.nr_pages))
         if len(sizes) > 1:
             return "X\n"
         return f"{sizes.pop()}{expansion(ring, 1)}\n"
@@ -198,15 +197,15 @@ class BufferTotalSize(ArrayFile, ValueFile):
 
     def show(self) -> str:
         ring = self.tr.ring
-        size = sum(kilobytes(cpu) for cpu in ring.cpus)
+        size = sum(map(kilobytes, ring.nr_pages))
         return f"{size}{expansion(ring, len(ring.cpus))}\n"
 
 
-def kilobytes(cpu: CpuRing) -> int:
-    """Room for records in the pages of a ring."""
+def kilobytes(nr_pages: int) -> int:
+    """Room for records in so many pages of a ring."""
     from kpfs.engine.trace.ring.cpu_ring import BUF_PAGE_SIZE
 
-    return cpu.nr_pages * BUF_PAGE_SIZE >> 10
+    return nr_pages * BUF_PAGE_SIZE >> 10
 
 
 def expansion(ring: RingBuffer, cpus: int) -> str:
