@@ -309,6 +309,9 @@ def _explain_arguments(parser: ArgumentParser) -> None:
         help="list the function, with the fate of a probe at each instruction",
     )
     parser.add_argument(
+        "--kernel", metavar="NAME", help="judge a real kernel: see 'kpfs kernel'"
+    )
+    parser.add_argument(
         "--image",
         metavar="DIR",
         help="judge, not kpfs' own kernel, but a real one that was dumped into DIR: "
@@ -383,7 +386,10 @@ def explain(arguments: Namespace) -> int:
     from kpfs.explain import command
 
     return command.main(
-        arguments.points, image=arguments.image, functions=arguments.all
+        arguments.points,
+        image=arguments.image,
+        kernel=arguments.kernel,
+        functions=arguments.all,
     )
 
 

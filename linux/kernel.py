@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from kpfs.engine.errors import KernelError
 from kpfs.kernel.lock import FairLock
 from kpfs.linux import dmesg, image, store
-from kpfs.linux.machine import Machine, MachineDiedError, Op
+from kpfs.linux import syscalls as nr
+from kpfs.linux.machine import Machine, MachineDiedError, Op, Out
 from kpfs.linux.memory import KernelMemory
 from kpfs.linux.symbols import Symbols
 from kpfs.linux.tasks import Reply, Task, Tasks
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 NSEC = 1_000_000_000
 QUIET_STEP_NS = 4_000_000
 MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for somebody who waits
+READ_SIZE = 128 << 10
 LAST_LINES = 10  # of a dead guest's log that are said
 
 
@@ -115,6 +117,21 @@ class LinuxKernel:
         results = self.tasks.attempt(task, ops, memory)
         self._ran()
         return results
+
+    def read_file(self, path: str) -> bytes:
+        """All of a file of the guest, read by the agent.  Context: lock held."""
+        agent, content = self.tasks.agent, b""
+        name = path.encode("latin-1") + b"\0"
+        fd = self.request(agent, [Op(nr.OPENAT, (nr.AT_FDCWD, name, 0, 0))]).results[0]
+        if fd < 0:
+            raise KernelError(-fd, path)
+        read = Op(nr.READ, (fd, Out(READ_SIZE), READ_SIZE))
+        while (size := (reply := self.request(agent, [read])).results[0]) > 0:
+            content += reply.out(0, size)
+        self.request(agent, [Op(nr.CLOSE, (fd,))])
+        if size < 0:
+            raise KernelError(-size, path)
+        return content
 
     def _ran(self) -> None:
         if self._on_wake is not None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``kpfs explain``: is a probe accepted and optimised, and if not, why.
 
-It asks a guest of ours, booted for the purpose, or with --image the dump of a real
-kernel.  kpfs.explain.verdicts judges; here a verdict is put in words.
+It asks a guest of ours, booted for the purpose, with --kernel a real kernel that was
+made, or with --image the dump of one.  kpfs.explain.verdicts judges; here a verdict is
+put in words.
 """
 
 from __future__ import annotations
@@ -145,13 +146,20 @@ def parse_point(point: str) -> tuple[str | None, KAddr, int]:
 
 
 def main(
-    points: Sequence[str], *, image: str | None = None, functions: bool = False
+    points: Sequence[str],
+    *,
+    image: str | None = None,
+    kernel: str | None = None,
+    functions: bool = False,
 ) -> int:
     """0: every point is accepted; 1: one is refused, or its bytes are not known.
 
+    image, kernel: a dump, or the name of a real kernel, to be judged.
     functions: list the whole function around each point; 1: one is not known.
     Raises SetupError.
     """
+    if kernel:
+        return _explain_kernel(kernel, points, functions)
     if image:
         return _explain_image(Path(image), points, functions)
     return _explain_guest(points, functions)
@@ -164,6 +172,25 @@ def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
         raise SetupError(f"explain: no image in {folder}: {err}") from None
     explainer = Explainer(judging_state(image, image.judge), image.judge)
     return print_points(explainer, points, functions=functions)
+
+
+def _explain_kernel(name: str, points: Sequence[str], functions: bool) -> int:
+    """Judge a kernel of a distribution by what the image has of it."""
+    from kpfs.explain.kernel import KernelImage
+    from kpfs.guest.emu.libunicorn import EmulatorError
+    from kpfs.linux import bzimage
+    from kpfs.linux.kernel import LinuxKernel
+
+    try:
+        linux = LinuxKernel(name, quiet=True)
+    except (bzimage.KernelError, EmulatorError) as error:
+        raise SetupError(str(error)) from None
+    try:
+        image = KernelImage(linux)
+        explainer = Explainer(judging_state(image, image.judge), image.judge)
+        return print_points(explainer, points, functions=functions)
+    finally:
+        linux.stop()
 
 
 def _explain_guest(points: Sequence[str], functions: bool) -> int:

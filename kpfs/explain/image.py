@@ -23,10 +23,9 @@ from typing import NamedTuple
 from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.errors import MemoryFault
 from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
+from kpfs.explain.tables import JUMP_LABEL_MAX, KernelTables, read_blacklist_line
 
 ARCH = "x86"  # of all dumps in this form
-JUMP_LABEL_MAX = 5
-STATIC_CALL_SIZE = 5
 
 
 class DumpedFunction(NamedTuple):
@@ -38,7 +37,7 @@ class DumpedFunction(NamedTuple):
     code: bytes
 
 
-class DumpedImage:
+class DumpedImage(KernelTables):
     """The tables of a dump: kpfs.engine.judge.Tables, and what the core reads.
 
     Context: none, it never runs.
@@ -105,42 +104,6 @@ class DumpedImage:
     def _size(self, start: int) -> int:
         i = bisect_right(self._addrs, start)
         return self._addrs[i] - start if i < len(self._addrs) else 0
-
-    def is_text(self, addr: int) -> bool:
-        """Between _text and _etext: init text is freed by the time of a dump."""
-        return self._text <= addr < self._etext
-
-    def in_init_text(self, addr: int) -> bool:
-        """False: a dump has no modules, whose init text this is about."""
-        return False
-
-    def module_of(self, addr: int) -> str:
-        """None: a dump has the kernel proper."""
-        return ""
-
-    def printk(self, level: int, text: str) -> None:
-        """There is no log."""
-
-    def blacklist(self) -> Sequence[BlacklistEntry]:
-        return self._blacklist
-
-    def has_exception_entry(self, start: int, end: int) -> bool:
-        return bool(_within(self._exceptions, start, end - 1))
-
-    def text_reserved(self, start: int, end: int) -> bool:
-        """Whether [start, end] meets a jump label or static call."""
-        if _within(self._static_calls, start - STATIC_CALL_SIZE + 1, end):
-            return True
-        return any(
-            addr + self._jump_label_size(addr) > start
-            for addr in _within(self._jump_labels, start - JUMP_LABEL_MAX + 1, end)
-        )
-
-    def _jump_label_size(self, addr: int) -> int:
-        try:
-            return self.judge.jump_label_size(self.read(addr, 2))
-        except MemoryFault:
-            return self.judge.jump_label_size(b"")
 
     def read(self, addr: int, size: int) -> bytes:
         """Bytes of one or more functions; fewer where those behind are not known.
@@ -210,15 +173,9 @@ def read_functions(path: Path) -> list[DumpedFunction]:
 
 def _read_blacklist(path: Path) -> Iterable[BlacklistEntry]:
     for line in path.read_text().splitlines():
-        span, name = line.split()[:2]
-        start, end = (KAddr(int(a, 16)) for a in span.split("-"))
-        yield BlacklistEntry(start, end, name)
+        yield read_blacklist_line(line)
 
 
 def _read_addresses(path: Path) -> list[int]:
     lines = path.read_text().splitlines()
     return sorted(int(line.split()[0], 16) for line in lines[1:])
-
-
-def _within(addrs: list[int], first: int, last: int) -> list[int]:
-    return addrs[bisect_left(addrs, first) : bisect_right(addrs, last)]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verdicts on a kernel of a distribution, held to what it does when it is asked.
+
+KPFS_POINTS is the number of probe points, and KPFS_SEED chooses them.
+
+Tests kpfs.explain.kernel and kpfs.explain.tables.
+"""
+
+import os
+import random
+import re
+
+import pytest
+
+from kpfs.engine.errors import KernelError
+from kpfs.engine.register import kprobe_addr
+from kpfs.explain.kernel import KernelImage
+from kpfs.explain.verdicts import errno_name, judge, judging_state
+
+pytestmark = [pytest.mark.kernel]
+
+POINTS = int(os.environ.get("KPFS_POINTS", "400"))
+BATCH = 50
+EVENTS = "/sys/kernel/tracing/kprobe_events"
+ENABLE = "/sys/kernel/tracing/events/kprobes/enable"
+LINE = re.compile(r"([0-9a-f]+)  k  \S+ +(?:\S+ +)?((?:\[\w+\])*)\n")
+
+
+@pytest.fixture
+def explained(linux):
+    image = KernelImage(linux)
+    return image, judging_state(image, image.judge)
+
+
+def choose(linux, image, number):
+    """Addresses, each in another function; one in five is within an instruction."""
+    chance = random.Random(int(os.environ.get("KPFS_SEED", "1")))
+    names = sorted(dict.fromkeys(linux.symbols.functions()))
+    found: dict[int, int] = {}
+    while len(found) < number:
+        symbols = linux.symbols.lookup_name(chance.choice(names))
+        symbol = chance.choice(symbols)
+        if not symbol.size or not image.is_text(symbol.addr):
+            continue
+        if chance.random() < 0.2:
+            addr = symbol.addr + chance.randrange(symbol.size)
+        else:
+            rows = image.judge.listing(symbol.addr, symbol.size, hex)
+            addr = chance.choice([row[0] for row in rows])
+        found[symbol.addr] = addr
+    return list(found.values())
+
+
+def expected(st, arch, addr):
+    """Errno or tag by our verdict, and the reason."""
+    try:
+        at, _ = kprobe_addr(st, addr, None, 0)
+        verdict = judge(st, arch, at)
+    except KernelError as refused:
+        return errno_name(refused.errno), refused.why
+    why = verdict.why or (verdict.jump.why_not if verdict.jump else "")
+    return (verdict.name if verdict.errno else verdict.tag), why
+
+
+def asked(shell, addrs):
+    """What the kernel makes of probes at all of these: by address, errno or tag."""
+    found = {}
+    for number, addr in enumerate(addrs):
+        made = shell.write(EVENTS, f"p:kprobes/e{number} {addr:#x}", os.O_APPEND)
+        found[addr] = errno_name(-made) if made else "?"
+    if "?" in found.values():
+        shell.echo(ENABLE, "1")
+        listed = shell.read("/sys/kernel/debug/kprobes/list")
+        tags = {int(at, 16): tag for at, tag in LINE.findall(listed)}
+        for addr in found:
+            if found[addr] == "?":
+                # a probe on a landing pad is moved behind it
+                tag = tags.get(addr, tags.get(addr + 4, "[not listed]"))
+                found[addr] = tag.strip("[]") or "none"
+        shell.echo(ENABLE, "0")
+        shell.echo(EVENTS, "")
+    return found
+
+
+def test_verdicts_are_the_kernels(linux, shell, explained):
+    image, st = explained
+    wrong, seen = [], dict.fromkeys(("OPTIMIZED", "FTRACE", "none", "EILSEQ"), 0)
+    addrs = choose(linux, image, POINTS)
+    for start in range(0, len(addrs), BATCH):
+        for addr, real in asked(shell, addrs[start : start + BATCH]).items():
+            ours, why = expected(st, image.judge, addr)
+            seen[ours] = seen.get(ours, 0) + 1
+            if ours != real:
+                wrong.append((linux.symbols.name_of(addr), real, ours, why))
+    assert not wrong, f"{len(wrong)} of {len(addrs)}: {wrong[:20]}"
+    assert min(seen.values()) > 0, seen
