@@ -27,7 +27,10 @@ from kpfs.linux.bzimage import KernelError
 SUFFIX = ".kpfs"  # what such a file may end with; "6.1.kpfs" is imported as 6.1
 MAGIC, VERSION = b"kpfs kernel\n", 1
 LEVEL = 3  # of zlib: xz takes 17 s instead of 2, for a tenth less
-FILES = (image.META, image.SYMBOLS, image.CONFIG, image.MODULES, image.RAM)
+FILES = (
+    *(image.META, image.SYMBOLS, image.FUNCTIONS, image.CONFIG, image.MODULES),
+    image.RAM,
+)
 MAX_PIECES = 1 << 20
 _HEAD = struct.Struct("<12sIQ32s")
 _FILE = struct.Struct("<B")
@@ -78,7 +81,11 @@ def _put(file: IO[bytes], digest: hashlib._Hash, data: bytes) -> int:
 
 def _pack(folder: str) -> Iterator[bytes]:
     for name in FILES:
-        with open(os.path.join(folder, name), "rb") as file:
+        try:
+            file = open(os.path.join(folder, name), "rb")
+        except FileNotFoundError:  # an image of an older kpfs
+            continue
+        with file:
             pieces = list(_pieces(file.fileno()))
             raw, size = name.encode(), os.fstat(file.fileno()).st_size
             yield _FILE.pack(len(raw)) + raw + _SIZES.pack(size, len(pieces))
@@ -154,9 +161,11 @@ class _Unpacker:
 
 
 def _unpack(read: _Unpacker, folder: str) -> None:
-    for name in FILES:
+    name = ""
+    while name != FILES[-1]:
         (length,) = _FILE.unpack(read(_FILE.size))
-        if read(length) != name.encode():
+        name = read(length).decode("latin-1")
+        if name not in FILES:
             raise EOFError
         size, count = _SIZES.unpack(read(_SIZES.size))
         if size > MAX_RAM or count > MAX_PIECES:

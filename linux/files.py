@@ -6,7 +6,8 @@ from __future__ import annotations
 from kpfs.engine.errors import KernelError
 from kpfs.linux import syscalls as nr
 from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import FINALLY, STOP, MachineDiedError, Op, Result
+from kpfs.linux.machine import FINALLY, STOP, MachineDiedError, Op, Out, Result
+from kpfs.linux.ready import ReadyReader
 from kpfs.linux.tasks import Reply, Task
 
 OUT_OF_THE_WAY = 500  # a descriptor that hardly any process has
@@ -21,6 +22,7 @@ class OpenFile:
         self.fds = {task: fd}
         self.pos = 0  # of the guest's file
         self.seekable = True
+        self.ready: ReadyReader | None = None  # of a text that is kept
 
 
 class OpenFiles:
@@ -80,6 +82,23 @@ class OpenFiles:
         if offset != opened.pos:
             self._request(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
             opened.pos = offset
+
+    def read(self, task: Task, opened: OpenFile, size: int, offset: int) -> bytes:
+        """Read of a file at an offset, as a task that has opened it."""
+        fd = self.descriptor_of(task, opened)
+
+        def real(at: int, count: int) -> bytes:
+            if count:  # else the guest need not go there, which may take it long
+                self.seek(task, opened, fd, at)
+            reply = self._request(task, Op(nr.READ, (fd, Out(count), count)))
+            data = reply.out(0, reply.results[0])
+            if count:
+                opened.pos = at + len(data)
+            return data
+
+        if opened.ready is None:
+            return real(offset, size)
+        return opened.ready.read(offset, size, real)
 
     def close(self, fh: int) -> None:
         """Close every task's descriptor; of one that waits, as soon as it does not."""

@@ -23,6 +23,7 @@ from kpfs.linux.bzimage import KernelError
 
 VERSION = 1
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"
+FUNCTIONS = "functions"  # available_filter_functions; those of an older kpfs lack it
 # Functions that write code by another mapping of its page than it runs through.
 FLUSHERS = (
     "text_poke_copy",

@@ -14,7 +14,8 @@ from kpfs.kernel.lock import FairLock
 from kpfs.linux import dmesg, image, store
 from kpfs.linux import syscalls as nr
 from kpfs.linux.machine import Machine, MachineDiedError, Op, Out
-from kpfs.linux.memory import KernelMemory
+from kpfs.linux.memory import LiveMemory, SavedMemory
+from kpfs.linux.ready import ReadyTexts, open_texts
 from kpfs.linux.symbols import Symbols
 from kpfs.linux.tasks import Reply, Task, Tasks
 
@@ -41,6 +42,9 @@ class LinuxKernel:
         self.lock = FairLock()
         self._quiet, self._exact = quiet, exact
         self._saved = image.open_ram(self.folder, self.meta)
+        cr3 = self.meta.registers["cr3"]
+        self.saved_memory = SavedMemory(self._saved.fileno(), cr3)
+        self._texts = open_texts(self.folder)
         self._followers: list[Callable[[], None]] = []
         self._ticker: threading.Thread | None = None
         self._stopped = False
@@ -52,7 +56,9 @@ class LinuxKernel:
         """A machine that goes on from the image, and nobody in it."""
         board = image.load(self._saved, self.meta, exact=self._exact)
         self.machine = Machine(board, quiet=self._quiet)
-        self.memory = KernelMemory(board)
+        self.memory = LiveMemory(board)
+        memories = self.saved_memory, self.memory
+        self.ready = ReadyTexts(self._texts, *memories, self.symbols)
         self.tasks = Tasks(self.machine, self.lock)
         self.tasks.on_wait = self._somebody_waits.set
         self.tasks.last_words = self._last_words
@@ -87,16 +93,6 @@ class LinuxKernel:
 
     def _last_words(self) -> list[str]:
         return [record.shown() for record in self.dmesg()[-LAST_LINES:]]
-
-    def original_text(self, addr: int, size: int) -> bytes:
-        """What the image has at an address of the kernel itself.
-
-        MemoryFault where there is nothing.  Context: lock held.
-        """
-        found = b""
-        for offset, count in self.memory.pieces(addr, size):
-            found += os.pread(self._saved.fileno(), count, offset)
-        return found
 
     # ---- requests
     def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:

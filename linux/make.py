@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from kpfs import abi
 from kpfs.linux import boot, image, store
+from kpfs.linux import syscalls as nr
 from kpfs.linux.board import MAX_RAM, Board
 from kpfs.linux.bzimage import KernelError, parse
 from kpfs.linux.machine import AGENT, Machine, Op, Out
@@ -25,6 +26,8 @@ _SIGNS = {
     "KPROBE_EVENTS": b" trace_kprobe_create\n",
     "FTRACE": b" tracing_open_generic\n",
 }
+FUNCTIONS = b"/sys/kernel/tracing/available_filter_functions\0"
+_READ_SIZE = 64 << 10
 _SYS_SYSINFO = 99
 _SYSINFO = struct.Struct("<14Q")
 _FREE_SHARE = 7 / 8  # of free memory that is zeroed
@@ -67,19 +70,39 @@ def make(
         kernel, memory=memory, append=append, verbose=verbose, progress=progress
     )
     check_symbols(booted.symbols)
-    _give_back(booted.board)
+    machine = Machine(booted.board, quiet=True)
+    functions = _read(machine, FUNCTIONS)
+    _give_back(machine)
     with store.new_folder(name) as folder:
         meta = image.save(booted, kernel.release, append, folder, files.origin)
         with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
             file.write(files.config)
+        with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
+            file.write(functions)
         _save_modules(files.modules, os.path.join(folder, image.MODULES))
     booted.board.close()
     return meta
 
 
-def _give_back(board: Board) -> None:
+def _read(machine: Machine, path: bytes) -> bytes:
+    """All of a file of the guest, b"" where there is none."""
+    content = b""
+
+    def call(op: Op) -> int:
+        machine.start(AGENT, [op])
+        machine.run(AGENT)
+        return machine.results(AGENT, 1)[0]
+
+    fd = call(Op(nr.OPENAT, (nr.AT_FDCWD, path, 0, 0)))
+    while (size := call(Op(nr.READ, (fd, Out(_READ_SIZE), _READ_SIZE)))) > 0:
+        content += machine.data(AGENT, 0, size)
+    call(Op(nr.CLOSE, (fd,)))
+    return content
+
+
+def _give_back(machine: Machine) -> None:
     """Have free memory be zero, so that the image is small."""
-    machine = Machine(board, quiet=True)
+    board = machine.board
     machine.start(AGENT, [Op(_SYS_SYSINFO, (Out(_SYSINFO.size),))])
     machine.run(AGENT)
     free = _SYSINFO.unpack(machine.data(AGENT, 0, _SYSINFO.size))[5]

@@ -153,7 +153,7 @@ class Text(OwnNode):
         try:
             with kernel.lock:
                 live = kernel.memory.read(start, size)
-                saved = kernel.original_text(start, size)
+                saved = kernel.saved_memory.read(start, size)
         except MemoryFault as fault:
             raise KernelError(errno.EFAULT, str(fault)) from None
         rows = COMPARED[ARCH](live, saved, start, kernel.symbols.name_of)

@@ -403,6 +403,8 @@ class LinuxOperations(Server):
             op = Op(nr.OPENAT, (nr.AT_FDCWD, path, flags, mode))
             fd = self.request(task, op).results[0]
             opened = self.files.by_handle[fh] = OpenFile(flags, task, fd)
+            if flags & os.O_ACCMODE == os.O_RDONLY:
+                opened.ready = self.kernel.ready.reader(path.rstrip(b"\0"))
             at = self.kernel.request(task, [Op(nr.LSEEK, (fd, 0, nr.SEEK_CUR))])
         how = proto.FOPEN_DIRECT_IO
         if at.results[0] == -errno.ESPIPE:
@@ -423,12 +425,7 @@ class LinuxOperations(Server):
             return self.own_files[fh].read(offset, size)
         opened = self.files[fh]
         with self.kernel.lock:
-            task, fd = self.descriptor(request, opened)
-            self.files.seek(task, opened, fd, offset)
-            reply = self.request(task, Op(nr.READ, (fd, Out(size), size)))
-            data = reply.out(0, reply.results[0])
-            opened.pos = offset + len(data)
-            return data
+            return self.files.read(self.task(request), opened, size, offset)
 
     def write(self, request: Request) -> bytes:
         fh, offset, size, *_ = proto.WRITE_REQUEST.unpack_from(request.body)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Long texts that are kept are those that the guest itself makes.
+
+Tests kpfs.linux.ready.
+"""
+
+import os
+
+import pytest
+
+from kpfs.linux import image
+from kpfs.linux import syscalls as nr
+from kpfs.linux.files import OpenFile, OpenFiles
+from kpfs.linux.machine import Op
+
+pytestmark = pytest.mark.kernel
+
+KALLSYMS = "/proc/kallsyms"
+FUNCTIONS = "/sys/kernel/tracing/available_filter_functions"
+SIZE = 128 << 10
+EVENTS = "/sys/kernel/tracing/kprobe_events"
+SETUID = 105
+
+
+class Reader:
+    """Reads as a mount does, and counts the bytes that the guest has given."""
+
+    def __init__(self, linux):
+        self.linux = linux
+        self.files = OpenFiles(linux)
+        self.taken = 0
+
+    def read(self, process, path, size=SIZE):
+        opened = OpenFile(os.O_RDONLY, process.task, process.open(path))
+        opened.ready = self.linux.ready.reader(path.encode())
+        if opened.ready is None:
+            pytest.skip("the kernel was made by an older kpfs")
+        content = b""
+        with self.linux.lock:
+            while data := self.files.read(process.task, opened, size, len(content)):
+                content += data
+            self.taken = opened.pos
+        process.call(Op(nr.CLOSE, (next(iter(opened.fds.values())),)))
+        return content.decode()
+
+
+@pytest.fixture
+def reader(linux):
+    return Reader(linux)
+
+
+@pytest.mark.parametrize("path", [KALLSYMS, FUNCTIONS])
+def test_the_same_bytes(reader, shell, path):
+    own = shell.read(path)
+    assert reader.read(shell, path) == own
+    assert 0 < reader.taken < len(own) / 10
+    assert reader.read(shell, path, 1000) == own
+
+
+def test_what_probes_add_is_there(reader, shell):
+    before = reader.read(shell, KALLSYMS)
+    shell.echo(EVENTS, "p:e vfs_read+5")
+    after = reader.read(shell, KALLSYMS)
+    assert "kprobe_insn_page" not in before
+    assert "kprobe_insn_page\t[__builtin__kprobes]" in after
+    assert after == shell.read(KALLSYMS)
+
+
+def test_addresses_are_hidden_from_whom_the_guest_hides_them(reader, process):
+    root, other = process(), process()
+    assert other.call(Op(SETUID, (1000,))).results == [0]
+    own = other.read(KALLSYMS)
+    assert not own.strip("0").startswith("f")
+    assert "\nffffffff" not in own
+    assert reader.read(other, KALLSYMS) == own
+    assert "\nffffffff" in reader.read(root, KALLSYMS)
+    root.echo("/proc/sys/kernel/kptr_restrict", "2")
+    assert reader.read(root, KALLSYMS) == own
+
+
+def test_each_read_is_a_call_of_the_guest(reader, shell):
+    hist = "/sys/kernel/tracing/kprobe_profile"
+
+    def hits():
+        return int(shell.read(hist).split()[1])
+
+    shell.echo(EVENTS, "p:e vfs_read")
+    reader.read(shell, FUNCTIONS)
+    shell.echo("/sys/kernel/tracing/events/kprobes/e/enable", "1")
+    before = hits()
+    reader.read(shell, FUNCTIONS, 100_000)
+    pieces = os.path.getsize(os.path.join(reader.linux.folder, image.FUNCTIONS)) / 1e5
+    assert hits() - before > pieces
