@@ -68,7 +68,9 @@ class Daemon:
 
     def wait_ready(self) -> None:
         """Return when the tree answers; SetupError says why it does not."""
-        with os.fdopen(self.ready, "rb") as pipe:
+        from kpfs.host.progress import waiting_for
+
+        with os.fdopen(self.ready, "rb") as pipe, waiting_for("starting the kernel"):
             answer = pipe.read().decode(errors="replace").strip()
         if answer != "ready":
             os.waitpid(self.pid, 0)

@@ -46,14 +46,16 @@ class Check(NamedTuple):
 
 def main(*, as_json: bool) -> int:
     """Print all findings; 1 if something is broken, else 0."""
-    findings = [(check.name, check.look()) for check in CHECKS]
-    works = all(finding.state != BROKEN for _, finding in findings)
+    rows = []
+    works = True
+    for check in CHECKS:
+        finding = check.look()
+        works = works and finding.state != BROKEN
+        rows.append({"name": check.name, **finding._asdict()})
+        if not as_json:  # as they come, for whoever waits
+            print("\n".join(in_words(check.name, finding)), flush=True)
     if as_json:
-        rows = [{"name": name, **finding._asdict()} for name, finding in findings]
         print(json.dumps({"works": works, "checks": rows}, indent=2))
-    else:
-        for name, finding in findings:
-            print("\n".join(in_words(name, finding)))
     return 0 if works else EXIT_BROKEN
 
 

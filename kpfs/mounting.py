@@ -14,6 +14,7 @@ from kpfs.daemon import Settings, check_fuse, serve, start
 from kpfs.host import guard, mounts
 from kpfs.host.errors import SetupError
 from kpfs.host.mounts import served_by
+from kpfs.host.progress import waiting_for
 
 OTHERS_PATIENCE = 1_000  # ms
 ANSWER_PATIENCE = 2.0  # s
@@ -98,11 +99,13 @@ def umount(name: str) -> int:
     if daemon is None or _has_ended(daemon, 0):
         _unmount(target, lazy=True)
         return 0
-    stuck = not _answers(target)
+    with waiting_for("waiting for its daemon"):
+        stuck = not _answers(target)
     if not stuck:
         _unmount(target, lazy=mounts.is_dead(target))
         # it goes on if a mount namespace made since then has the mount too
-        stuck = not _has_ended(daemon, OTHERS_PATIENCE) and not _end(daemon)
+        with waiting_for("waiting for its daemon to end"):
+            stuck = not _has_ended(daemon, OTHERS_PATIENCE) and not _end(daemon)
     if stuck:
         mounts.abort(target)
         with contextlib.suppress(OSError):

@@ -83,6 +83,11 @@ UNAME_BINDS = (
 )
 SI_KERNEL = 0x80
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+SHELLS = frozenset({"sh", "ash", "bash", "csh", "dash", "fish", "ksh", "tcsh", "zsh"})
+GREETING = (
+    "Linux {release}: its files are in /sys/kernel/tracing, /sys/kernel/debug/kprobes "
+    "and $KPFS; 'exit' leaves"
+)
 
 
 def run(settings: Settings, command: Sequence[str]) -> int:
@@ -109,11 +114,30 @@ def run(settings: Settings, command: Sequence[str]) -> int:
             bind_debugfs()
         else:
             bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
-        shell = os.environ.get("SHELL") or "/bin/sh"
+        release = release_of(settings)
+        os.environ["KPFS_KERNEL"] = release
+        command = command or [os.environ.get("SHELL") or "/bin/sh"]
+        if is_interactive(command):
+            _say(GREETING.format(release=release))
         calls = _filter(daemon, settings.kernel)
-        return supervise(command or [shell], daemon, calls, lock_mounts)
+        return supervise(command, daemon, calls, lock_mounts)
     finally:
         daemon.stop()
+
+
+def release_of(settings: Settings) -> str:
+    """What uname(2) says within; KPFS_KERNEL in the environment of the command."""
+    if not settings.kernel:
+        return RELEASE
+    from kpfs.linux import image, store
+
+    return image.read_meta(store.folder(settings.kernel)).release
+
+
+def is_interactive(command: Sequence[str]) -> bool:
+    """Whether it is a shell at which somebody is going to type."""
+    name = os.path.basename(command[0])
+    return len(command) == 1 and name in SHELLS and sys.stdin.isatty()
 
 
 def prepare_mount_points(privileged: bool) -> None:

@@ -25,6 +25,7 @@ from kpfs.engine.state import State
 from kpfs.explain.image import DumpedImage
 from kpfs.explain.verdicts import Verdict, errno_name, judge, judging_state
 from kpfs.host.errors import SetupError
+from kpfs.host.progress import waiting_for
 
 EXIT_REFUSED = 1
 COLOURS = {"FTRACE": CYAN, "OPTIMIZED": GREEN, "none": YELLOW}  # of tags; else RED
@@ -167,7 +168,8 @@ def main(
 
 def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
     try:
-        image = DumpedImage(folder)
+        with waiting_for("reading the image"):
+            image = DumpedImage(folder)
     except (OSError, ValueError, KeyError) as err:
         raise SetupError(f"explain: no image in {folder}: {err}") from None
     explainer = Explainer(judging_state(image, image.judge), image.judge)
@@ -197,7 +199,8 @@ def _explain_guest(points: Sequence[str], functions: bool) -> int:
     """Judge a guest of our own; nobody else sees it."""
     from kpfs.guest.machine import Guest
 
-    guest = Guest(1, quiet=True)
+    with waiting_for("starting the kernel"):
+        guest = Guest(1, quiet=True)
     try:
         arch = JUDGES[guest.arch](guest)
         explainer = Explainer(judging_state(guest, arch), arch)

@@ -18,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from kpfs.run_command import RELEASE
 from tests import harness
+from tests.terminal import Terminal
 from tests.there import there
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
@@ -270,3 +272,19 @@ def test_in_a_chroot(kpfs, tmp_path):
     assert done.stdout.startswith("1\n0\n/")
     assert "/tmp\n" in done.stdout
     assert not harness.is_mounted(tmp_path)
+
+
+def test_a_shell_at_a_terminal_is_greeted_in_one_line(kpfs):
+    with Terminal(kpfs.command("run"), SHELL="/bin/sh") as terminal:
+        greeting = terminal.until("leaves\n")
+        assert f"kpfs: Linux {RELEASE}: its files are in /sys/kernel/tr" in greeting
+        assert greeting.count("\n") == 1
+        terminal.type("echo is $KPFS_KERNEL; exit 3\n")
+        terminal.until(f"is {RELEASE}")
+        assert terminal.ended() == 3
+
+
+def test_a_command_is_not_greeted(kpfs):
+    with Terminal(kpfs.command("run", "--", "sh", "-c", "echo $KPFS_KERNEL")) as it:
+        assert "its files are" not in it.until(RELEASE)
+    assert kpfs.sh("true").stderr == ""

@@ -2,19 +2,16 @@
 """Completions: what each shell offers, asked of the shells themselves."""
 
 import os
-import pty
-import re
-import select
 import shlex
 import shutil
 import subprocess
-import time
 
 import pytest
 
 from kpfs import cli
 from kpfs.manual import completion
 from kpfs.share import description
+from tests.terminal import Terminal
 
 SHELLS = list(completion.SHELLS)
 # what is typed, and what must be among that which is offered for its last word
@@ -29,7 +26,6 @@ OFFERED = [
     ("kpfs run --cpus 4 --log /et", {"/etc/"}),
     ("kpfs umount /us", {"/usr/"}),
 ]
-PATIENCE = 20  # s
 
 
 @pytest.fixture
@@ -49,7 +45,7 @@ def run(words, home, **settings):
     return set(done.stdout.splitlines())
 
 
-def in_bash(line, home):
+def in_bash(line, home, _wanted=()):
     script = f"""{completion.bash(description())}
     COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)}
     _kpfs 2>/dev/null
@@ -58,12 +54,12 @@ def in_bash(line, home):
     return run(["bash", "-c", script], home)
 
 
-def in_fish(line, home):
+def in_fish(line, home, _wanted):
     script = f"{completion.fish(description())}\ncomplete -C {shlex.quote(line)}"
     return {row.split("\t")[0] for row in run(["fish", "-N", "-c", script], home)}
 
 
-def in_zsh(line, home):
+def in_zsh(line, home, wanted):
     """What zsh lists at a terminal when one presses the key for that."""
     folder = home / "functions"
     folder.mkdir()
@@ -73,37 +69,13 @@ def in_zsh(line, home):
         "autoload -U compinit; compinit -u -D; bindkey '^L' list-choices\n"
         "setopt no_list_types; zstyle ':completion:*' verbose no\n"
     )
-    return set(at_terminal(["zsh", "-i"], f"{line}\x0c", home).split())
-
-
-def at_terminal(words, typed, home):
-    """What a program shows at a terminal after what is typed."""
-    pid, terminal = pty.fork()
-    if not pid:
-        settings = {"HOME": str(home), "XDG_DATA_HOME": str(home), "TERM": "dumb"}
-        os.execvpe(words[0], words, {**os.environ, **settings})
-    try:
-        read_until(terminal, "> ")
-        os.write(terminal, typed.encode())
-        shown = read_until(terminal, "")
-    finally:
-        os.close(terminal)
-        os.waitpid(pid, 0)
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\x07]", " ", shown.partition("\n")[2])
-
-
-def read_until(terminal, end):
-    """All that comes until the last is end, or ("") until nothing more comes."""
-    text = ""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        quiet = PATIENCE if end or "\n" not in text else 0.5
-        if not select.select([terminal], [], [], quiet)[0]:
-            break
-        text += os.read(terminal, 65536).decode(errors="replace")
-        if end and text.endswith(end):
-            break
-    return text
+    settings = {"HOME": str(home), "XDG_DATA_HOME": str(home), "TERM": "dumb"}
+    with Terminal(["zsh", "-i"], **settings) as terminal:
+        terminal.until("> ")
+        terminal.type(f"{line}\x0c")
+        terminal.until(line)
+        # it lists them sorted, of a path the last part
+        return {word for word in sorted(wanted) if terminal.until(word.strip("/"))}
 
 
 ASK = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}
@@ -114,9 +86,8 @@ ASK = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}
 def test_what_is_offered(shell, line, wanted, home):
     if not shutil.which(shell):
         pytest.skip(f"there is no {shell}")
-    # of a path, zsh lists the last part
-    offered = {word.rstrip("/").rpartition("/")[2] for word in ASK[shell](line, home)}
-    assert {word.strip("/") for word in wanted} <= offered
+    offered = {word.rstrip("/") for word in ASK[shell](line, home, wanted)}
+    assert {word.rstrip("/") for word in wanted} <= offered
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -124,7 +95,7 @@ def test_the_command_of_run(shell, home):
     """It is completed as if kpfs were not there."""
     if not shutil.which(shell):
         pytest.skip(f"there is no {shell}")
-    assert "mkfifo" in ASK[shell]("kpfs run --cpus 2 mkfif", home)
+    assert "mkfifo" in ASK[shell]("kpfs run --cpus 2 mkfif", home, {"mkfifo"})
 
 
 def test_in_bash_the_words_behind_a_command_are_files(home):
