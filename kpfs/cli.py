@@ -63,6 +63,14 @@ Try everything that kpfs needs of this host, and say of each whether it works ('
 whether some of kpfs does without ('limited') or not ('broken'), and what mends it.
 The status is 0 if 'kpfs run' works, else 1.
 """
+TOP_HELP = "show probes, and how often they are hit"
+TOP_DESCRIPTION = """\
+Show the probes of a kernel, and hits and misses a second: of the mount at DIR, or,
+within 'kpfs run', of the kernel there, or of the only mount there is.  The screen needs
+the package textual (pip install 'kpfs[top]'); --once and --json need nothing.
+Keys: d disassembles the function of a probe, e explains it, the space bar disarms all
+probes or arms them again, s sorts by hits, q leaves; the mouse does the same.
+"""
 COMPLETION_HELP = "print what makes a shell complete the words of kpfs"
 COMPLETION_DESCRIPTION = """\
 Print the completion for a shell; where kpfs was installed with its share/, the shell
@@ -295,6 +303,31 @@ def _doctor_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for machines")
 
 
+def _top_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--once", action="store_true", help="print a table, and end")
+    parser.add_argument("--json", action="store_true", help="the same, for machines")
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="SECONDS",
+        help="between two looks (default 1)",
+    )
+    parser.add_argument("dir", metavar="DIR", nargs="?", default="")
+
+
+def _seconds(text: str) -> float:
+    import argparse
+
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.05 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0.05 to 3600")
+    return seconds
+
+
 def _completion_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"))
 
@@ -359,6 +392,18 @@ def doctor(arguments: Namespace) -> int:
     return doctor.main(as_json=arguments.json)
 
 
+def top(arguments: Namespace) -> int:
+    """``kpfs top``."""
+    from kpfs.top import command
+
+    return command.main(
+        arguments.dir,
+        once=arguments.once,
+        as_json=arguments.json,
+        interval=arguments.interval,
+    )
+
+
 def completion(arguments: Namespace) -> int:
     """``kpfs completion``."""
     from kpfs.manual.completion import SHELLS
@@ -415,6 +460,7 @@ COMMANDS = {
     "kernel": Command(KERNEL_HELP, KERNEL_HELP, _kernel_arguments, kernel),
     "explain": Command(EXPLAIN_HELP, EXPLAIN_HELP, _explain_arguments, explain),
     "doctor": Command(DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, doctor),
+    "top": Command(TOP_HELP, TOP_DESCRIPTION, _top_arguments, top),
     "completion": Command(
         COMPLETION_HELP, COMPLETION_DESCRIPTION, _completion_arguments, completion
     ),

@@ -96,6 +96,8 @@ KEEPERS = {
     "unicorn": ("kpfs.guest.emu.cpu", "bench.guestcode"),
     "capstone": ("kpfs.engine.arch.x86.insn",),
     "pytest": ("kpfs.api.pytest_plugin",),
+    "rich": ("kpfs.top.screen",),
+    "textual": ("kpfs.top.screen",),
 }
 # module -> the files that test it, for those that tests/unit has no file of
 ELSEWHERE = TESTS / "tested_elsewhere.tsv"

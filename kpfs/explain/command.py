@@ -209,6 +209,18 @@ def _explain_guest(points: Sequence[str], functions: bool) -> int:
         guest.close()
 
 
+def words_of_guest(point: str) -> str:
+    """What becomes of a probe in a guest of our own, in words."""
+    from kpfs.guest.machine import Guest
+
+    guest = Guest(1, quiet=True)
+    try:
+        arch = JUDGES[guest.arch](guest)
+        return Explainer(judging_state(guest, arch), arch).explain(point)[1]
+    finally:
+        guest.close()
+
+
 def print_points(
     explainer: Explainer, points: Sequence[str], *, functions: bool
 ) -> int:

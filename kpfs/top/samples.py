@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The probes of a tree, read from its files, and how fast their counts grow.
+
+The reading makes system calls in the kernel that is looked at, and so is seen by probes
+there: one on vfs_read() is never quite at rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+COLUMNS = ("place", "type", "kind", "state", "hits/s", "missed/s", "hits", "missed")
+HISTORY = 24  # samples that a sparkline shows
+BARS = " ▁▂▃▄▅▆▇█"
+TAGS = {
+    "[GONE]": "gone",
+    "[DISABLED]": "disabled",
+    "[FTRACE]": "ftrace",
+    "[OPTIMIZED]": "jump",
+}
+
+
+class Probe(NamedTuple):
+    """One probe at one time."""
+
+    address: str  # "-": the files do not tell
+    type: str  # k, r or j
+    place: str
+    owner: str
+    kind: str  # what it is armed with: ftrace, jump or breakpoint; or why it is not
+    state: str  # what each CPU does with it; "-": the files do not tell
+    hits: int
+    nmissed: int
+
+
+class Rate(NamedTuple):
+    """A probe, and what a second brings."""
+
+    probe: Probe
+    hits: float
+    missed: float
+    history: tuple[float, ...]  # hits a second, the newest last
+
+
+Key = tuple[str, str, str]
+
+
+def read(tree: Path) -> list[Probe]:
+    """All probes of a tree, in the order of kprobes/list."""
+    armed = (tree / "kprobes/enabled").read_text().strip() == "1"
+    kinds = _kinds((tree / "kprobes/list").read_text(), armed)
+    try:
+        table = (tree / "machine/probes").read_text()
+    except FileNotFoundError:  # a kernel that is not ours
+        profile = (tree / "tracing/kprobe_profile").read_text()
+        events = (tree / "tracing/kprobe_events").read_text()
+        return _from_profile(profile, events, kinds)
+    return _from_table(table, kinds)
+
+
+def _kinds(listed: str, armed: bool) -> dict[tuple[str, str], str]:
+    """By type and place, as in kprobes/list."""
+    kinds = {}
+    for line in listed.splitlines():
+        words = line.split()
+        found = [kind for tag, kind in TAGS.items() if tag in line]
+        kind = found[0] if found else "breakpoint"
+        if not armed and kind not in ("gone", "disabled"):
+            kind = "disarmed"
+        kinds[words[1], words[2]] = kind
+    return kinds
+
+
+def _from_table(table: str, kinds: dict[tuple[str, str], str]) -> list[Probe]:
+    probes = []
+    for line in table.splitlines()[1:]:
+        address, type_, place, owner, state, *_, hits, missed = line.split()
+        kind = kinds.get((type_, place.partition(":")[0]), "gone")
+        row = Probe(address, type_, place, owner, kind, state, int(hits), int(missed))
+        probes.append(row)
+    return probes
+
+
+def _from_profile(
+    profile: str, events: str, kinds: dict[tuple[str, str], str]
+) -> list[Probe]:
+    """Of events alone: their definitions, with the counts of kprobe_profile."""
+    counts = {}
+    for line in profile.splitlines():
+        name, *numbers = line.split()
+        counts[name] = int(numbers[0]), int(numbers[1])
+    probes = []
+    for line in events.splitlines():
+        head, place = line.split()[:2]
+        type_, _, owner = head.partition(":")
+        hits, missed = counts.get(owner.partition("/")[2], (0, 0))
+        type_, where = ("r" if type_[0] == "r" else "k"), place.rpartition(":")[2]
+        where = where if "+" in where else f"{where}+0x0"
+        kind = kinds.get((type_, where), "?")
+        probes.append(Probe("-", type_, where, owner, kind, "-", hits, missed))
+    return probes
+
+
+class Sampler:
+    """Compares each sample with the one before."""
+
+    def __init__(self) -> None:
+        self._before: dict[Key, Probe] = {}
+        self._when = 0.0
+        self._histories: dict[Key, deque[float]] = {}
+
+    def add(self, probes: Iterable[Probe], now: float | None = None) -> list[Rate]:
+        """The rates since the sample before; 0 for a probe that is new."""
+        now = time.monotonic() if now is None else now
+        seconds = now - self._when
+        rates = []
+        before, histories = self._before, self._histories
+        self._before, self._histories, self._when = {}, {}, now
+        for probe in probes:
+            key = probe.type, probe.place, probe.owner
+            old = before.get(key, probe)
+            hits = _grown(old.hits, probe.hits, seconds)
+            missed = _grown(old.nmissed, probe.nmissed, seconds)
+            history = histories.get(key, deque(maxlen=HISTORY))
+            if key in before:
+                history.append(hits)
+            self._before[key], self._histories[key] = probe, history
+            rates.append(Rate(probe, hits, missed, tuple(history)))
+        return rates
+
+
+def _grown(old: int, new: int, seconds: float) -> float:
+    """A second; counts that begin anew, as after a reboot, have grown from 0."""
+    return (new - old if new >= old else new) / seconds if seconds > 0 else 0.0
+
+
+def cells(rate: Rate) -> tuple[str, ...]:
+    """What a row shows below COLUMNS."""
+    probe = rate.probe
+    speeds = f"{rate.hits:.1f}", f"{rate.missed:.1f}"
+    counts = str(probe.hits), str(probe.nmissed)
+    return probe.place, probe.type, probe.kind, probe.state, *speeds, *counts
+
+
+def sparkline(history: Sequence[float]) -> str:
+    """A bar for each value, the highest being that of the greatest."""
+    top = max(history, default=0.0)
+    if not top:
+        return BARS[1] * len(history)
+    return "".join(BARS[1 + round(value / top * (len(BARS) - 2))] for value in history)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The screen of ``kpfs top``: a table of probes, and below it what a key asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import DataTable, Footer, Header, Static
+
+from kpfs.top.samples import COLUMNS, Probe, Rate, Sampler, cells, read, sparkline
+
+NUMBERS = range(4, 8)  # columns that are aligned to the right
+COLOURS = {"ftrace": "cyan", "jump": "green", "breakpoint": "yellow"}
+
+
+class Screen(App[None]):
+    """Samples the probes of the tree at a place, and shows them."""
+
+    TITLE = "kpfs top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #table { height: 1fr; }
+    #below { height: 40%; border-top: solid $primary; display: none; }
+    #below.shown { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "disassemble", "disassemble"),
+        Binding("e", "explain", "explain"),
+        Binding("space", "switch", "disarm or arm all", priority=True),
+        Binding("s", "sort", "sort"),
+        Binding("escape", "close", "close"),
+        Binding("q", "quit", "quit"),
+    ]
+
+    def __init__(self, place: Path, interval: float) -> None:
+        super().__init__()
+        self.place = place
+        self.interval = interval
+        self.sampler = Sampler()
+        self.rates: list[Rate] = []
+        self.by_rate = False  # else in the order of kprobes/list
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield Header()
+        table: DataTable[Text] = DataTable(id="table", cursor_type="row")
+        table.add_columns(*COLUMNS, "hits over time", "owner")
+        yield table
+        with VerticalScroll(id="below"):
+            yield Static(id="words", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to sample."""
+        self.sample()
+        self.set_interval(self.interval, self.sample)
+
+    def sample(self) -> None:
+        """Read the files, and show what they say; a tree that is gone ends it all."""
+        try:
+            probes = read(self.place)
+            armed = (self.place / "kprobes/enabled").read_text().strip() == "1"
+        except OSError as error:
+            self.exit(message=f"kpfs: {self.place}: {error.strerror}", return_code=2)
+            return
+        self.rates = self.sampler.add(probes)
+        self.sub_title = f"{self.place}{'' if armed else ', all disarmed'}"
+        self.show_rates()
+
+    def show_rates(self) -> None:
+        """Fill the table; the cursor stays at its row."""
+        rates = self.rates
+        if self.by_rate:
+            rates = sorted(rates, key=lambda rate: -rate.hits)
+        table = self.query_one("#table", DataTable)
+        cursor = table.cursor_row
+        table.clear()
+        for rate in rates:
+            row = [
+                Text(
+                    cell,
+                    justify="right" if number in NUMBERS else "left",
+                    style=COLOURS.get(cell, ""),
+                )
+                for number, cell in enumerate(cells(rate))
+            ]
+            table.add_row(*row, Text(sparkline(rate.history)), Text(rate.probe.owner))
+        table.move_cursor(row=min(cursor, max(len(rates) - 1, 0)))
+        self.shown = rates
+
+    def chosen(self) -> Probe | None:
+        """The probe at the cursor."""
+        table = self.query_one("#table", DataTable)
+        if not self.shown:
+            return None
+        return self.shown[table.cursor_row].probe
+
+    def show_words(self, words: str) -> None:
+        """Show a text below the table."""
+        self.query_one("#words", Static).update(words)
+        self.query_one("#below").add_class("shown")
+
+    def action_close(self) -> None:
+        """Show the table alone."""
+        self.query_one("#below").remove_class("shown")
+
+    def action_disassemble(self) -> None:
+        """Show the text of the function as it stands, with what probes put there."""
+        if probe := self.chosen():
+            symbol = probe.place.partition("+")[0]
+            path = self.place / "machine/text" / symbol
+            try:
+                self.show_words(path.read_text())
+            except OSError as error:
+                self.show_words(f"{path}: {error.strerror}")
+
+    def action_explain(self) -> None:
+        """Show why it is what it is."""
+        if probe := self.chosen():
+            from kpfs.explain.command import words_of_guest
+
+            self.show_words(words_of_guest(probe.place.partition(":")[0]))
+
+    def action_switch(self) -> None:
+        """Disarm all probes, or arm them again."""
+        switch = self.place / "kprobes/enabled"
+        try:
+            switch.write_text("0" if switch.read_text().strip() == "1" else "1")
+        except OSError as error:
+            self.show_words(f"{switch}: {error.strerror}")
+        self.sample()
+
+    def action_sort(self) -> None:
+        """Sort by hits a second, or not."""
+        self.by_rate = not self.by_rate
+        self.show_rates()
+
+    def on_data_table_header_selected(self, _event: DataTable.HeaderSelected) -> None:
+        """A click on the head of the table sorts too."""
+        self.action_sort()
+
+    def on_data_table_row_selected(self, _event: DataTable.RowSelected) -> None:
+        """A second click on a row, or Enter, disassembles."""
+        self.action_disassemble()

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kpfs top on a mount: what it prints, and its screen with keys and mouse."""
+
+import asyncio
+import json
+
+import pytest
+from textual.widgets import DataTable, Static
+
+from kpfs.top.screen import Screen
+
+pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+
+
+@pytest.fixture
+def probed(mount):
+    """A mount with two probes that are hit by whoever reads."""
+    events = mount / "tracing/kprobe_events"
+    events.write_text("p:entry vfs_read\np:inside vfs_read+5\n")
+    (mount / "tracing/events/kprobes/enable").write_text("1")
+    return mount
+
+
+def test_once(kpfs, probed):
+    done = kpfs("top", "--once", "--interval", "0.1", probed)
+    assert (done.returncode, done.stderr) == (0, "")
+    head, *rows = done.stdout.splitlines()
+    assert head.split()[:3] == ["place", "type", "kind"]
+    found = {row.split()[0]: row.split()[2] for row in rows}
+    assert found["vfs_read+0x0"] == "ftrace"
+    assert found["vfs_read+0x5"] in ("breakpoint", "jump")
+
+
+def test_json(kpfs, probed):
+    done = kpfs("top", "--json", "--interval", "0.1", probed)
+    rows = json.loads(done.stdout)
+    assert {row["owner"] for row in rows} == {"kprobes/entry", "kprobes/inside"}
+    assert all(row["hits"] > 0 and row["hits_per_s"] > 0 for row in rows)
+
+
+def test_the_screen(probed):
+    """Its keys, its mouse, and a tree that goes away."""
+    asyncio.run(use(probed))
+
+
+async def use(tree):
+    app = Screen(tree, interval=60)
+    async with app.run_test(size=(120, 30)) as pilot:
+        table = app.query_one("#table", DataTable)
+        words = app.query_one("#words", Static)
+
+        def below():
+            shown = app.query_one("#below").has_class("shown")
+            return str(words.content) if shown else ""
+
+        assert table.row_count == 2
+        rows = [probe.probe.place for probe in app.shown]
+        await pilot.press("d")
+        assert below().startswith("vfs_read:\n")
+        assert "was:" in below()
+        await pilot.press("escape")
+        assert below() == ""
+        await pilot.press("down", "e")
+        assert below().startswith(f"{rows[1]}: vfs_read")
+        assert "accepted" in below()
+        await pilot.press("space")
+        assert (tree / "kprobes/enabled").read_text() == "0\n"
+        assert "all disarmed" in app.sub_title
+        assert {rate.probe.kind for rate in app.rates} == {"disarmed"}
+        await pilot.press("space")
+        assert (tree / "kprobes/enabled").read_text() == "1\n"
+        await pilot.press("escape", "s")
+        assert app.by_rate
+        await pilot.click("#table", offset=(5, 0))  # the head
+        assert not app.by_rate
+        await pilot.click("#table", offset=(5, 1))  # the first row
+        assert app.chosen().place == rows[0]
+        await pilot.press("q")
+    assert app.return_code == 0
+
+
+def test_a_tree_that_goes(kpfs, probed):
+    async def look():
+        app = Screen(probed, interval=60)
+        async with app.run_test() as pilot:
+            assert kpfs("umount", probed).returncode == 0
+            app.sample()
+            await pilot.pause()
+        return app.return_code
+
+    assert asyncio.run(look()) == 2

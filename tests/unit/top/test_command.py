@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kpfs top: which tree is meant, and what it says where it cannot."""
+
+import sys
+
+import pytest
+
+from kpfs import cli
+from kpfs.host import mounts
+from kpfs.host.errors import SetupError
+from kpfs.host.mounts import MountEntry
+from kpfs.top import command
+
+
+@pytest.fixture
+def trees(tmp_path, monkeypatch):
+    """Two mounts."""
+    monkeypatch.delenv("KPFS", raising=False)
+    entries = []
+    for number, name in enumerate("ab"):
+        (tmp_path / name / "kprobes").mkdir(parents=True)
+        (tmp_path / name / "kprobes/list").touch()
+        target = str(tmp_path / name)
+        entries.append(MountEntry(number, 1, target, "fuse.kpfs", f"kpfs:{number + 1}"))
+    monkeypatch.setattr(mounts, "table", lambda: entries)
+    return tmp_path, entries
+
+
+def test_which_tree(trees, monkeypatch):
+    folder, entries = trees
+    assert command.find_tree(str(folder / "b")) == folder / "b"
+    with pytest.raises(SetupError, match=f"say which DIR: {folder}/a, {folder}/b"):
+        command.find_tree("")
+    del entries[1]
+    assert command.find_tree("") == folder / "a"
+    monkeypatch.setenv("KPFS", str(folder / "b"))
+    assert command.find_tree("") == folder / "b"
+    with pytest.raises(SetupError, match="no files of kpfs"):
+        command.find_tree("/etc")
+
+
+def test_no_tree_at_all(trees):
+    trees[1].clear()
+    with pytest.raises(SetupError, match="nothing is mounted"):
+        command.find_tree("")
+
+
+def test_without_the_library(trees, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "kpfs.top.screen", None)
+    monkeypatch.setattr(command, "LIBRARY", "kpfs")  # what then is missing
+    assert cli.main(["top", str(trees[0] / "a")]) == 2
+    assert "pip install 'kpfs[top]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["0", "x", "nan", "-1"])
+def test_no_interval(seconds, capsys):
+    assert cli.main(["top", "--interval", seconds]) == 2
+    assert "is not a number from" in capsys.readouterr().err

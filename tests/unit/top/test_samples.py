@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Probes as the files tell them, and what grows between two looks."""
+
+import pytest
+
+from kpfs.top.samples import Probe, Sampler, read, sparkline
+
+LIST = """\
+ffffffff81009470  r  vfs_write+0x0    [DISABLED][FTRACE]
+ffffffff81009385  k  vfs_read+0x5    [OPTIMIZED]
+ffffffff81009380  k  vfs_read+0x0    [FTRACE]
+ffffffffc0001007  k  init+0x7  m  
+ffffffffc0001009  k  exit+0x7  m [GONE]
+"""  # noqa: W291 the kernel writes it so
+PROBES = """\
+address           type  place          owner      state  boostable  slot  detour  hits  nmissed
+ffffffff81009470  r     vfs_write+0x0  kprobes/r  -,-    -          -     -       6     0
+ffffffff81009385  k     vfs_read+0x5   kprobes/i  -,-    1          ffff  ffff    32    0
+ffffffff81009380  k     vfs_read+0x0   kprobes/e  -,-    -          -     -       31    2
+ffffffffc0001007  k     init+0x7:m     m          -,-    1          ffff  -       1     0
+ffffffffc0001009  k     exit+0x7:m     m          -,-    1          ffff  -       1     0
+"""  # noqa: E501 so does machine/probes
+PROFILE = """\
+  e                                                         31               2
+  r                                                          6               0
+"""
+EVENTS = "p:kprobes/e vfs_read a=%di\nr16:kprobes/r vfs_write+0\n"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name, text in {
+        "kprobes/enabled": "1\n",
+        "kprobes/list": LIST,
+        "machine/probes": PROBES,
+        "tracing/kprobe_profile": PROFILE,
+        "tracing/kprobe_events": EVENTS.replace("+0", "+0x0"),
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_what_is_read(tree):
+    probes = read(tree)
+    assert [probe.kind for probe in probes] == [
+        "disabled",
+        "jump",
+        "ftrace",
+        "breakpoint",
+        "gone",
+    ]
+    address = "ffffffff81009380"
+    e = Probe(address, "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-,-", 31, 2)
+    assert probes[2] == e
+
+
+def test_all_disarmed(tree):
+    (tree / "kprobes/enabled").write_text("0\n")
+    assert {probe.kind for probe in read(tree)} == {"disabled", "disarmed", "gone"}
+
+
+def test_of_a_kernel_without_a_table(tree):
+    (tree / "machine/probes").unlink()
+    e, r = read(tree)
+    assert e == Probe("-", "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-", 31, 2)
+    assert r == Probe("-", "r", "vfs_write+0x0", "kprobes/r", "disabled", "-", 6, 0)
+
+
+def probe(hits, missed=0, place="f+0x0"):
+    return Probe("-", "k", place, "kprobes/f", "jump", "-", hits, missed)
+
+
+def test_what_grows():
+    sampler = Sampler()
+    (first,) = sampler.add([probe(10)], now=100.0)
+    assert (first.hits, first.history) == (0, ())
+    new, old = sampler.add([probe(0, place="g+0x0"), probe(40, 1)], now=102.0)
+    assert (old.hits, old.missed, old.history) == (15, 0.5, (15,))
+    assert (new.hits, new.history) == (0, ())
+    (after,) = sampler.add([probe(8)], now=104.0)  # the kernel was started anew
+    assert after.hits == 4
+
+
+def test_sparkline():
+    assert sparkline([]) == ""
+    assert sparkline([0, 0]) == "▁▁"
+    assert sparkline([0, 35, 70]) == "▁▅█"
