@@ -25,7 +25,10 @@ RELEASED = "2026-11-22"
 EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
 MAX_CPUS = 16
-TAKE_A_WORD = ("--cpus", "--log", "--config", "--kernel", "--rw")
+TAKE_A_WORD = frozenset(
+    {"--cpus", "--log", "--config", "--kernel", "--rw"}
+    | {"--kernels", "--jobs", "--shard", "--junit"}
+)
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
 EPILOG = """\
@@ -56,6 +59,7 @@ the number of the signal that ended it). $KPFS is the directory of all files. Th
 no root: CMD sees itself as root of a user namespace. Nothing is left afterwards; to a
 process that CMD leaves behind the files answer ENOTCONN.
 """
+MATRIX_HELP = "run a command inside several kernels"
 KERNEL_HELP = "make, list and remove real kernels that can be guests"
 DOCTOR_HELP = "say what works on this host, and how to mend what does not"
 DOCTOR_DESCRIPTION = """\
@@ -445,6 +449,20 @@ def kernel(arguments: Namespace) -> int:
     return kernels.main(arguments)
 
 
+def matrix(arguments: Namespace) -> int:
+    """``kpfs matrix``."""
+    from kpfs import matrix as several
+
+    return several.main(arguments)
+
+
+def _matrix_arguments(parser: ArgumentParser) -> None:
+    from kpfs import matrix as several
+
+    several.add_arguments(parser)
+    parser.description = several.DESCRIPTION
+
+
 def _kernel_arguments(parser: ArgumentParser) -> None:
     from kpfs import kernels
 
@@ -457,6 +475,7 @@ COMMANDS = {
     "run": Command(
         "run a command over files at the real paths", RUN_HELP, _run_arguments, run
     ),
+    "matrix": Command(MATRIX_HELP, MATRIX_HELP, _matrix_arguments, matrix),
     "kernel": Command(KERNEL_HELP, KERNEL_HELP, _kernel_arguments, kernel),
     "explain": Command(EXPLAIN_HELP, EXPLAIN_HELP, _explain_arguments, explain),
     "doctor": Command(DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, doctor),
@@ -465,4 +484,4 @@ COMMANDS = {
         COMPLETION_HELP, COMPLETION_DESCRIPTION, _completion_arguments, completion
     ),
 }
-RUNNERS = frozenset({"run"})  # a command of the user follows
+RUNNERS = frozenset({"run", "matrix"})  # a command of the user follows

@@ -12,6 +12,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -170,6 +171,37 @@ def test_nothing_is_left_of_one_that_is_killed(kpfs):
     process.wait()
     harness.wait_for(handle, "the guest goes on")
     os.close(handle)
+
+
+# ---- what tools are made of
+@pytest.fixture(scope="module")
+def bpf(tmp_path_factory):
+    """tests/programs/bpf.c as a program; it is to be run in its folder."""
+    compiler = shutil.which(os.environ.get("CC", "gcc"))
+    if not compiler:
+        pytest.skip("no C compiler")
+    program = tmp_path_factory.mktemp("bpf") / "bpf"
+    source = harness.ROOT / "tests/programs/bpf.c"
+    done = subprocess.run(
+        [compiler, "-static", "-O1", "-Wall", "-Werror", "-o", program, source],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        pytest.skip(f"{source.name}: {done.stderr.splitlines()[0]}")
+    return program
+
+
+def test_bpf_programs_count_exactly(kpfs, bpf):
+    done = inside(kpfs, "--", "./bpf", cwd=bpf.parent, timeout=120)
+    rows = done.stdout.splitlines()
+    assert [row for row in rows if row.startswith("FAILED")] == []
+    assert done.returncode == 0
+    # without fprobe, as this kernel was built
+    skipped = {row.split(":")[0] for row in rows if row.startswith("skip")}
+    assert skipped <= {"skip kprobe.multi"}
+    assert rows[0] == "jit on"
+    assert rows.index("jit off") == len(rows) // 2
 
 
 # ---- files
