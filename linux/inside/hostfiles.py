@@ -69,6 +69,7 @@ class HostFiles:
             Opcode.SETATTR: self._setattr,
             Opcode.READLINK: self._readlink,
             Opcode.SYMLINK: self._symlink,
+            Opcode.CREATE: self._create,
             Opcode.MKNOD: self._mknod,
             Opcode.MKDIR: self._mkdir,
             Opcode.UNLINK: self._unlink,
@@ -311,6 +312,15 @@ class HostFiles:
         path = self._new(node, name)
         os.symlink(target, path)
         return self._entry(path)
+
+    def _create(self, node: Node, body: bytes) -> bytes:
+        """open() of what was not there when the guest looked: it may be by now."""
+        flags, mode, umask, _ = wire.CREATE_IN.unpack_from(body)
+        path = self._new(node, _text(body[wire.CREATE_IN.size :]))
+        exclusive = os.O_CREAT | flags & os.O_EXCL | _READ_FLAGS
+        fd = os.open(path, os.O_RDWR | exclusive, mode & ~umask)
+        os.close(fd)
+        return self._entry(path) + wire.OPEN_OUT.pack(0, 0, 0)
 
     def _mknod(self, node: Node, body: bytes) -> bytes:
         mode, _, umask, _ = wire.MKNOD_IN.unpack_from(body)

@@ -36,6 +36,7 @@ class Opcode(IntEnum):
     INIT = 26
     READDIR = 28
     FSYNCDIR = 30
+    CREATE = 35
     INTERRUPT = 36
     BATCH_FORGET = 42
     READDIRPLUS = 44
@@ -63,6 +64,8 @@ READ_IN = struct.Struct("<QQI")  # handle offset size
 WRITE_IN = struct.Struct("<QQIIQII")  # handle offset size flags owner flags pad
 SETATTR_IN = struct.Struct("<IIQQQQQQIIIIIIII")
 MKNOD_IN = struct.Struct("<4I")  # mode rdev umask pad
+CREATE_IN = struct.Struct("<4I")  # flags mode umask pad
+OPEN_OUT = struct.Struct("<QII")  # handle flags pad
 MKDIR_IN = struct.Struct("<2I")  # mode umask
 RENAME_IN = struct.Struct("<Q")  # new parent
 RENAME2_IN = struct.Struct("<QII")  # new parent, flags

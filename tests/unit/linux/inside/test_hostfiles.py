@@ -143,6 +143,16 @@ def test_nothing_changes_elsewhere(tmp_path, opcode, body):
     assert client.ask(Opcode.WRITE, file, body)[0] == errno.EROFS
 
 
+def test_a_file_that_another_guest_has_made_meanwhile(tmp_path):
+    client = Client(tmp_path)
+    top = client.node(tmp_path)
+    (tmp_path / "file").write_text("text")
+    for flags, expected in ((os.O_RDWR, 0), (os.O_RDWR | os.O_EXCL, errno.EEXIST)):
+        body = wire.CREATE_IN.pack(flags, 0o100644, 0o022, 0) + b"file\0"
+        assert client.ask(Opcode.CREATE, top, body)[0] == expected
+    assert (tmp_path / "file").read_text() == "text"
+
+
 def test_a_link_into_the_folder_changes_nothing_beside_it(tmp_path):
     """A sibling whose name begins alike is another folder."""
     (tmp_path / "rw-other").mkdir()
