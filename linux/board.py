@@ -32,7 +32,8 @@ _API = (
 )  # fmt: skip
 # where libunicorn 2.1.4 has a pointer to its processor, and the state in that
 _CPU_IN_ENGINE = 0x1B8
-_STATE_IN_CPU = 0x8A50
+# behind a jmp_buf of the host's C library
+_STATE_IN_CPU = {"x86_64": 0x8A50, "aarch64": 0x8AC0}
 _STATE = struct.Struct("<16QQQ4QII")  # the begin of struct state in linux/board/uc.h
 _IDT_BASE, _CR2 = 408, 440
 _U64 = struct.Struct("<Q")
@@ -107,7 +108,7 @@ class Board:
         self.write_reg(registers.CONTROL["cr2"], 0x1234_5000)
         self.write_table("idtr", (0, 0x4567_8000, 0xFFF, 0))
         cpu = ctypes.c_uint64.from_address((self._engine.value or 0) + _CPU_IN_ENGINE)
-        address = cpu.value + _STATE_IN_CPU
+        address = cpu.value + _STATE_IN_CPU[platform.machine()]
         raw = ctypes.string_at(address, _CR2 + 8)
         found = _STATE.unpack_from(raw)[:16], _U64.unpack_from(raw, _CR2)[0]
         idt = _U64.unpack_from(raw, _IDT_BASE)[0]

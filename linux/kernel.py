@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from kpfs.engine.errors import KernelError
 from kpfs.kernel.lock import FairLock
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 NSEC = 1_000_000_000
 QUIET_STEP_NS = 4_000_000
+LOOK = 0.5  # s between looks whether they still live
 MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for somebody who waits
 READ_SIZE = 128 << 10
 LAST_LINES = 10  # of a dead guest's log that are said
@@ -50,6 +52,7 @@ class LinuxKernel:
         self._stopped = False
         self._on_wake: Callable[[], None] | None = None
         self._somebody_waits = threading.Event()
+        self._next_look = 0.0
         self._start_machine()
 
     def _start_machine(self) -> None:
@@ -154,6 +157,14 @@ class LinuxKernel:
             if seconds is not None:
                 pause.wait(seconds)
 
+    def _look_after_waiting(self) -> None:
+        """Find out now and then whether those who wait still live."""
+        now = monotonic()
+        if now > self._next_look:
+            self._next_look = now + LOOK
+            for task in list(self.tasks.waiting):
+                self.tasks.look_after(task)
+
     def _pass_time(self) -> float | None:
         """Catch up with the host's clock; s until that is due again, None: never."""
         tasks, machine = self.tasks, self.machine
@@ -163,6 +174,7 @@ class LinuxKernel:
             machine.catch_up()
             if machine.quiet:  # whatever somebody waits for may need time
                 machine.advance(machine.now() + QUIET_STEP_NS)
+            self._look_after_waiting()
         except MachineDiedError:
             tasks.died()
             return None

@@ -199,6 +199,8 @@ class Tasks:
         places = self.begin(task, ops, memory)
         if task.waits:
             self._await(task)
+        if task.gone:
+            raise KernelError(errno.EINTR, "something in the guest has killed its task")
         return Reply(self._machine, task.slot, places, len(ops))
 
     def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
@@ -226,7 +228,9 @@ class Tasks:
             self._begin_to_wait(task)
             self.interrupt(task)
         self._let_others_run(task)
-        return [] if task.waits else self._machine.results(task.slot, len(ops))
+        if task.waits or task.gone:
+            return []
+        return self._machine.results(task.slot, len(ops))
 
     def _pass(self, task: Task) -> None:
         """Let a moment pass for a task that waits: for a grace period and the like.
@@ -238,6 +242,13 @@ class Tasks:
         with self._watched():
             machine.advance(until, lambda: machine.has_done(task.slot))
         self.look()
+        if task.waits:
+            self.look_after(task)
+
+    def look_after(self, task: Task) -> None:
+        """Find out whether a task that waits still lives: an oops ends it, say."""
+        if self._quick(Op(nr.KILL, (task.pid, 0))) == -errno.ESRCH:
+            self._lose(task)
 
     def _let_others_run(self, task: Task) -> None:
         """Have those go on that this request has woken."""

@@ -4,15 +4,13 @@
 Tests kpfs.guest_tools, kpfs.mirror.answered.
 """
 
-import os
 import re
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
-from tests import harness
+from tests import harness, kernel_modules
 
 pytestmark = [pytest.mark.fuse, pytest.mark.kernel]
 
@@ -83,23 +81,8 @@ def python(run):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """Modules that were built with the headers of that kernel."""
-    shown = subprocess.run(
-        [str(harness.KPFS), "kernel", "show", harness.KERNEL],
-        env={**os.environ, "XDG_DATA_HOME": str(harness.kernels())},
-        capture_output=True,
-        text=True,
-    )
-    release = re.findall(r"^release +(\S+)", shown.stdout, re.M)[0]
-    headers = Path(f"/usr/src/linux-headers-{release}")
-    if not headers.is_dir():
-        pytest.skip(f"no {headers} (package linux-headers-{release})")
     folder = tmp_path_factory.mktemp("modules")
-    (folder / "slow.c").write_text(SLOW)
-    (folder / "probe.c").write_text(PROBE)
-    (folder / "Makefile").write_text("obj-m := slow.o probe.o\n")
-    make = ["make", "-s", "-C", str(headers), f"M={folder}", "modules"]
-    subprocess.run(make, check=True, capture_output=True, timeout=120)
-    return folder
+    return kernel_modules.build(folder, {"slow": SLOW, "probe": PROBE})
 
 
 def test_a_packaged_module_with_what_it_needs(sh):
