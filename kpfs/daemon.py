@@ -173,7 +173,8 @@ class _Report:
         """Answer; from now on stderr goes to the log, as stdout does."""
         os.dup2(1, 2)
         os.close(self.stderr)
-        os.write(self.fd, answer.encode())
+        with contextlib.suppress(BrokenPipeError):  # who waited was killed
+            os.write(self.fd, answer.encode())
         os.close(self.fd)
         self.fd = -1
 

@@ -177,8 +177,8 @@ class Vfs:
     def read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
         """read(2) or pread(2).  A file that makes one wait does so without the lock."""
         handle, background = opened.handle, self.kernel.background
-        handle.prepare(size, offset)
         while True:
+            handle.prepare(size, offset)
             with self.kernel.lock:
                 lacking = self._lacks_guest(opened.node.posthumous, opened.node)
                 if handle.nonblock or handle.ready():

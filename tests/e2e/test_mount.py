@@ -31,6 +31,33 @@ def test_mount_returns_when_the_tree_answers(kpfs):
     assert list(target.iterdir()) == []
 
 
+def test_who_starts_a_mount_is_killed(kpfs, tmp_path):
+    """The mount comes all the same, and its log does not complain."""
+    target = tmp_path / "killed"
+    target.mkdir()
+    starter = subprocess.Popen(kpfs.command("mount", target))
+    children = f"/proc/{starter.pid}/task/{starter.pid}/children"
+    until = time.monotonic() + 30
+    while "kpfs" not in map(comm_of, open(children).read().split()):
+        assert time.monotonic() < until
+    starter.kill()
+    starter.wait()
+    while not harness.is_mounted(target):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert (target / "kprobes/enabled").read_text() == "1\n"
+    assert kpfs("umount", target).returncode == 0
+    assert kpfs.grave_lines() == []
+
+
+def comm_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as comm:
+            return comm.read().strip()
+    except OSError:
+        return ""
+
+
 def test_a_second_mount_is_refused(kpfs, mount):
     done = kpfs("mount", mount)
     assert done.returncode == 2

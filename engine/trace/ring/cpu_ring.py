@@ -442,6 +442,10 @@ class CpuRing:
 
     # ---- consuming
 
+    def state(self) -> tuple[int, int, int]:
+        """Changes when entries go, in whatever way; not when some are added."""
+        return self.generation, self._get(KpRing.consumed), self.overrun
+
     def unread(self) -> Iterator[Page]:
         """The pages with unread entries, oldest first."""
         if not self.entries:

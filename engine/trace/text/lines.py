@@ -20,7 +20,7 @@ _Parts = tuple[str, str]  # of a line: the text before and behind the time
 
 BATCH = 128  # records per batch: few, as a reader may have room for little
 KNOWN_MAX = 1 << 16
-KEPT_MAX = 1 << 10  # from one read() to the next
+KEPT_MAX = 1 << 12  # from one read() to the next
 PADDING = 29  # the first type of an entry that does not tell the size of its data
 NSEC = 1_000_000_000
 LINE_MAX = 4096  # kernel: struct trace_seq

@@ -4,14 +4,44 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import accumulate
+from contextlib import AbstractContextManager
+from itertools import accumulate, islice
+from typing import NamedTuple
 
 from kpfs.engine.trace.array.trace_array import TraceArray
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, CpuRing, Page
 from kpfs.engine.trace.ring.ring_buffer import merged
 from kpfs.engine.trace.text.lines import Entry, Lines
 
 # The most that Linux gives per read(); here, who asks for more gets more whole lines
 PIPE_PAGE = 4096
+
+
+class Taken(NamedTuple):
+    """Copies of the oldest pages of some rings, and how these stood then."""
+
+    rings: list[CpuRing]
+    states: list[tuple[int, int, int]]
+    pages: list[list[Page]]
+    whole: set[int]  # rings that have nothing behind these pages
+    lost: dict[int, int]  # by CPU: records that were overwritten before
+    lines: Lines
+
+    def stands(self, rings: list[CpuRing]) -> bool:
+        """Whether no record was cleared, consumed, overwritten or swapped out."""
+        return all(
+            rings[ring.cpu] is ring and ring.state() == state
+            for ring, state in zip(self.rings, self.states, strict=True)
+        )
+
+
+class Made(NamedTuple):
+    """Records, and their text."""
+
+    taken: Taken
+    room: int  # characters that were asked for
+    entries: list[Entry]
+    text: str
 
 
 class TracePipe:
@@ -23,7 +53,8 @@ class TracePipe:
         self._cpu = cpu
         self._pending = ""
         self._was_read = False
-        self._told: set[int] = set()  # CPUs whose losses this read() has reported
+        self._lines: Lines | None = None
+        self._made: Made | None = None  # by prepare()
 
     def ready(self) -> bool:
         """Whether read() would give something."""
@@ -42,24 +73,62 @@ class TracePipe:
         The records are taken out of the buffer.  "" means that there are none.
         Context: control.  Kernel: tracing_read_pipe()
         """
+        made, self._made = self._made, None
         if not self._pending:
-            self._pending = self._fill(count)
+            if (
+                made is None
+                or made.room != count
+                or not made.taken.stands(self._ts.ring.cpus)
+            ):
+                made = self._make(self._take(count), count)
+            self._pending = self._consume(made)
         text, self._pending = self._pending[:count], self._pending[count:]
         if text:
             self._was_read = True
         return text
 
-    def _fill(self, count: int) -> str:
-        """Take records out of the buffer, for lines of about count characters."""
-        tr = self._ts
+    def prepare(self, lock: AbstractContextManager[object], count: int) -> None:
+        """Make the text that read(count) will need, but take no record out.
+
+        Context: any, without the lock, which is held for a short time.
+        """
+        with lock:
+            if self._pending or not self.ready():
+                return
+            taken = self._take(count)
+        self._made = self._make(taken, count)
+
+    def _take(self, count: int) -> Taken:
+        """Copies of as many pages as text of count characters is likely to need."""
+        tr, limit = self._ts, count // (2 * PAGE_SIZE) + 1
+        rings = [r for r in tr.ring.cpus if self._cpu in (None, r.cpu) and r.entries]
+        found = [list(islice(ring.unread(), limit + 1)) for ring in rings]
+        whole = {i for i, pages in enumerate(found) if len(pages) <= limit}
+        if self._lines is None or not self._lines.current():
+            self._lines = Lines(tr)
+        return Taken(
+            rings=rings,
+            states=[ring.state() for ring in rings],
+            pages=[pages[:limit] for pages in found],
+            whole=whole,
+            lost={ring.cpu: ring.overrun - ring.overrun_seen for ring in rings},
+            lines=self._lines,
+        )
+
+    def _make(self, taken: Taken, count: int) -> Made:
+        """The lines of records for about count characters.  Context: any."""
         entries: list[Entry] = []
         texts: list[str] = []
         used = 0
-        lines_of = Lines(tr).batches
-        rings = [r for r in tr.ring.cpus if self._cpu in (None, r.cpu)]
-        for chunk in merged([lines_of(r.cpu, r.unread()) for r in rings if r.entries]):
+        lost = {cpu: number for cpu, number in taken.lost.items() if number}
+        sources = [
+            taken.lines.batches(ring.cpu, pages)
+            for ring, pages in zip(taken.rings, taken.pages, strict=True)
+        ]
+        for chunk in merged(sources, taken.whole):
             lines = [entry[2] for entry in chunk]
-            self._tell_of_losses(chunk, lines)
+            if lost:
+                _tell_of_losses(lost, chunk, lines)
             size = sum(map(len, lines))
             if used + size >= count:
                 ends = list(accumulate(map(len, lines), initial=used))
@@ -72,24 +141,22 @@ class TracePipe:
             entries += chunk
             texts += lines
             used += size
-        for ring in tr.ring.cpus:
-            mine = [e for e in entries if e[1] == ring.cpu]
+        return Made(taken, count, entries, "".join(texts))
+
+    def _consume(self, made: Made) -> str:
+        """Take the records out of the buffer; their text."""
+        for ring in made.taken.rings:
+            mine = [e for e in made.entries if e[1] == ring.cpu]
             if mine:
                 time, cpu, _, start, end = mine[-1]
                 ring.overrun_seen = ring.overrun
                 ring.consume(len(mine), (time, cpu, start, end))
-        self._told.clear()
-        return "".join(texts)
+        return made.text
 
-    def _tell_of_losses(self, chunk: list[Entry], lines: list[str]) -> None:
-        """Say in front of a CPU's first line how many records were lost before it."""
-        for ring in self._ts.ring.cpus:
-            lost = ring.overrun - ring.overrun_seen
-            if not lost or ring.cpu in self._told:
-                continue
-            for i, entry in enumerate(chunk):
-                if entry[1] == ring.cpu:
-                    note = f"CPU:{ring.cpu} [LOST {lost} EVENTS]\n"
-                    lines[i] = note + lines[i]
-                    self._told.add(ring.cpu)
-                    break
+
+def _tell_of_losses(lost: dict[int, int], chunk: list[Entry], lines: list[str]) -> None:
+    """Say in front of a CPU's first line how many records were lost before it."""
+    for i, entry in enumerate(chunk):
+        number = lost.pop(entry[1], 0)
+        if number:
+            lines[i] = f"CPU:{entry[1]} [LOST {number} EVENTS]\n{lines[i]}"

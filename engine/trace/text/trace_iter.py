@@ -11,11 +11,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 from kpfs.engine.trace.array.trace_array import TraceArray
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, Page
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, Page, entries
 from kpfs.engine.trace.ring.ring_buffer import Rings, merged
 from kpfs.engine.trace.ring.ring_iter import RingIter
 from kpfs.engine.trace.text.lines import BATCH, Entry, Lines
@@ -154,9 +154,12 @@ class TraceIterator:
 
     # ---- reading
 
-    def read(self, count: int) -> str:
-        """The next count characters, or as many as there are."""
-        if len(self._text) < count or not self._begun:
+    def read(self, count: int, *, ready: bool = False) -> str:
+        """The next count characters, or as many as there are.
+
+        ready: if there is text that has been made already, no more than that.
+        """
+        if (len(self._text) < count and not (ready and self._text)) or not self._begun:
             if not self._begun:
                 self._text, self._begun = self._header() + self._text, True
             while self.make(self.take(count), count):
@@ -171,13 +174,11 @@ class TraceIterator:
         taken = self.take(1)
         if len(taken.whole) < len(self._iters):
             return False
-        for it, pages in zip(self._iters, taken.pages, strict=True):
-            for chunk in taken.lines.batches(it.ring.cpu, pages):
-                for *_, start, _end in chunk:
-                    page = _page(pages, start)
-                    at = start - page.number * PAGE_SIZE + _PID_AT
-                    if int.from_bytes(page.data[at : at + 4], "little") != pid:
-                        return False
+        for page in chain(*taken.pages):
+            for _, start, _ in entries(page.words(), page.first, page.end, page.ts):
+                at = 4 * start + _PID_AT
+                if int.from_bytes(page.data[at : at + 4], "little") != pid:
+                    return False
         return True
 
     def prepare(self, lock: AbstractContextManager[object], count: int) -> None:

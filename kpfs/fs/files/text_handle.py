@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from kpfs.engine.trace.text.trace_iter import TraceIterator
 
 PIECE = 1 << 16  # characters that are passed over at a time
+# Who comes to the end so often in a row, as others go on recording, is told that it is
+# the end: where many share the mount, each read waits for its turn, and he would run
+# after them for ever.
+ENDS_MAX = 8
 
 
 class TextFile(CpuFile, SeqFile):
@@ -46,11 +50,11 @@ class TextHandle(SeqHandle):
     def __init__(self, file: TextFile, flags: int, pid: int) -> None:
         super().__init__(file, flags, pid)
         self.iterator: TraceIterator | None = None
-        # Whether the last read came to the end.  What it has brought forth itself,
-        # where reading is probed, does not keep the next one from saying so: else who
-        # reads up to the end would never come there.  Linux spares it to those who use
-        # sendfile(2), which is refused here.
-        self.ended = False
+        # How many reads in a row came to the end and found something.  What the last
+        # has brought forth itself, where reading is probed, does not keep the next one
+        # from saying that it is the end: else who reads up to there would never come
+        # there.  Linux spares it to those who use sendfile(2), which is refused here.
+        self.ended = 0
         # an iterator that has gone on from there: (from which one, to where, it)
         self.prepared: tuple[TraceIterator, int, TraceIterator] | None = None
         if flags & os.O_ACCMODE != os.O_WRONLY:
@@ -61,12 +65,14 @@ class TextHandle(SeqHandle):
 
     def prepare(self, size: int, offset: int) -> None:
         iterator = self.iterator
-        if iterator is None or self.ended:
+        if iterator is None:
             return
         lock = self.file.kernel.lock
         with lock:
             offset = self.tell(offset)
             following = self._at(iterator, offset)
+            if offset == self.pos and self._is_end(self.ended, following):
+                return
         if offset and offset != self.pos:
             self._pass(following, offset)
         following.prepare(lock, size)
@@ -84,14 +90,19 @@ class TextHandle(SeqHandle):
             following = self._at(iterator, offset)
             if offset and offset != self.pos:
                 self._pass(following, offset)
-        ended, self.ended = self.ended and offset == self.pos, False
-        if ended and following.left_by(self.pid):
+        ended, self.ended = self.ended if offset == self.pos else 0, 0
+        if self._is_end(ended, following):
             return b""
         self.iterator = following
-        data = encode(following.read(size))
+        data = encode(following.read(size, ready=ended > 0))
         self.pos = offset + len(data)
-        self.ended = 0 < len(data) < size
+        if 0 < len(data) < size:
+            self.ended = ended + 1
         return data
+
+    def _is_end(self, ended: int, iterator: TraceIterator) -> bool:
+        """Whether who has come to the end so many times in a row is to be told so."""
+        return ended >= ENDS_MAX or (ended > 0 and iterator.left_by(self.pid))
 
     def _at(self, iterator: TraceIterator, offset: int) -> TraceIterator:
         """One that goes on there, or, after a seek, one at the begin."""

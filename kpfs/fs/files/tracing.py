@@ -84,6 +84,9 @@ class TracePipeHandle(Handle):
         """There are records; or tracing is off, which ends a reader that had some."""
         return self.pipe.ready() or self.pipe.at_end()
 
+    def prepare(self, size: int, offset: int) -> None:
+        self.pipe.prepare(self.file.kernel.lock, size)
+
     def read(self, size: int, offset: int) -> bytes:
         text = encode(self.pipe.read(size))
         if not text and not self.pipe.at_end():

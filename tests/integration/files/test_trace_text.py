@@ -15,7 +15,7 @@ from kpfs.fs.vfs import Vfs
 from kpfs.kernel.host_calls import Caller
 
 pytestmark = pytest.mark.guest
-ME = Caller(4711, 0, 0)
+ME, OTHER = Caller(4711, 0, 0), Caller(4712, 0, 0)
 TRACE = "/tracing/trace"
 
 
@@ -26,9 +26,9 @@ class Files:
         self.kernel = kernel
         self.vfs = Vfs(kernel, build(kernel))
 
-    def write(self, path, text, flags=os.O_WRONLY):
-        opened = self.vfs.open(ME, path, flags)
-        self.vfs.write(ME, opened, text.encode(), 0)
+    def write(self, path, text, flags=os.O_WRONLY, caller=ME):
+        opened = self.vfs.open(caller, path, flags)
+        self.vfs.write(caller, opened, text.encode(), 0)
         self.vfs.release(opened)
 
     def open(self, path=TRACE):
@@ -44,9 +44,9 @@ class Files:
         self.vfs.release(opened)
         return text
 
-    def mark(self, count, name="m"):
+    def mark(self, count, name="m", caller=ME):
         for i in range(count):
-            self.write("/tracing/trace_marker", f"{name}{i}\n")
+            self.write("/tracing/trace_marker", f"{name}{i}\n", caller=caller)
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def files(kernel):
     return Files(kernel)
 
 
-def test_text_is_made_without_the_lock(files, monkeypatch):
-    """Somebody else gets the lock while a line is made."""
-    files.mark(50)
+@pytest.fixture
+def free(files, monkeypatch):
+    """For each line that is made: True if somebody else can have the lock meanwhile."""
     free, make = [], Lines.parts
 
     def parts(*args):
@@ -64,16 +64,81 @@ def test_text_is_made_without_the_lock(files, monkeypatch):
             with files.kernel.lock:
                 free.append(True)
 
-        other = threading.Thread(target=try_it)
+        before = len(free)
+        other = threading.Thread(target=try_it, daemon=True)
         other.start()
-        other.join(5)
+        other.join(0.5)
+        if len(free) == before:
+            free.append(False)
         return make(*args)
 
     monkeypatch.setattr(Lines, "parts", parts)
+    return free
+
+
+def test_text_is_made_without_the_lock(files, free):
+    """Somebody else gets the lock while a line is made."""
+    files.mark(50)
     text = files.whole(size=2048)
     assert text.count("m") >= 50
-    made = len(free)
-    assert made >= 50
+    assert free == [True] * len(free)
+    assert len(free) >= 50
+
+
+def test_so_is_that_of_who_comes_to_the_end_again_and_again(files, free):
+    opened = files.open()
+    text = files.read(opened, 65536, 0)
+    for i in range(3):
+        free.clear()
+        files.mark(9, f"round{i}-", OTHER)
+        piece = files.read(opened, 65536, len(text))
+        assert piece.count(f"round{i}-") == 9
+        assert free == [True] * len(free)
+        text += piece
+    files.vfs.release(opened)
+
+
+def test_so_is_that_of_trace_pipe(files, free):
+    files.mark(50)
+    opened = files.vfs.open(ME, "/tracing/trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+    text = files.read(opened, 65536, 0)
+    assert text.count("m") >= 50
+    assert free == [True] * len(free)
+    assert len(free) >= 50
+    files.vfs.release(opened)
+
+
+def test_so_is_that_of_who_waits_at_trace_pipe(files, free):
+    files.kernel.background.start()
+    opened = files.vfs.open(ME, "/tracing/trace_pipe", os.O_RDONLY)
+    read = []
+    reader = threading.Thread(
+        target=lambda: read.append(files.read(opened, 65536, 0)), daemon=True
+    )
+    reader.start()
+    while not files.kernel.background._waiting:
+        pass
+    with files.kernel.lock:
+        files.mark(9)
+    reader.join(10)
+    assert read[0].count("m") >= 9
+    assert free == [True] * len(free)
+    files.vfs.release(opened)
+
+
+def test_who_runs_after_others_is_told_that_it_is_the_end(files):
+    opened = files.open()
+    text, rounds = files.read(opened, 65536, 0), 0
+    while True:
+        files.mark(1, caller=OTHER)
+        piece = files.read(opened, 65536, len(text))
+        if not piece:
+            break
+        text, rounds = text + piece, rounds + 1
+        assert rounds < 50
+    # and reads on if he wants to
+    assert "m0" in files.read(opened, 65536, len(text))
+    files.vfs.release(opened)
 
 
 @pytest.mark.parametrize("size", [10, 1000, 4096, 1 << 20])

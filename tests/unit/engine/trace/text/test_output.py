@@ -6,6 +6,7 @@ This also tests kpfs.engine.trace.text.lines.
 
 import random
 import struct
+from contextlib import nullcontext
 
 import pytest
 
@@ -182,6 +183,49 @@ def test_long_read_of_a_pipe(trace):
         assert 0 < len(parts[-1]) <= 50000
         assert parts[-1].endswith("\n")
     assert "".join(parts) == whole
+
+
+def test_what_is_prepared_is_what_is_read(trace):
+    trace.ts.ring.expand()
+    fill(trace, 500)
+    whole = body(trace)
+    pipe = TracePipe(trace.ts)
+    pipe.prepare(nullcontext(), 5000)
+    assert body(trace) == whole  # nothing has been taken out
+    text = pipe.read(5000)
+    assert whole.startswith(text)
+    assert len(text) > 4900
+    assert body(trace) == whole[len(text) :]
+
+
+def test_what_was_prepared_is_not_read_once_it_is_gone(trace):
+    writer = fill(trace, 3)
+    ring = trace.ts.ring
+    number, at = trace.event("e").id, addr(trace, "vfs_read")
+
+    def flood():
+        for i in range(5000):
+            writer.write(10**10 + i, record(number, at))
+
+    for change in (ring.reset, lambda: TracePipe(trace.ts).read(100), flood):
+        writer.write(9 * 10**9, record(number, at))
+        pipe = TracePipe(trace.ts)
+        pipe.prepare(nullcontext(), 4096)
+        change()
+        writer.write(2 * 10**10, record(number, at))
+        text = pipe.read(1 << 20)
+        assert "     9.000000" not in text
+        assert "20.000000" in text
+        ring.reset()
+
+
+def test_nor_once_it_was_swapped_out(trace):
+    fill(trace, 3)
+    trace.ts.ring.alloc_spare()
+    pipe = TracePipe(trace.ts)
+    pipe.prepare(nullcontext(), 4096)
+    trace.ts.ring.swap()
+    assert pipe.read(4096) == ""
 
 
 def test_pipe_says_what_was_lost(trace):
