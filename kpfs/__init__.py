@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kpfs.api.kernel import Explanation, Kernel
     from kpfs.api.probes import Probe, Registers
     from kpfs.api.records import Record
+    from kpfs.api.snapshot import Snapshot
     from kpfs.host.errors import SetupError
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Record",
     "Registers",
     "SetupError",
+    "Snapshot",
     "Task",
     "mount",
     "run",
@@ -43,6 +45,7 @@ _HOMES = {
     "Record": "api.records",
     "Registers": "api.probes",
     "SetupError": "host.errors",
+    "Snapshot": "api.snapshot",
     "Task": "api.files",
     "mount": "api.commands",
     "run": "api.commands",

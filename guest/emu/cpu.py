@@ -24,6 +24,7 @@ import errno
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
+from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError, MemoryFault
@@ -96,6 +97,21 @@ class _Gone:
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         raise KernelError(errno.ESHUTDOWN, f"{name}(): the guest is gone")
+
+
+class CpuState(NamedTuple):
+    """What state() gives."""
+
+    contexts: list[bytes]
+    active: int
+    hooked: list[tuple[int, int]]
+    calls: tuple[
+        Callable[[int], int | None],
+        Callable[[int], None],
+        Callable[[int], None],
+        Callable[[bool, int, int], None],
+        Callable[[], bool],
+    ]
 
 
 class Cpu:
@@ -174,6 +190,7 @@ class Cpu:
         self._rip_id = ctypes.c_int(_RIP)
         self._zero = ctypes.c_uint64(0)
         self._memory_hooks: list[ctypes.c_void_p] = []
+        self._hooked: list[tuple[int, int]] = []  # the ranges that they are for
         self._hooks_deleted = False
         self._regs = (ctypes.c_uint64 * 21)()
         base = ctypes.addressof(self._regs)
@@ -436,6 +453,30 @@ class Cpu:
             self._py.uc_context_restore(self._uc, self._contexts[number])
             self.active = number
 
+    def state(self) -> CpuState:
+        """The registers of all, and who is called for what; to go back to it."""
+        self.save(self.active)
+        size = self._py.uc_context_size(self._uc)
+        return CpuState(
+            [ctypes.string_at(context.value or 0, size) for context in self._contexts],
+            self.active,
+            list(self._hooked),
+            (self.breakpoint, self.trap, self.entered, self.accessed, self.go_on),
+        )
+
+    def set_state(self, state: CpuState) -> None:
+        """Go back to what state() gave; translations of addresses are forgotten."""
+        for context, saved in zip(self._contexts, state.contexts, strict=True):
+            ctypes.memmove(context, saved, len(saved))
+        self.active = state.active
+        self._py.uc_context_restore(self._uc, self._contexts[self.active])
+        self.breakpoint, self.trap, self.entered, self.accessed, self.go_on = (
+            state.calls
+        )
+        if self._hooked != state.hooked:
+            self.hook_memory(state.hooked)
+        self.flush_tlb()
+
     # ---- running
     def stop(self) -> None:
         """Leave the run: at once in a trap, at the block's end in a hypercall."""
@@ -492,8 +533,9 @@ class Cpu:
             self._check(self._py.uc_hook_del(self._uc, handle))
             self._hooks_deleted = True
         kind = _HOOK_MEM_READ | _HOOK_MEM_WRITE
+        self._hooked = list(ranges)
         self._memory_hooks = [
-            self._hook(kind, self._memory_hook, first, last) for first, last in ranges
+            self._hook(kind, self._memory_hook, *one) for one in self._hooked
         ]
         self.drop_all()
 

@@ -20,6 +20,7 @@ import errno
 import mmap
 import struct
 from bisect import bisect_right, insort
+from collections.abc import Iterator
 
 from kpfs import abi
 from kpfs.engine import machine
@@ -182,6 +183,24 @@ class Memory(machine.Memory):
         self._image_start = min(self._image_start, KERNEL_MAP + start)
         self._image_end = max(self._image_end, KERNEL_MAP + end)
         self.image_pages_end = self._image_end - KERNEL_MAP
+
+    # ---- all of it (control)
+    def used_ranges(self) -> list[tuple[int, int]]:
+        """Where physical memory is that something may have been written to, in order.
+
+        Not the addresses for rings that are in no ring.
+        """
+        rings = [*self.near.blocks(), *self.far.blocks()]
+        return [(0, self.size), *sorted(rings)]
+
+    def code_address(self, phys: int) -> int:
+        """The virtual address of a page that may have code; 0: it has none."""
+        if LOW_SIZE <= phys < self.image_pages_end:
+            return KERNEL_MAP + phys
+        addr = phys - self._area_at + abi.MODULE_BASE
+        if abi.MODULE_BASE <= addr < AREA_END and self.area.mapped(addr, PAGE_SIZE):
+            return addr
+        return 0
 
     # ---- access (either context)
     def translate(self, addr: int, size: int) -> int:
@@ -382,6 +401,11 @@ class RingArea:
     def has(self, addr: int) -> bool:
         """Whether a block of it begins there."""
         return addr in self._sizes
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Where each block begins and ends in physical memory."""
+        for addr, size in self._sizes.items():
+            yield self.phys(addr), self.phys(addr) + size
 
 
 def _give_back(

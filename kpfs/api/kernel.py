@@ -18,13 +18,13 @@ from kpfs.engine.errors import KernelError
 if TYPE_CHECKING:
     from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
     from kpfs.api.records import Record
+    from kpfs.api.snapshot import Snapshot
     from kpfs.engine.ktypes import Symbol
     from kpfs.guest.kernel.klog import LogRecord
     from kpfs.kernel.root import Kernel as Root
 
 DEFAULT_CPUS = 2
 DEFAULT_PID, DEFAULT_COMM = 1000, "python"
-FIRST_PID = 2000  # of tasks for which no pid is asked
 WARNING = 4  # kernel: LOGLEVEL_WARNING
 STRING_MAX = 4096
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -78,7 +78,6 @@ class Kernel(Files):
         """
         self._session = Session(cpus, config or {}, quiet=quiet)
         self._backend = OwnBackend(self._session, DEFAULT_PID, DEFAULT_COMM)
-        self._next_pid = FIRST_PID
         self.clock = Clock(self._session)
 
     def __enter__(self) -> Kernel:
@@ -91,6 +90,30 @@ class Kernel(Files):
         """End it; whatever it is asked for afterwards is a ValueError."""
         self._session.close()
 
+    # ---- snapshots
+    def snapshot(self) -> Snapshot:
+        """What the kernel is now, to go back to: memory, CPUs, probes and trace.
+
+        ValueError: it is not quiet, so that time and tasks go on by themselves.
+        """
+        from kpfs.api.snapshot import Snapshot
+
+        if not self._session.root.guest.quiet:
+            raise ValueError("only a quiet guest stands still for a snapshot")
+        with self._session.call(), self._session.root.lock:
+            return Snapshot(self._session)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot of this kernel; ValueError: it is another one's.
+
+        Tasks and probes that have come since are gone, and those that were there then
+        can be used again.  What handlers have done to objects of theirs stays.
+        """
+        if snapshot.session is not self._session:
+            raise ValueError("that is a snapshot of another kernel")
+        with self._session.call(), self._session.root.lock:
+            snapshot.restore()
+
     # ---- tasks
     def task(self, pid: int | None = None, comm: str = "task", uid: int = 0) -> Task:
         """A task that is forked now, or has been forked with this pid before.
@@ -98,8 +121,8 @@ class Kernel(Files):
         pid: None for one that is free.
         """
         if pid is None:
-            pid = self._next_pid
-            self._next_pid += 1
+            pid = self._session.next_pid
+            self._session.next_pid += 1
         elif not 1 < pid < 1 << 22:
             raise ValueError(f"{pid} is no pid of a task")
         backend = OwnBackend(self._session, pid, comm, uid)

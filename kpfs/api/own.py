@@ -15,8 +15,7 @@ from kpfs.guest.kernel.hosttask import INIT_PID, HostTask
 from kpfs.kernel.host_calls import Caller
 
 SIZE = 1 << 17  # bytes of a read()
-# read()s of one file that makes one wait: a probe may make each have something new
-MAX_READS = 4096
+LOG = "kmsg"
 T = TypeVar("T")
 
 
@@ -27,15 +26,15 @@ class OwnBackend:
         self._session = session
         self._caller = Caller(pid, uid, uid)
         self._comm = comm
-        self._ended = False
+        session.ended.discard(pid)
         with session.call(), session.root.lock:
             self.host_task()
 
     def host_task(self) -> HostTask:
         """The task in the guest, which an oops may have killed: then a new one."""
-        if self._ended:
-            raise KernelError(errno.ESRCH, f"task {self._caller.pid} has exited")
         session, caller = self._session, self._caller
+        if caller.pid in session.ended:
+            raise KernelError(errno.ESRCH, f"task {caller.pid} has exited")
         session.root.syscalls.check()
         syscalls = session.root.guest.syscalls
         return syscalls.host_task(caller.pid, caller.uid, self._comm, INIT_PID)
@@ -48,7 +47,14 @@ class OwnBackend:
 
     # ---- files
     def read(self, path: str) -> bytes:
+        """Where reading is probed, each read() may bring forth more to be read.
+
+        So it ends where there is no more at the time; of the log, whose records come
+        one by one, it reads as many as there were.
+        """
         vfs, caller = self._session.vfs, self._caller
+        log = self._session.root.guest.log
+        reads = len(log.records()) if path == LOG else 0
 
         def action() -> bytes:
             opened = vfs.open(caller, f"/{path}", os.O_RDONLY | os.O_NONBLOCK)
@@ -58,7 +64,7 @@ class OwnBackend:
                 while data := vfs.read(caller, opened, SIZE, at):
                     pieces.append(data)
                     at += len(data)
-                    if opened.nonseekable and len(pieces) == MAX_READS:
+                    if len(pieces) == reads or (not reads and len(data) < SIZE):
                         break
             except KernelError as refused:
                 if refused.errno != errno.EAGAIN:
@@ -133,5 +139,5 @@ class OwnBackend:
         root = self._session.root
         with self._session.call(), root.lock:
             root.guest.syscalls.exit(self.host_task(), status)
-            self._ended = True
+            self._session.ended.add(self._caller.pid)
             root.background.guest_ran()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, cast
 
+from kpfs.api.session import Theirs
 from kpfs.engine.aggr import kprobe_nmissed
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, PtRegs
 from kpfs.engine.kretprobe import (
@@ -75,7 +76,6 @@ class Probe:
     def __init__(self, session: Session, place: str, kp: Kprobe, rp: Kretprobe | None):
         self._session = session
         self._kp, self._rp = kp, rp
-        self._gone = False
         self.place = place  # as it was given: SYMBOL[+OFFSET] or an address
         with session.call(place), session.root.lock:
             state = session.root.state
@@ -92,7 +92,7 @@ class Probe:
             self.unregister()
 
     def __repr__(self) -> str:
-        return f"<Probe {self._kp.kind} {self.place}{' (gone)' * self._gone}>"
+        return f"<Probe {self._kp.kind} {self.place}>"
 
     @property
     def address(self) -> int:
@@ -108,7 +108,9 @@ class Probe:
                 return kretprobe_nmissed(state, self._rp) + kprobe_nmissed(
                     state, self._kp
                 )
-            return self._kp.nmissed if self._gone else kprobe_nmissed(state, self._kp)
+            if self._kp not in state.registered:
+                return self._kp.nmissed
+            return kprobe_nmissed(state, self._kp)
 
     def disable(self) -> None:
         """Let it stay, without being hit."""
@@ -122,15 +124,14 @@ class Probe:
 
     def unregister(self) -> None:
         """Take it away; no handler is called any more.  Twice does no harm."""
-        if self._gone:
-            return
         with self._session.call(), self._session.root.lock:
             state = self._session.root.state
+            if self._kp not in state.registered:
+                return
             if self._rp is None:
                 unregister_kprobe(state, self._kp)
             else:
                 unregister_kretprobe(state, self._rp)
-            self._gone = True
 
 
 def _place(symbol: str | int, offset: int) -> tuple[str, Kprobe]:
@@ -151,10 +152,10 @@ def make_kprobe(
     place, kp = _place(symbol, offset)
     handle = session.handle
     if pre is not None:
-        before = pre
+        before = Theirs(pre)
         kp.pre_handler = lambda _p, regs: handle(before, cast(Registers, regs))
     if post is not None:
-        after = post
+        after = Theirs(post)
 
         def post_handler(_p: Kprobe, regs: PtRegs, _flags: int) -> None:
             handle(after, cast(Registers, regs))
@@ -175,7 +176,9 @@ def make_kretprobe(
     rp = Kretprobe(kp=kp, maxactive=maxactive)
     handle = session.handle
 
-    def made(own: Callable[[Registers], object]) -> Callable[..., int]:
+    def made(theirs: Callable[[Registers], object]) -> Callable[..., int]:
+        own = Theirs(theirs)
+
         def call(_node: RethookNode, regs: PtRegs) -> int:
             return handle(own, cast(Registers, regs))
 

@@ -22,6 +22,7 @@ from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.kernel.root import Kernel as Root
 
 MAX_CPUS = 16
+FIRST_PID = 2000  # of tasks for which no pid is asked
 T = TypeVar("T")
 _CALL = re.compile(r"^\w+\(\): ")  # what HostCalls says before the reason
 
@@ -44,6 +45,15 @@ def make_config(values: Mapping[str, bool | str]) -> configuration.Config:
     return configuration.make(map(configuration.parse_one, words))
 
 
+class Theirs:
+    """A function of who uses the interface; a snapshot leaves alone what it has."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[..., object]) -> None:
+        self.call = call
+
+
 class Session:
     """The kernel, and what Python's handlers of its probes have raised."""
 
@@ -55,6 +65,8 @@ class Session:
         self.root = Root(nr_cpus=cpus, quiet=quiet, config=make_config(config))
         self.vfs = Vfs(self.root, tree.build(self.root))
         self.closed = False
+        self.next_pid = FIRST_PID
+        self.ended: set[int] = set()  # pids of tasks that were told to exit
         self._raised: list[BaseException] = []
         self._in_handler = False
         if not quiet:
@@ -101,7 +113,7 @@ class Session:
         with self.call():
             return access()
 
-    def handle(self, handler: Callable[..., object], *args: object) -> int:
+    def handle(self, handler: Theirs, *args: object) -> int:
         """Call somebody's handler of a probe; what it raises is raised by call().
 
         A MemoryFault is the kernel's own affair.
@@ -109,7 +121,7 @@ class Session:
         """
         before, self._in_handler = self._in_handler, True
         try:
-            result = handler(*args)
+            result = handler.call(*args)
         except MemoryFault:
             raise
         except BaseException as error:

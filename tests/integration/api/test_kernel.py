@@ -81,7 +81,11 @@ def test_files_that_make_one_wait_end(k):
     assert k.read("kmsg").endswith(";said\n")
     assert k.read("tracing/trace_pipe") == ""
     k.insmod("kprobe_example", symbol="vfs_read")  # each read() logs two lines
+    k.read("version")
     assert "kprobe_example" in k.read("kmsg")
+    k.write("tracing/current_tracer", "function")  # and each adds to the trace
+    assert "vfs_read" in k.read("tracing/trace")
+    assert "vfs_read" in k.read("tracing/trace_pipe")
 
 
 def test_instances(k):

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Copies of a machine that stands still, its memory and its CPUs, to go back to.
+
+Only pages that the host has given memory to are copied, and only those that have
+changed since are written again.  Context: control.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kpfs.guest.emu.cpu import Cpu, CpuState
+from kpfs.guest.emu.memory import PAGE_SIZE, Memory
+
+PIECE = 4 * PAGE_SIZE  # what is compared at once
+MAX_DROPPED = 256  # pages; of more of them all translated code is dropped at once
+_ENTRY = 8  # bytes of /proc/self/pagemap for a page
+# the last byte of an entry for a page that is there, or swapped out
+_THERE = re.compile(rb"[\x40-\xff]+")
+
+Run = tuple[int, int]  # where pages in one piece begin and end in physical memory
+
+
+class Frozen(NamedTuple):
+    """A copy of a machine."""
+
+    runs: list[Run]
+    pieces: list[tuple[int, bytes]]  # by physical address
+    cpu: CpuState
+
+
+def freeze(memory: Memory, cpu: Cpu) -> Frozen:
+    """Copy memory and CPUs, as they stand between two runs."""
+    runs = list(_populated(memory, memory.used_ranges()))
+    pieces = [(at, memory.ram[at:end]) for run in runs for at, end in _cut(run)]
+    return Frozen(runs, pieces, cpu.state())
+
+
+def thaw(frozen: Frozen, memory: Memory, cpu: Cpu) -> None:
+    """Make memory and CPUs what they were.
+
+    Python's own objects about them are to be put back too, by whoever calls this.
+    """
+    ram = memory.ram
+    changed = [
+        (at, data) for at, data in frozen.pieces if ram[at : at + len(data)] != data
+    ]
+    now = _populated(memory, memory.used_ranges())
+    new = list(_without(now, frozen.runs))
+    stale = [(at, at + len(data)) for at, data in changed] + new
+    _drop_code(memory, cpu, stale)
+    for start, end in new:
+        memory.forget(start, end - start)
+    for at, data in changed:
+        ram[at : at + len(data)] = data
+    cpu.set_state(frozen.cpu)
+
+
+def _populated(memory: Memory, ranges: Iterable[Run]) -> Iterator[Run]:
+    """The pages of ranges that have memory; all of them where Linux does not tell."""
+    base = memory.host_address()
+    try:
+        fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        yield from ranges
+        return
+    try:
+        for start, end in ranges:
+            first = (base + start) // PAGE_SIZE
+            size = (end - start) // PAGE_SIZE * _ENTRY
+            found = os.pread(fd, size, first * _ENTRY)
+            for run in _THERE.finditer(found[_ENTRY - 1 :: _ENTRY]):
+                yield start + run.start() * PAGE_SIZE, start + run.end() * PAGE_SIZE
+    finally:
+        os.close(fd)
+
+
+def _cut(run: Run) -> Iterator[Run]:
+    start, end = run
+    for at in range(start, end, PIECE):
+        yield at, min(at + PIECE, end)
+
+
+def _without(runs: Iterable[Run], others: Iterable[Run]) -> Iterator[Run]:
+    """What of runs is in none of the others; both are in order."""
+    rest = iter(others)
+    other = next(rest, None)
+    for start, end in runs:
+        while other is not None and other[1] <= start:
+            other = next(rest, None)
+        while other is not None and other[0] < end:
+            if start < other[0]:
+                yield start, other[0]
+            start = other[1]
+            if start >= end:
+                break
+            other = next(rest, None)
+        if start < end:
+            yield start, end
+
+
+def _drop_code(memory: Memory, cpu: Cpu, stale: Iterable[Run]) -> None:
+    """Forget the translated code of pages that are about to change."""
+    pages = [
+        addr
+        for start, end in stale
+        for at in range(start, end, PAGE_SIZE)
+        if (addr := memory.code_address(at))
+    ]
+    if len(pages) > MAX_DROPPED:
+        cpu.drop_all()
+        return
+    for addr in pages:
+        cpu.drop(addr, PAGE_SIZE)

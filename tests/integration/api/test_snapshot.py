@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kpfs.Kernel.snapshot() and restore(), by kpfs.api.snapshot.
+
+That a restored kernel is as a fresh one is the affair of property/test_snapshot.py.
+"""
+
+import errno
+
+import pytest
+
+import kpfs
+
+pytestmark = pytest.mark.guest
+
+
+@pytest.fixture
+def k():
+    with kpfs.Kernel() as kernel:
+        yield kernel
+
+
+def test_it_goes_back(k):
+    before = k.snapshot()
+    k.write("tracing/kprobe_events", "p:a vfs_read")
+    k.write("tracing/events/kprobes/a/enable", "1")
+    within = k.snapshot()
+    assert k.read("kprobes/list") != ""
+    k.restore(before)
+    assert k.read("kprobes/list") == ""
+    assert not k.exists("tracing/events/kprobes")
+    k.restore(within)  # and forward
+    assert "vfs_read+0x0    [FTRACE]" in k.read("kprobes/list")
+    assert "call" in k.disassemble("vfs_read").splitlines()[1]
+
+
+def test_tasks_and_probes_of_then_can_be_used_again(k):
+    hits: list[object] = []
+    task, probe = k.task(pid=4242), k.kprobe("vfs_open", hits.append)
+    snapshot = k.snapshot()
+    task.exit()
+    probe.unregister()
+    late = k.task(pid=4243)
+    with pytest.raises(ProcessLookupError):
+        task.syscall("getpid")
+    k.restore(snapshot)
+    assert task.syscall("getpid") == 4242
+    task.syscall("open", "/tmp/x", 0o102)
+    assert len(hits) == 1  # that is the user's, and stays
+    k.restore(snapshot)
+    assert len(hits) == 1
+    probe.unregister()
+    assert k.read("kprobes/list") == ""
+    assert late.syscall("getpid") == 4243  # it is forked anew
+
+
+@pytest.mark.logs("kernel panic")
+def test_what_has_died_lives_again(k):
+    snapshot = k.snapshot()
+
+    def panic(regs):
+        regs.di, regs.ip = k.symbol("init_uts_ns"), k.symbol("panic")
+        return 1
+
+    k.kprobe("vfs_read", panic)
+    with pytest.raises(OSError, match="panic") as dead:
+        k.read("version")
+    assert dead.value.errno == errno.ESHUTDOWN
+    k.restore(snapshot)
+    assert k.read("kprobes/enabled") == "1\n"
+    assert "panic" not in k.dmesg()
+
+
+def test_what_cannot_be(k):
+    with kpfs.Kernel() as other, pytest.raises(ValueError, match="another"):
+        k.restore(other.snapshot())
+    with kpfs.Kernel(quiet=False) as live, pytest.raises(ValueError, match="quiet"):
+        live.snapshot()
+    snapshot = k.snapshot()
+    k.close()
+    with pytest.raises(ValueError, match="closed"):
+        k.restore(snapshot)
