@@ -8,6 +8,7 @@ disturb it less.
 from __future__ import annotations
 
 import contextlib
+import gc
 import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,6 +26,7 @@ from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kret
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import register_kprobe, unregister_kprobe, unregister_kprobes
 from kpfs.engine.state import State
+from kpfs.fs.booted import settle_heap
 from kpfs.fs.files import tree
 from kpfs.fs.node import walk
 from kpfs.kernel.root import Kernel
@@ -44,6 +46,8 @@ class Bench:
         self.root = tree.build(self.kernel)
         self.state = self.kernel.state
         self.machine = self.kernel.guest
+        gc.collect()
+        settle_heap()  # as a daemon does
 
     def store(self, path: str, text: str) -> None:
         file: Any = walk(self.root, path)

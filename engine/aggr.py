@@ -13,7 +13,6 @@ from kpfs.engine.kprobe import (
     kprobe_gone,
     kprobe_optready,
 )
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.state import State
 
 
@@ -55,12 +54,6 @@ def copy_kprobe(ap: Kprobe, p: Kprobe) -> None:
     p.site = ap.site
 
 
-def _covered(st: State, op: OptimizedKprobe) -> list[int]:
-    first = op.addr + 1
-    last = first + st.arch.opt.max_length
-    return [a for a in range(first, last) if st.arch.opt.within(op, KAddr(a))]
-
-
 def prepare_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
     """Prepare the detour buffer of op, if its address allows one.
 
@@ -71,7 +64,7 @@ def prepare_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
         return
     st.arch.opt.prepare(op)
     if kprobe_optready(op):
-        for a in _covered(st, op):
+        for a in st.arch.opt.covered(op)[1:]:
             st.opt_covered.setdefault(a, []).append(op)
 
 
@@ -82,7 +75,7 @@ def remove_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
     Kernel: arch_remove_optimized_kprobe()
     """
     if kprobe_optready(op):
-        for a in _covered(st, op):
+        for a in st.arch.opt.covered(op)[1:]:
             st.opt_covered[a].remove(op)
             if not st.opt_covered[a]:
                 del st.opt_covered[a]

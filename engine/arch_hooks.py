@@ -35,10 +35,6 @@ class Core(Protocol):
 class Optimizer(Protocol):
     """Replaces breakpoints by jumps and back.  Context: control."""
 
-    @property
-    def max_length(self) -> int:
-        """The most bytes that the instructions under a jump can have."""
-
     def prepare(self, op: OptimizedKprobe) -> None:
         """Set op.optinsn, if op.addr can become a jump; else leave it None.
 
@@ -52,8 +48,8 @@ class Optimizer(Protocol):
         Kernel: arch_check_optimized_kprobe()
         """
 
-    def within(self, op: OptimizedKprobe, addr: KAddr) -> bool:
-        """Whether addr is one of the bytes that op's jump covers.
+    def covered(self, op: OptimizedKprobe) -> range:
+        """The addresses of the bytes that op's jump covers.
 
         Kernel: arch_within_optimized_kprobe()
         """

@@ -17,6 +17,8 @@ from kpfs.engine.ktypes import KAddr, Symbol
 class Symbols(Protocol):
     """The part of kpfs.engine.machine.Kallsyms that a judge reads."""
 
+    generation: int  # changes with the symbols
+
     def lookup_name(self, name: str) -> Sequence[Symbol]: ...
     def symbol_at(self, addr: int) -> Symbol | None: ...
 

@@ -13,7 +13,11 @@ from kpfs.engine.ktypes import KAddr
 
 
 class KprobeFlag(enum.IntFlag):
-    """The flags of a probe.  Kernel: KPROBE_FLAG_*."""
+    """The flags of a probe.  Kernel: KPROBE_FLAG_*.
+
+    Its operators are made anew, as those of IntFlag take a microsecond or two, and
+    flags are changed for thousands of probes at once.
+    """
 
     GONE = abi.KPROBE_FLAG_GONE  # the text it was in is no more
     DISABLED = abi.KPROBE_FLAG_DISABLED  # temporarily disabled
@@ -21,7 +25,19 @@ class KprobeFlag(enum.IntFlag):
     FTRACE = abi.KPROBE_FLAG_FTRACE  # uses ftrace
     ON_FUNC_ENTRY = abi.KPROBE_FLAG_ON_FUNC_ENTRY
 
+    def __and__(self, other: int) -> KprobeFlag:
+        return _FLAGS[_and(self, other)]
 
+    def __or__(self, other: int) -> KprobeFlag:
+        return _FLAGS[_or(self, other)]
+
+    def __invert__(self) -> KprobeFlag:
+        return _FLAGS[_ALL - int(self)]
+
+
+_and, _or = int.__and__, int.__or__
+_ALL = 2 * KprobeFlag.ON_FUNC_ENTRY - 1
+_FLAGS = tuple(KprobeFlag(bits) for bits in range(_ALL + 1))
 NO_FLAGS = KprobeFlag(0)
 NO_ADDR = KAddr(0)
 
@@ -71,7 +87,7 @@ FaultHandler = Callable[["Kprobe", PtRegs, int], int | None]
 BreakHandler = Callable[["Kprobe", PtRegs], int | None]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Kprobe:
     """A probe at one address.  Kernel: struct kprobe.
 
@@ -120,7 +136,7 @@ class OptQueue(enum.Enum):
     __hash__ = object.__hash__  # Enum has one in Python
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class OptimizedKprobe(Kprobe):
     """An aggr_kprobe, with what the optimizer keeps.  Kernel: struct optimized_kprobe.
 
@@ -135,9 +151,6 @@ class OptimizedKprobe(Kprobe):
     epoch: int = 0
 
 
-# Asked and changed for thousands at once: IntFlag's own & takes half a microsecond.
-_and, _or = int.__and__, int.__or__
-_FLAGS = tuple(KprobeFlag(bits) for bits in range(2 * KprobeFlag.ON_FUNC_ENTRY))
 _GONE = int(KprobeFlag.GONE)
 _DISABLED = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
 _OPTIMIZED = int(KprobeFlag.OPTIMIZED)

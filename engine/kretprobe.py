@@ -25,7 +25,7 @@ from kpfs.engine.rethook import Rethook, RethookHandler
 from kpfs.engine.state import State
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Kretprobe:
     """A return probe; its handlers get a RethookNode.  Kernel: struct kretprobe.
 

@@ -8,7 +8,8 @@ from collections import deque
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 
-CHUNK_SIZE = 0x10000  # bytes got from the machine at a time
+CHUNK_SIZE = 0x10000  # bytes got from the machine at a time, in whole pages
+_PAGE_SHIFT = 12
 
 
 class KprobeInsnCache:
@@ -31,6 +32,7 @@ class KprobeInsnCache:
         self.sym = sym
         self._has_regs = has_regs
         self.pages: list[KAddr] = []  # chunks of CHUNK_SIZE bytes
+        self._numbers: set[int] = set()  # of all pages of memory in them
         self.nr_used = 0  # handed out, not yet given back
         self._used: set[int] = set()
         self._clean: deque[int] = deque()
@@ -71,13 +73,14 @@ class KprobeInsnCache:
         Context: either.
         Kernel: __is_insn_slot_addr()
         """
-        return any(page <= addr < page + CHUNK_SIZE for page in self.pages)
+        return addr >> _PAGE_SHIFT in self._numbers
 
     def _grow(self) -> None:
         page = self._area.alloc_text(CHUNK_SIZE, has_regs=self._has_regs)
         self.pages.append(page)
-        end = page + CHUNK_SIZE - self.insn_size
-        self._clean.extend(range(page, end + 1, self.insn_size))
+        end = page + CHUNK_SIZE
+        self._numbers.update(range(page >> _PAGE_SHIFT, end >> _PAGE_SHIFT))
+        self._clean.extend(range(page, end - self.insn_size + 1, self.insn_size))
 
     def _collect(self) -> None:
         """Reuse dirty slots after quiescence.  Kernel: collect_garbage_slots()"""

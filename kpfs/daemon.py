@@ -361,8 +361,10 @@ def serve(
 
 
 def _start_answering(ready: Callable[[], None]) -> None:
+    from kpfs.fs.booted import settle_heap
+
     gc.enable()
-    gc.freeze()
+    settle_heap()
     ready()
 
 

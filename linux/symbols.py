@@ -20,6 +20,8 @@ _FUNCTION = re.compile(rb"[0-9a-f]+ [tTwW] (\S+)\n")
 class Symbols:
     """Context: any; nothing in it changes."""
 
+    generation = 0
+
     def __init__(self, path: str) -> None:
         """OSError, ValueError where there is no such text."""
         with open(path, "rb") as file:

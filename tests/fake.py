@@ -464,7 +464,6 @@ class FakeOptInsn(ArchOptInsn):
 class FakeOptimizer:
     """A jump may cover five PUSH."""
 
-    max_length = 20
     JUMP = b"\xe9\x11\x22\x33\x44"
 
     def __init__(self, arch: FakeArch) -> None:
@@ -487,9 +486,9 @@ class FakeOptimizer:
         found = (self._arch.core.kprobe_table.get(KAddr(a)) for a in around)
         return all(p is None or kprobe_disarmed(p) for p in found)
 
-    def within(self, op: OptimizedKprobe, addr: KAddr) -> bool:
+    def covered(self, op: OptimizedKprobe) -> range:
         assert op.optinsn is not None
-        return 0 <= addr - op.addr < FakeOptInsn.size
+        return range(op.addr, op.addr + FakeOptInsn.size)
 
     def optimize(self, op: OptimizedKprobe) -> None:
         assert not kprobe_disabled(op)

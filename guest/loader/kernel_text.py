@@ -6,7 +6,7 @@ Context: control.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from kpfs.engine.ktypes import BlacklistEntry, KAddr
@@ -53,11 +53,9 @@ class KernelText:
         tables.add(image, base)
         return tables
 
-    def _tables(self) -> Iterator[Tables]:
+    def _tables(self) -> Sequence[Tables]:
         """The kernel's, then those of the modules, the oldest module first."""
-        yield self.kernel
-        for module in self._modules.by_age():
-            yield module.tables
+        return [self.kernel, *[m.tables for m in self._modules.by_age()]]
 
     def is_text(self, addr: int) -> bool:
         return addr in self._text or any(m.layout.is_text(addr) for m in self._modules)

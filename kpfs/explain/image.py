@@ -59,6 +59,7 @@ class DumpedImage(KernelTables):
         self.add(self.functions)
         # one object serves as all three, as there is so little of each
         self.kallsyms = self.text = self.log = self
+        self.generation = 0  # of the symbols, which stay
         self.judge = JUDGES[ARCH](self)
 
     def _read_symbols(self) -> None:

@@ -79,7 +79,7 @@ class X86:
         self.running = path.guest
         symbols = self.runtime.symbols
         self._no_probes = (
-            self.text.entry_text(),
+            self.text.entry_text,
             self.text.symbol_range("__kprobes_text_start", "__kprobes_text_end"),
         )
         self._python = {

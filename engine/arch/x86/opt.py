@@ -53,8 +53,6 @@ class OptProbes:
     Context: control.
     """
 
-    max_length = MAX_INSN_SIZE + JMP32_INSN_SIZE - 1
-
     def __init__(
         self,
         core: Core,
@@ -98,7 +96,7 @@ class OptProbes:
     def check(self, op: OptimizedKprobe) -> bool:
         """Kernel: arch_check_optimized_kprobe()"""
         table = self._core.kprobe_table
-        covered = range(op.addr + 1, op.addr + optinsn_of(op).size)
+        covered = self.covered(op)[1:]
         if table.keys().isdisjoint(covered):
             return True
         for addr in covered:
@@ -107,9 +105,9 @@ class OptProbes:
                 return False
         return True
 
-    def within(self, op: OptimizedKprobe, addr: KAddr) -> bool:
+    def covered(self, op: OptimizedKprobe) -> range:
         """Kernel: arch_within_optimized_kprobe()"""
-        return op.addr <= addr < op.addr + optinsn_of(op).size
+        return range(op.addr, op.addr + optinsn_of(op).size)
 
     def buffer(self, op: OptimizedKprobe) -> KAddr | None:
         return None if op.optinsn is None else optinsn_of(op).buffer

@@ -34,7 +34,7 @@ _IP = struct.Struct("<Q")
 _FUNC_RET_IP = struct.Struct("<QQ")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class TraceKprobe(DynEvent):
     """One probe of a kprobe event.  Kernel: struct trace_kprobe."""
 

@@ -25,8 +25,8 @@ from kpfs.engine.arch.x86.checks.probe import (
     JMP32_INSN_SIZE,
     Function,
     Text,
-    can_boost,
     check_copy,
+    has_boostable_opcode,
 )
 from kpfs.engine.arch.x86.insn import Insn, decode
 from kpfs.engine.errors import KernelError, MemoryFault
@@ -83,7 +83,7 @@ def can_optimize(text: Text, addr: int) -> Region | Obstacle:
         return Obstacle(Why.UNKNOWN, 0)
     if fn is None:
         return Obstacle(Why.NO_SYMBOL, 0)
-    first, end = text.entry_text()
+    first, end = text.entry_text
     if first <= addr < end:
         return Obstacle(Why.ENTRY_TEXT, 0)
     left = fn.start + fn.size - addr
@@ -98,16 +98,13 @@ def scan_function(text: Text, fn: Function, addr: int) -> Obstacle | None:
     Kernel: the loop of can_optimize().
     """
     found = []
-    if text.tables.text.has_exception_entry(fn.start, fn.start + fn.size):
-        for insn in fn.insns:
-            if text.tables.text.has_exception_entry(insn.addr, insn.addr + 1):
-                found.append(Obstacle(Why.EXCEPTION, insn.addr))
-                break
+    if fn.fixup is not None:
+        found.append(Obstacle(Why.EXCEPTION, fn.fixup))
     if fn.bad is not None:
         found.append(Obstacle(Why.UNDECODABLE, fn.bad))
     if fn.indirect is not None:
         found.append(Obstacle(Why.INDIRECT_JUMP, fn.indirect.addr))
-    first, last = text.indirect_thunks()
+    first, last = text.indirect_thunks
     if last:
         found += _jumps(fn, first, last, Why.THUNK_JUMP)
     found += _jumps(fn, addr + 1, addr + JMP32_INSN_SIZE, Why.JUMP_INTO)
@@ -127,19 +124,24 @@ def _jumps(fn: Function, first: int, last: int, why: Why) -> list[Obstacle]:
 def covered_region(text: Text, fn: Function, addr: int) -> Region | Obstacle:
     """The whole instructions under a jump at addr, if each can run elsewhere.
 
+    No instruction of the function has a fix-up.
     Kernel: copy_optimized_instructions().
     """
     insns: list[Insn] = []
     at = addr
     while at < addr + JMP32_INSN_SIZE:
-        insn = decode(fn.code, at, at - fn.start)
+        number = fn.index.get(at)
+        if number is not None:
+            insn: Insn | None = fn.insns[number]
+        else:
+            insn = decode(fn.code, at, at - fn.start)
         if insn is None:
             return Obstacle(Why.UNDECODABLE, at)
         try:
             check_copy(insn)
         except KernelError as err:
             return Obstacle(Why.NOT_RELOCATABLE, at, err.why)
-        if not can_boost(text, insn):
+        if not has_boostable_opcode(insn):
             return Obstacle(Why.NOT_BOOSTABLE, at)
         insns.append(insn)
         at = insn.next_addr

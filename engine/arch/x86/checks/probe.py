@@ -24,6 +24,7 @@ import enum
 import errno
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import cached_property
 
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
@@ -47,8 +48,8 @@ class Function:
     """A function decoded from its symbol to the next one, padding included."""
 
     __slots__ = (
-        "bad", "branches", "calls", "code", "index", "indirect", "insns", "size",
-        "start",
+        "bad", "branches", "calls", "code", "fixup", "index", "indirect", "insns",
+        "live", "size", "start",
     )  # fmt: skip
 
     def __init__(self, code: bytes, start: int, size: int) -> None:
@@ -56,6 +57,9 @@ class Function:
         self.start = start
         self.size = size
         self.code = code
+        self.live = code  # as it was read, with ftrace sites as they were
+        # address of the first instruction with a fix-up
+        self.fixup: int | None = None
         self.insns = list(decode_all(code, start, size))
         # the addresses at which an instruction starts, each with its number
         self.index = {insn.addr: i for i, insn in enumerate(self.insns)}
@@ -88,13 +92,29 @@ class Text:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self._functions: dict[int, Function] = {}
+        self._generation = tables.kallsyms.generation  # of the symbols
 
-    def code(self, addr: int, size: int) -> bytes:
+    def live(self, addr: int, size: int) -> bytes:
         """Up to size bytes as they are without probes; fewer where memory ends.
 
-        Raises MemoryFault if there are none.  An ftrace site reads as its nop.
+        Raises MemoryFault if there are none.
         """
         raise NotImplementedError
+
+    def code(self, addr: int, size: int) -> bytes:
+        """The same with ftrace sites as nops."""
+        return self._with_nops(addr, self.live(addr, size))
+
+    def _with_nops(self, addr: int, code: bytes) -> bytes:
+        last = addr + len(code) - 1
+        site = self.tables.text.ftrace_location(addr, last)
+        if site is None:
+            return code
+        patched = bytearray(code)
+        while site is not None:
+            patched[site - addr : site - addr + len(NOP5)] = NOP5
+            site = self.tables.text.ftrace_location(site + 1, last)
+        return bytes(patched[: len(code)])
 
     def symbol_range(self, first: str, last: str) -> tuple[int, int]:
         """Addresses of a pair of marker symbols; (0, 0) if there are none."""
@@ -102,10 +122,12 @@ class Text:
         end = self.tables.kallsyms.lookup_name(last)
         return (start[0].addr, end[0].addr) if start and end else (0, 0)
 
+    @cached_property
     def entry_text(self) -> tuple[int, int]:
         """[start, end) of the code that runs on entry to the kernel."""
         return self.symbol_range("__entry_text_start", "__entry_text_end")
 
+    @cached_property
     def indirect_thunks(self) -> tuple[int, int]:
         """[first, last] of the retpoline thunks, (0, 0) if there are none."""
         return self.symbol_range("__indirect_thunk_start", "__indirect_thunk_end")
@@ -113,17 +135,30 @@ class Text:
     def function(self, addr: int) -> Function | None:
         """The decoded function around addr, None if no symbol covers it.
 
-        Decoded again only when its bytes have changed.
+        Decoded again only when its bytes have changed, or modules have come or gone.
         Raises MemoryFault if its bytes are not there.
         """
-        sym = self.tables.kallsyms.symbol_at(addr)
+        kallsyms = self.tables.kallsyms
+        sym = kallsyms.symbol_at(addr)
         if sym is None or not sym.size:
             return None
-        code = self.code(sym.addr, sym.size + MAX_INSN_SIZE - 1)
+        if kallsyms.generation != self._generation:
+            self._functions.clear()
+            self._generation = kallsyms.generation
+        live = self.live(sym.addr, sym.size + MAX_INSN_SIZE - 1)
         fn = self._functions.get(sym.addr)
-        if fn is None or fn.size != sym.size or fn.code != code:
+        if fn is None or fn.live != live:
+            code = self._with_nops(sym.addr, live)
             fn = self._functions[sym.addr] = Function(code, sym.addr, sym.size)
+            fn.live, fn.fixup = live, self._first_fixup(fn)
         return fn
+
+    def _first_fixup(self, fn: Function) -> int | None:
+        has_exception_entry = self.tables.text.has_exception_entry
+        if not has_exception_entry(fn.start, fn.start + fn.size):
+            return None
+        fixups = (i.addr for i in fn.insns if has_exception_entry(i.addr, i.addr + 1))
+        return next(fixups, None)
 
 
 class MachineText(Text):
@@ -137,23 +172,14 @@ class MachineText(Text):
         super().__init__(tables)
         self._original = original or tables.read
 
-    def code(self, addr: int, size: int) -> bytes:
-        """Text with ftrace sites as nops."""
+    def live(self, addr: int, size: int) -> bytes:
         try:
-            code = self._original(addr, size)
+            return self._original(addr, size)
         except MemoryFault:
             size -= MAX_INSN_SIZE - 1
             if size <= 0:
                 raise
-            code = self._original(addr, size)
-        site = self.tables.text.ftrace_location(addr, addr + len(code) - 1)
-        if site is None:
-            return code
-        patched = bytearray(code)
-        while site is not None:
-            patched[site - addr : site - addr + len(NOP5)] = NOP5
-            site = self.tables.text.ftrace_location(site + 1, addr + len(code) - 1)
-        return bytes(patched[: len(code)])
+            return self._original(addr, size)
 
 
 # ---- jumps as the kernel's checks see them
@@ -193,7 +219,7 @@ def arch_adjust_kprobe_addr(text: Text, addr: int, offset: int) -> tuple[int, bo
     Kernel: arch_adjust_kprobe_addr().
     """
     try:
-        landing = text.code(addr, 4) == ENDBR64
+        landing = text.live(addr, 4) == ENDBR64
     except MemoryFault as fault:
         raise KernelError(errno.EINVAL, str(fault)) from None
     if landing and offset in (0, 4):
@@ -293,8 +319,14 @@ def can_boost(text: Text, insn: Insn) -> bool:
 
     Kernel: can_boost().
     """
-    if text.tables.text.has_exception_entry(insn.addr, insn.addr + 1):
-        return False
+    has_exception_entry = text.tables.text.has_exception_entry
+    return has_boostable_opcode(insn) and not has_exception_entry(
+        insn.addr, insn.addr + 1
+    )
+
+
+def has_boostable_opcode(insn: Insn) -> bool:
+    """can_boost(), for an instruction that is known to have no fix-up."""
     if len(insn.opcode) == 2:
         return insn.opcode[1] in _TWO_BYTE_BOOSTABLE
     if len(insn.opcode) == 3:
