@@ -16,6 +16,7 @@ from bench.row import Row, medians
 from kpfs.host.mounts import mount_at
 
 OPERATIONS = 300  # in one measurement
+LINES = 5000
 IDLE_SECONDS = 5
 CPUCLOCK_SCHED = 2
 EVENTS = 32  # on one function, where many records are to be made
@@ -63,15 +64,21 @@ def repeatedly(
 
 
 def operations(repeats: int) -> Iterator[Row]:
-    """Microseconds of open-read-close, open-write-close and stat on a mount."""
+    """Microseconds of open-read-close, open-write-close and stat on a mount.
+
+    Then those of a line of machine/syscall, of which many are written at once.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Command(Path(scratch))
-        enabled = kpfs.mount() / "kprobes/enabled"
-        reading, writing, stating = medians(
+        mount = kpfs.mount()
+        enabled, syscall = mount / "kprobes/enabled", mount / "machine/syscall"
+        lines = b"getppid\n" * LINES
+        reading, writing, stating, calling = medians(
             [
                 repeatedly(read, enabled),
                 repeatedly(write, enabled, b"1"),
                 repeatedly(os.stat, enabled),
+                lambda: write(syscall, lines),
             ],
             repeats,
         )
@@ -80,6 +87,7 @@ def operations(repeats: int) -> Iterator[Row]:
     yield Row("mount_open_read_close", reading * unit, "us")
     yield Row("mount_open_write_close", writing * unit, "us")
     yield Row("mount_stat", stating * unit, "us")
+    yield Row("machine_syscall_line", calling * 1e6 / LINES, "us", 5.0)
 
 
 def hits(mount: Path, count: int) -> None:

@@ -14,6 +14,7 @@ import struct
 import time
 from collections.abc import Callable
 
+from kpfs.abi import CLOCK_STEP
 from kpfs.engine.ktypes import KTime
 from kpfs.guest.emu.memory import Memory
 
@@ -50,13 +51,15 @@ class Clock:
         """What must be added to now() for the time of day."""
         return KTime(self.boot_time * 1_000_000_000)
 
-    def asked(self, _value: int) -> None:
+    def asked(self, why: int) -> None:
         """Serve a guest that asks for the time; a virtual clock moves on a little.
 
+        why: CLOCK_READ, or CLOCK_STEP for what step() is.
         Context: hit.
         """
         if self.quiet:
-            self.advance(self.now() + ASKED_STEP)
+            step = QUIET_STEP if why == CLOCK_STEP else ASKED_STEP
+            self.advance(self.now() + step)
         else:
             self.now()
 

@@ -13,7 +13,7 @@ import errno
 import os
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kpfs import abi
 from kpfs.abi import TASK_COMM_LEN
@@ -47,6 +47,9 @@ NR_EXIT_GROUP = 231
 _REAP_INTERVAL_NS = 1_000_000_000
 _REQUEST = abi.KpfsRequest.STRUCT
 _RET_AT = abi.KpfsRequest.ret
+_NR_AT = abi.KpfsRequest.nr
+_COUNT_AT = abi.KpfsRequest.args + 8  # of REQ_SYSCALLS
+CALLS_AT_ONCE = 64
 _CLONE_ARGS = abi.KpfsCloneArgs.STRUCT
 _I64 = struct.Struct("<q")
 _U32 = struct.Struct("<I")
@@ -133,6 +136,63 @@ class Syscalls:
             if outer is not None:
                 self._handlers[pid] = outer
 
+    def call_some(
+        self,
+        task: HostTask,
+        calls: Sequence[tuple[str, Sequence[Arg]]],
+        host_op: HostOpHandler,
+    ) -> tuple[int, int]:
+        """Make the first few of some system calls, up to one that fails, in one go.
+
+        They are as call() makes them, but the task does not sleep in between.
+        Returns how many were begun, one at least, and the value of the last one.
+        """
+        rows: list[list[int]] = []
+        strings = b""
+        for name, args in calls[:CALLS_AT_ONCE]:
+            try:
+                words, more = self._row(task.user + len(strings), name, args)
+            except KernelError:
+                if not rows:
+                    raise
+                break  # the others come first
+            size = len(strings) + len(more) + (len(rows) + 1) * _REQUEST.size
+            if size > abi.USER_BUFFER:
+                break
+            rows.append(words)
+            strings += more
+        if len(rows) <= 1 or self._inside:
+            name, args = calls[0]
+            return 1, self.call(task, name, *args, host_op=host_op)
+        self.refusal = None
+        table = b"".join([_REQUEST.pack(abi.REQ_SYSCALL, *words, 0) for words in rows])
+        self._memory.write(task.user, strings + table)
+        self._handlers[task.pid] = host_op
+        args = task.user + len(strings), len(rows)
+        ret = self._request(task, abi.REQ_SYSCALLS, 0, args)
+        if ret == BLOCKED:  # the rest is not to follow when it wakes up
+            _U64.pack_into(self._ram, task.req_at + _COUNT_AT, 0)
+        # of a task that is gone it may be anything
+        return min(max(self._begun(task), 1), len(rows)), ret
+
+    def _row(self, at: int, name: str, args: Sequence[Arg]) -> tuple[list[int], bytes]:
+        """A call's number and seven words, and its strings, which will be at ``at``."""
+        words = [self.number(name), 0, 0, 0, 0, 0, 0, 0]
+        strings = b""
+        for index, arg in enumerate(args, 1):
+            if isinstance(arg, int):
+                words[index] = arg & MASK64
+            else:
+                words[index] = at + len(strings)
+                data = _bytes(arg)
+                strings += data + bytes(-len(data) % 8)
+        return words, strings
+
+    def _begun(self, task: HostTask) -> int:
+        """How many calls of a REQ_SYSCALLS were begun."""
+        begun: int = _U64.unpack_from(self._ram, task.req_at + _NR_AT)[0]
+        return begun
+
     def collect(self, task: HostTask) -> int:
         """The value of a call that was BLOCKED; BLOCKED as long as the task sleeps."""
         if task.gone:
@@ -207,8 +267,7 @@ class Syscalls:
             if isinstance(arg, int):
                 words[index] = arg & MASK64
             else:
-                data = os.fsencode(arg) if isinstance(arg, str) else bytes(arg)
-                words[index] = self._place_bytes(task, data + b"\0")
+                words[index] = self._place_bytes(task, _bytes(arg))
         return words
 
     def _place_bytes(self, task: HostTask, data: bytes) -> int:
@@ -241,10 +300,12 @@ class Syscalls:
 
         task.blocked = True  # so it stays if an exception ends the run
         patience = self._patience = self._sched.patience(task.addr)
-        until = expiries = 0
+        until = expiries = begun = 0
         while not is_over() and not self._sched.run(is_over, patience):
             if sleeps and not self._clock.quiet:
                 return BLOCKED
+            if begun != (begun := self._begun(task)):
+                until = expiries = 0  # it sleeps in another call than before
             until = until or self._patience_ends()
             expiries += 1
             if expiries > EXPIRIES_MAX or not self._pass_time(until, timers=sleeps):
@@ -507,3 +568,8 @@ class Syscalls:
             if task.comm_fd >= 0:
                 os.close(task.comm_fd)
                 task.comm_fd = -1
+
+
+def _bytes(arg: bytes | str) -> bytes:
+    """A string as the guest has it."""
+    return (os.fsencode(arg) if isinstance(arg, str) else bytes(arg)) + b"\0"

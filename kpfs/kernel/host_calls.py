@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.hostop import HostOp
 from kpfs.guest.kernel.hosttask import HostTask
-from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.guest.kernel.syscalls import BLOCKED, CALLS_AT_ONCE
 from kpfs.guest.loader.modules import Parameter
 from kpfs.guest.machine import Guest
 from kpfs.kernel.background import Background
@@ -104,6 +104,31 @@ class HostCalls:
             self._busy += time.perf_counter_ns() - begin
             self._background.guest_ran()
         return self._result(ret, name)
+
+    def call_all(
+        self, task: HostTask, calls: Sequence[tuple[str, Sequence[int | str | bytes]]]
+    ) -> None:
+        """System calls of a task, one after the other, up to the first that fails.
+
+        What that fails with is raised.  The lock is given back now and then.
+        Context: the lock is not held.
+        """
+        done = 0
+        while done < len(calls):
+            with self._lock:
+                self.check()
+                begin = time.perf_counter_ns()
+                begun = 1
+                try:
+                    begun, ret = self._guest.syscalls.call_some(
+                        task, calls[done : done + CALLS_AT_ONCE], self._files
+                    )
+                finally:
+                    self._nr_calls += begun
+                    self._busy += time.perf_counter_ns() - begin
+                    self._background.guest_ran()
+                done += begun
+                self._result(ret, calls[done - 1][0])
 
     def sleeping_call(self, task: HostTask, name: str, *args: int | str | bytes) -> int:
         """A system call that may sleep for as long as it likes: its value.

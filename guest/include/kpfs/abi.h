@@ -41,8 +41,11 @@
 #define HC_HOST_OP 0x13  /* * eax: pid; a file of the mount is read or written: run its code */
 #define HC_PANIC 0x14    /* * the kernel is dead */
 #define HC_EXIT 0x17     /* eax: pid; the task is gone */
-#define HC_CLOCK 0x18     /* the clock word is about to be read: bring it up to date */
+#define HC_CLOCK 0x18     /* the clock word is to be brought up to date: eax says why */
 #define HC_API 0x60      /* kprobes API of modules: arguments in pcpu->api */
+
+#define CLOCK_READ 0 /* it is about to be read */
+#define CLOCK_STEP 1 /* one more of the host's operations begins */
 
 /* Vectors that Python injects at an instruction boundary with IF set. */
 #define VEC_TIMER 0xec      /* asm_sysvec_apic_timer_interrupt */
@@ -53,6 +56,11 @@
 #define REQ_NONE 0
 #define REQ_SYSCALL 1 /* nr, args: do_syscall_64() */
 #define REQ_CALL 2    /* args[0] = function, args[1..6] = its arguments */
+/*
+ * args[1] requests REQ_SYSCALL at args[0], one after the other, up to the first that fails;
+ * ret is the last one's, and nr how many were begun. Python may make args[1] less meanwhile.
+ */
+#define REQ_SYSCALLS 3
 #ifndef __ASSEMBLER__
 struct kpfs_request {
 	unsigned long kind; /* REQ_*; REQ_NONE again when finished */

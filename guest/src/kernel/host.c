@@ -30,14 +30,29 @@ static noinline long kpfs_call(const struct kpfs_request *req)
 		  req->args[6]);
 }
 
+/* What a program does that makes one system call after the other. */
+static noinline long kpfs_syscalls(struct kpfs_request *req)
+{
+	struct kpfs_request *calls = (struct kpfs_request *)req->args[0];
+	long ret = 0;
+
+	for (req->nr = 0; req->nr < READ_ONCE(req->args[1]) && ret >= 0;) {
+		if (req->nr)
+			hypercall(HC_CLOCK, CLOCK_STEP);
+		ret = entry_SYSCALL_64(&calls[req->nr++]);
+	}
+	return ret;
+}
+
 static noinline void kpfs_serve(struct kpfs_request *req)
 {
 	long ret;
 
 	switch (req->kind) {
-	case REQ_SYSCALL: ret = entry_SYSCALL_64(req); break;
-	case REQ_CALL:    ret = kpfs_call(req); break;
-	default:          ret = -EINVAL;
+	case REQ_SYSCALL:  ret = entry_SYSCALL_64(req); break;
+	case REQ_CALL:     ret = kpfs_call(req); break;
+	case REQ_SYSCALLS: ret = kpfs_syscalls(req); break;
+	default:           ret = -EINVAL;
 	}
 	req->ret = ret;
 	WRITE_ONCE(req->kind, REQ_NONE);

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
+from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
 from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.engine.register import show_entries
@@ -107,17 +108,22 @@ class SyscallHandle(Handle):
 
     def written(self, task: HostTask) -> None:
         lines, self.lines = self.lines, ()
+        parse = cache(syscall_line.parse)  # usually many are the same
+        calls: list[tuple[str, list[int | bytes]]] = []
+        wrong: KernelError | None = None
         for line in lines:
-            call = syscall_line.parse(line)
-            if call is None:
-                continue
-            arguments = [
-                task.buffer if argument is Buffer.BUF else argument
-                for argument in call.args
-            ]
-            kernel: Kernel = self.file.kernel
-            with kernel.lock:
-                kernel.syscalls.call(task, call.name, *arguments)
+            try:
+                call = parse(line)
+            except KernelError as error:
+                wrong = error
+                break
+            if call is not None:
+                args = [task.buffer if a is Buffer.BUF else a for a in call.args]
+                calls.append((call.name, args))
+        kernel: Kernel = self.file.kernel
+        kernel.syscalls.call_all(task, calls)
+        if wrong is not None:  # those before it were to be made
+            raise wrong
 
 
 class Reboot(File):

@@ -136,8 +136,41 @@ def test_machine_syscall(kernel, vfs):
     register_kprobe(kernel.state, Kprobe(symbol_name=name, pre_handler=handler))
     assert write(vfs, "/machine/syscall", b"getppid\n" * 5) == 40
     assert calls == [os.getpid()] * 5
-    assert code(write, vfs, "/machine/syscall", b"getppid\nclose 99\n") == "EBADF"
     assert code(write, vfs, "/machine/syscall", b"frobnicate\n") == "ENOSYS"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (b"close 99", "EBADF"),
+        (b"frobnicate", "ENOSYS"),
+        (b"getppid 1 2 3 4 5 6 7", "EINVAL"),
+    ],
+)
+def test_machine_syscall_makes_the_calls_before_a_wrong_line(kernel, vfs, wrong, error):
+    calls = []
+    probe = Kprobe(
+        symbol_name="__x64_sys_getppid", pre_handler=lambda *_: calls.append(1)
+    )
+    register_kprobe(kernel.state, probe)
+    lines = [*[b"getppid"] * 200, wrong, *[b"getppid"] * 3]
+    assert code(write, vfs, "/machine/syscall", b"\n".join(lines) + b"\n") == error
+    assert len(calls) == 200
+
+
+def test_lines_of_machine_syscall_share_a_buffer_and_have_their_own_strings(
+    kernel, vfs
+):
+    names = [b"/tmp/%d" % i + b"x" * 200 for i in range(100)]  # more than fit at once
+    lines = [b'openat -100 "%s" 0102 0600' % name for name in names]  # O_RDWR | O_CREAT
+    first = 3  # pid 1 of the guest has its console open
+    write(vfs, "/machine/syscall", b"\n".join(lines) + b"\n")
+    more = b'write %d "text" 4\nlseek %d 0 0\nread %d buf 4\n' % ((first,) * 3)
+    write(vfs, "/machine/syscall", more)
+    task = kernel.syscalls.task(ME)
+    assert kernel.guest.read(task.buffer, 4) == b"text"
+    for name in names:
+        assert kernel.syscalls.call(task, "unlinkat", -100, name, 0) == 0
 
 
 def test_the_guest_opens_files_of_the_mount(kernel, vfs):

@@ -15,6 +15,7 @@ import pytest
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
+from kpfs.guest.kernel.clock import QUIET_STEP
 from kpfs.guest.kernel.syscalls import BLOCKED
 from tests.guest import tasks_of
 from tests.integration.conftest import text
@@ -241,6 +242,40 @@ def test_a_call_that_has_ended_meanwhile_is_not(guest, task):
     wake_sleepers(guest)
     assert guest.syscalls.host_task(1234, 1000, comm="cat", parent=1) is task
     assert guest.syscalls.call(task, "getppid") == 1
+
+
+def no_file(_op):
+    return -errno.EIO
+
+
+def test_calls_one_after_the_other(guest, task):
+    calls = [("getppid", ()), ("openat", (-100, "/proc/none", 0)), ("getppid", ())]
+    assert guest.syscalls.call_some(task, calls, no_file) == (2, -errno.ENOENT)
+    calls[1] = "frobnicate", ()
+    assert guest.syscalls.call_some(task, calls, no_file) == (1, 1)
+
+
+def test_calls_one_after_the_other_each_take_their_time(guest, task):
+    def took(calls):
+        before = guest.clock.now()
+        assert guest.syscalls.call_some(task, calls, no_file)[0] == len(calls)
+        return guest.clock.now() - before
+
+    assert took([("getppid", ())] * 11) - took([("getppid", ())]) == 10 * QUIET_STEP
+
+
+def test_what_follows_a_call_that_sleeps_too_long_is_not_made(guest, task):
+    calls = [("getppid", ()), ("nanosleep", (HOURS, 0)), ("setuid", (7,))]
+    assert guest.syscalls.call_some(task, calls, no_file) == (2, BLOCKED)
+    wake_sleepers(guest)
+    assert guest.syscalls.host_task(1234, 1000, comm="cat", parent=1) is task
+    assert guest.syscalls.call(task, "getuid") == 1000
+
+
+def test_each_of_many_calls_may_sleep_for_a_while(guest, task):
+    nap = struct.pack("<qq", 3000, 0)
+    calls = [("nanosleep", (nap, 0))] * 3
+    assert guest.syscalls.call_some(task, calls, no_file) == (3, 0)
 
 
 @pytest.mark.parametrize("ended", [False, True])

@@ -23,7 +23,7 @@ void __init timekeeping_init(const struct kpfs_boot_params *params)
 /* Between two turns of a CPU Python does not touch the word unless it is asked to. */
 static inline u64 timekeeping_get_ns(const struct timekeeper *tk)
 {
-	hypercall(HC_CLOCK, 0);
+	hypercall(HC_CLOCK, CLOCK_READ);
 	return *tk->clock;
 }
 

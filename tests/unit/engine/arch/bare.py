@@ -32,6 +32,7 @@ class BareMachine(machine.Memory):
 
     arch = "x86"
     nr_cpus = 2
+    generation = 0
 
     def __init__(self, functions: dict[str, bytes]) -> None:
         if not RUNTIME.exists():

@@ -19,6 +19,7 @@ class Tables:
         self.size = len(self.bytes)
         self.reserved = reserved
         self.exceptions = exceptions
+        self.generation = 0
         self.ftrace = [F + offset for offset in ftrace]
         self.markers = {
             "__indirect_thunk_start": THUNKS,

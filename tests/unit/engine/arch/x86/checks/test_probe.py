@@ -71,6 +71,15 @@ def test_decoded_once_and_again_when_bytes_change():
     assert there(t.function(F)).insns[0].raw == b"\x90"
 
 
+def test_decoded_again_when_modules_come_or_go():
+    tables = Tables(PLAIN)
+    t = MachineText(tables)
+    fn = there(t.function(F))
+    assert fn.fixup is None
+    tables.exceptions, tables.generation = (0,), 1
+    assert there(t.function(F)).fixup == F
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [
