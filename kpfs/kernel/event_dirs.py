@@ -7,7 +7,7 @@ The files in them are the mount's; a probe on tracefs_create_dir() sees each new
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,11 @@ from kpfs.engine.ktypes import MASK64
 
 if TYPE_CHECKING:
     from kpfs.engine.ktypes import KAddr
+    from kpfs.engine.trace.event.trace_event import Change
     from kpfs.guest.machine import Guest
 
 MAX_ERRNO = 4095
+FEW = 2  # are made or removed by a call each, more in one
 _DIR = abi.KpfsTraceDir.STRUCT
 NAME_SIZE = _DIR.size - abi.KpfsTraceDir.name  # of a group or an event, with its NUL
 _Key = tuple[str, str]  # group, event ("": the group's own)
@@ -35,30 +37,28 @@ class EventDirs:
         self._guest = guest
         self._create = guest.address_of("tracefs_create_dir")
         self._remove = guest.address_of("tracefs_remove")
+        self._update = guest.address_of("update_event_dirs")  # which asks update()
         self._name: KAddr | None = None
         self._dentries: dict[_Key, int] = {}
         self._left: deque[tuple[_Key, bool]] = deque()  # True: make it
         self._making: _Key | None = None  # what guest code has been told to make
 
-    def added(self, group: str, event: str, first: bool) -> None:
-        """Make the directory of a new event; first: that of its group too."""
+    def changed(self, changes: Sequence[Change]) -> None:
+        """Make and remove the directories of events, and those of their groups."""
         if self._create is None or self._remove is None:
             return
-        if first:
-            self._left.append(((group, ""), True))
-        self._left.append(((group, event), True))
-        self._do_what_is_left()
-
-    def removed(self, group: str, event: str, last: bool) -> None:
-        """Remove the directory of an event; last: that of its group too."""
-        self._left.append(((group, event), False))
-        if last:
-            self._left.append(((group, ""), False))
+        for group, event, come, with_group in changes:
+            keys = [(group, event)]
+            if with_group:
+                keys.insert(0 if come else 1, (group, ""))
+            self._left += [(key, come) for key in keys]
         self._do_what_is_left()
 
     def _do_what_is_left(self) -> None:
         if self._deferred:
             return
+        if self._update is not None and len(self._left) > FEW:
+            self._guest.call(self._update)
         while self._left:
             key, make = self._left.popleft()
             if make:

@@ -111,8 +111,13 @@ class DynEvents:
         """Run the lines of one write, up to the first that fails.
 
         A line that does not fit in 4095 bytes, or with a NUL in it, is EINVAL too.
+        Directories come and go when all have run.
         Context: control.  Kernel: trace_parse_run_command().
         """
+        with self._trace_events.held():
+            self._run_commands(data, ops)
+
+    def _run_commands(self, data: bytes, ops: DynEventOps | None) -> None:
         done, count = 0, len(data)
         while done < count:
             chunk = data[done : done + WRITE_BUFSIZE - 1]

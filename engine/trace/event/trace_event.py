@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import KAddr
@@ -104,14 +104,20 @@ def _field_line(field: Field) -> str:
     )
 
 
+class Change(NamedTuple):
+    """An event has come or gone."""
+
+    group: str
+    event: str
+    come: bool
+    with_group: bool  # its group has come or gone with it
+
+
 class EventWatcher(Protocol):
     """Somebody who is told of events that come and go.  Context: control."""
 
-    def added(self, group: str, event: str, first: bool) -> None:
-        """An event has come; first: its group has come with it."""
-
-    def removed(self, group: str, event: str, last: bool) -> None:
-        """An event has gone; last: its group has gone with it."""
+    def changed(self, changes: Sequence[Change]) -> None:
+        """Some have, in this order."""
 
 
 class Events:
@@ -124,7 +130,7 @@ class Events:
         self._next_id = LAST_TYPE
         self.epoch = 0  # changes when the text of a record may have become another one
         self._watcher = watcher
-        self._held: list[tuple[str, str, bool]] | None = None
+        self._held: list[Change] | None = None
 
     def __iter__(self) -> Iterator[TraceEvent]:
         return reversed(self._events.values())
@@ -149,9 +155,8 @@ class Events:
         Context: control.  Kernel: trace_probe_register_event_call().
         """
         self.early_add(event)
-        if self._watcher:
-            first = len(self._groups[event.group]) == 1
-            self._watcher.added(event.group, event.name, first=first)
+        first = len(self._groups[event.group]) == 1
+        self._tell(Change(event.group, event.name, come=True, with_group=first))
 
     def early_add(self, event: TraceEvent) -> None:
         """As add(), for an event that exists from boot on; the watcher is not told.
@@ -178,27 +183,24 @@ class Events:
         if not members:
             del self._groups[event.group]
         event.removed = True
-        gone = (event.group, event.name, not members)
-        if self._held is None:
-            self._tell([gone])
-        else:
-            self._held.append(gone)
+        self._tell(Change(event.group, event.name, come=False, with_group=not members))
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Tell the watcher, who may run the guest, only afterwards of what goes."""
-        held: list[tuple[str, str, bool]] = []
-        self._held = held
+        """Tell the watcher, who runs the guest, only afterwards, and of all at once."""
+        held = self._held = []
         try:
             yield
         finally:
             self._held = None
-            self._tell(held)
+            if self._watcher and held:
+                self._watcher.changed(held)
 
-    def _tell(self, gone: Sequence[tuple[str, str, bool]]) -> None:
-        if self._watcher:
-            for group, name, last in gone:
-                self._watcher.removed(group, name, last)
+    def _tell(self, change: Change) -> None:
+        if self._held is not None:
+            self._held.append(change)
+        elif self._watcher:
+            self._watcher.changed([change])
 
     def _new_id(self) -> int:
         """The next id; once all were given out, the lowest free one; ENODEV.

@@ -4,9 +4,15 @@
 import pytest
 
 from kpfs import abi
+from kpfs.engine.trace.event.trace_event import Change
 from kpfs.kernel.event_dirs import EventDirs
 
-CREATE, REMOVE, ASKING = 0x1000, 0x2000, 0x3000
+CREATE, REMOVE, ASKING, UPDATE = 0x1000, 0x2000, 0x3000, 0x5000
+FUNCTIONS = {
+    "tracefs_create_dir": CREATE,
+    "tracefs_remove": REMOVE,
+    "update_event_dirs": UPDATE,
+}
 DIR = abi.KpfsTraceDir.STRUCT
 
 
@@ -15,12 +21,14 @@ class Guest:
 
     def __init__(self):
         self.calls = []
+        self.updates = 0
+        self.dirs = None
         self.memory = {ASKING: bytes(DIR.size)}
         self.last = 0xFF
         self.area = self
 
     def address_of(self, name):
-        return {"tracefs_create_dir": CREATE, "tracefs_remove": REMOVE}[name]
+        return FUNCTIONS[name]
 
     def alloc_data(self, _size):
         return 0x4000
@@ -37,6 +45,10 @@ class Guest:
         return self.last
 
     def call(self, function, *args):
+        if function == UPDATE:
+            self.updates += 1
+            self.asks(self.dirs)
+            return 0
         if function == REMOVE:
             self.calls.append(("remove", *args))
             return 0
@@ -60,6 +72,12 @@ def guest():
     return Guest()
 
 
+CHANGES = [
+    Change("g", "e", come=True, with_group=True),
+    Change("g", "f", come=True, with_group=False),
+    Change("g", "e", come=False, with_group=False),
+    Change("g", "f", come=False, with_group=True),
+]
 COME_AND_GONE = [
     ("create", "g", 0),
     ("create", "e", 0x100),
@@ -71,10 +89,8 @@ COME_AND_GONE = [
 
 
 def come_and_go(dirs):
-    dirs.added("g", "e", first=True)
-    dirs.added("g", "f", first=False)
-    dirs.removed("g", "e", last=False)
-    dirs.removed("g", "f", last=True)
+    for change in CHANGES:
+        dirs.changed([change])
 
 
 def test_at_once(guest):
@@ -93,10 +109,17 @@ def test_when_it_asks(guest):
 
 
 def test_what_it_has_not_asked_for_is_done_before_the_next(guest):
-    dirs = EventDirs(guest)
+    dirs = guest.dirs = EventDirs(guest)
     with dirs.deferred():
-        dirs.added("g", "e", first=True)
-    dirs.added("g", "f", first=False)
+        dirs.changed(CHANGES[:1])
+    dirs.changed(CHANGES[1:2])
     assert guest.calls == COME_AND_GONE[:3]
     guest.asks(dirs)
     assert guest.calls == COME_AND_GONE[:3]
+
+
+def test_many_at_once_are_one_call_of_guest_code(guest):
+    guest.dirs = EventDirs(guest)
+    guest.dirs.changed(CHANGES)
+    assert guest.calls == COME_AND_GONE
+    assert guest.updates == 1
