@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kpfs import abi
@@ -87,43 +86,68 @@ FaultHandler = Callable[["Kprobe", PtRegs, int], int | None]
 BreakHandler = Callable[["Kprobe", PtRegs], int | None]
 
 
-@dataclass(eq=False, slots=True)
 class Kprobe:
     """A probe at one address.  Kernel: struct kprobe.
 
-    Set by the user: symbol_name and offset, or addr; the handlers; flags.  The rest
-    belongs to the engine while the probe is registered.
+    Set by the user: what is handed in here.  The rest belongs to the engine while the
+    probe is registered.
     """
 
-    symbol_name: str | None = None
-    offset: int = 0
-    addr: KAddr = NO_ADDR  # of a registered probe it is always known
-    pre_handler: PreHandler | KAddr | None = None
-    post_handler: PostHandler | KAddr | None = None
-    # for a fault of the probed instruction or in a handler (in Python: a MemoryFault)
-    fault_handler: FaultHandler | KAddr | None = None
-    # for a breakpoint hit within a handler that is guest code; at most one probe at an
-    # address has one, and it stands last on the list
-    break_handler: BreakHandler | KAddr | None = None
-    flags: KprobeFlag = NO_FLAGS
-    # kind letter of the list: k, r (return probe's entry), j
-    kind: str = "k"
-    # word that the guest code of pre_handler finds in kp_handler.data, and a module's
-    # struct kprobe for kp_handler.kp
-    data: int = 0
-    guest_kp: int = 0
-    # a module's struct kprobe, whatever its handlers are called with
-    guest_at: int = 0
+    __slots__ = (
+        "addr", "ainsn", "break_handler", "data", "fault_handler", "flags", "guest_at",
+        "guest_kp", "handler", "is_aggr", "kind", "list", "nmissed", "offset", "opcode",
+        "post_handler", "pre_handler", "site", "symbol_name",
+    )  # fmt: skip
 
-    opcode: bytes = b""  # the original instruction bytes
-    ainsn: ArchInsn | None = None
-    handler: KAddr | None = None  # its struct kp_handler in guest memory
-    # aggr_kprobe: the probes it stands for, newest first; empty for a plain one
-    list: list[Kprobe] = field(default_factory=list)
-    is_aggr: bool = False
-    site: KAddr | None = None  # struct kp_site of the entry in kprobe_table
-    # as it stood when the probe was unregistered; kprobe_nmissed() before that
-    nmissed: int = 0
+    def __init__(
+        self,
+        symbol_name: str | None = None,
+        offset: int = 0,
+        addr: KAddr = NO_ADDR,
+        *,
+        pre_handler: PreHandler | KAddr | None = None,
+        post_handler: PostHandler | KAddr | None = None,
+        fault_handler: FaultHandler | KAddr | None = None,
+        break_handler: BreakHandler | KAddr | None = None,
+        flags: KprobeFlag = NO_FLAGS,
+        kind: str = "k",
+        data: int = 0,
+        guest_kp: int = 0,
+        guest_at: int = 0,
+    ) -> None:
+        """symbol_name and offset, or addr: where it is.
+
+        kind: the letter of the list: k, r (return probe's entry), j.
+        data: the word that the guest code of pre_handler finds in kp_handler.data.
+        guest_kp: a module's struct kprobe for kp_handler.kp; guest_at: a module's
+        struct kprobe, whatever its handlers are called with.
+        """
+        self.symbol_name = symbol_name
+        self.offset = offset
+        self.addr = addr  # of a registered probe it is always known
+        self.pre_handler = pre_handler
+        self.post_handler = post_handler
+        # for a fault of the probed instruction or in a handler (in Python: a
+        # MemoryFault)
+        self.fault_handler = fault_handler
+        # for a breakpoint hit within a handler that is guest code; at most one probe at
+        # an address has one, and it stands last on the list
+        self.break_handler = break_handler
+        self.flags = flags
+        self.kind = kind
+        self.data = data
+        self.guest_kp = guest_kp
+        self.guest_at = guest_at
+
+        self.opcode = b""  # the original instruction bytes
+        self.ainsn: ArchInsn | None = None
+        self.handler: KAddr | None = None  # its struct kp_handler in guest memory
+        # aggr_kprobe: the probes it stands for, newest first; empty for a plain one
+        self.list: list[Kprobe] = []
+        self.is_aggr = False
+        self.site: KAddr | None = None  # struct kp_site of the entry in kprobe_table
+        # as it stood when the probe was unregistered; kprobe_nmissed() before that
+        self.nmissed = 0
 
 
 class OptQueue(enum.Enum):
@@ -136,7 +160,6 @@ class OptQueue(enum.Enum):
     __hash__ = object.__hash__  # Enum has one in Python
 
 
-@dataclass(eq=False, slots=True)
 class OptimizedKprobe(Kprobe):
     """An aggr_kprobe, with what the optimizer keeps.  Kernel: struct optimized_kprobe.
 
@@ -144,11 +167,15 @@ class OptimizedKprobe(Kprobe):
     and the probe is on no list or still on the unoptimizing one.
     """
 
-    is_aggr: bool = True
-    queue: OptQueue = OptQueue.NONE
-    optinsn: ArchOptInsn | None = None  # None: it cannot be a jump
-    # run of the optimizer that saw it queued first: see engine/optimizer.py
-    epoch: int = 0
+    __slots__ = ("epoch", "optinsn", "queue")
+
+    def __init__(self, addr: KAddr, pre_handler: PreHandler) -> None:
+        super().__init__(addr=addr, pre_handler=pre_handler)
+        self.is_aggr = True
+        self.queue = OptQueue.NONE
+        self.optinsn: ArchOptInsn | None = None  # None: it cannot be a jump
+        # run of the optimizer that saw it queued first: see engine/optimizer.py
+        self.epoch = 0
 
 
 _GONE = int(KprobeFlag.GONE)

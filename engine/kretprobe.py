@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from kpfs.abi import KRETPROBE_MAX_DATA_SIZE
 from kpfs.engine.errors import KernelError
@@ -25,25 +24,39 @@ from kpfs.engine.rethook import Rethook, RethookHandler
 from kpfs.engine.state import State
 
 
-@dataclass(eq=False, slots=True)
 class Kretprobe:
-    """A return probe; its handlers get a RethookNode.  Kernel: struct kretprobe.
+    """A return probe; its handlers get a RethookNode.  Kernel: struct kretprobe."""
 
-    Set by the user: the probe point in kp, the handlers, maxactive (0 or less: the
-    default), data_size, and for handlers that are guest code what they find in
-    kp_rethook: guest_data and guest_kp.
-    """
+    __slots__ = (
+        "data_size", "entry_handler", "guest_data", "guest_kp", "handler", "kp",
+        "maxactive", "nmissed", "rh",
+    )  # fmt: skip
 
-    kp: Kprobe = field(default_factory=Kprobe)
-    handler: RethookHandler | KAddr | None = None
-    entry_handler: RethookHandler | KAddr | None = None
-    maxactive: int = 0
-    data_size: int = 0
-    guest_data: int = 0
-    guest_kp: int = 0
-    # as it stood when the probe was unregistered; kretprobe_nmissed() before that
-    nmissed: int = 0
-    rh: Rethook | None = None
+    def __init__(
+        self,
+        kp: Kprobe | None = None,
+        handler: RethookHandler | KAddr | None = None,
+        entry_handler: RethookHandler | KAddr | None = None,
+        *,
+        maxactive: int = 0,
+        data_size: int = 0,
+        guest_data: int = 0,
+        guest_kp: int = 0,
+    ) -> None:
+        """kp: the probe point.  maxactive: 0 or less for the default.
+
+        guest_data, guest_kp: what handlers that are guest code find in kp_rethook.
+        """
+        self.kp = kp or Kprobe()
+        self.handler = handler
+        self.entry_handler = entry_handler
+        self.maxactive = maxactive
+        self.data_size = data_size
+        self.guest_data = guest_data
+        self.guest_kp = guest_kp
+        # as it stood when the probe was unregistered; kretprobe_nmissed() before that
+        self.nmissed = 0
+        self.rh: Rethook | None = None
 
 
 def register_kretprobe(st: State, rp: Kretprobe) -> None:

@@ -9,7 +9,6 @@ The architecture makes and frees them: alloc() and free() of arch_hooks.Rethooks
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, PtRegs
@@ -26,34 +25,65 @@ class ReturnProbe(Protocol):
     kp: Kprobe
 
 
-@dataclass(eq=False)
 class Rethook:
     """A pool of nodes with its handlers.  Kernel: struct rethook."""
 
-    data: ReturnProbe  # what node.rethook.data gives a handler
-    entry_handler: RethookHandler | KAddr | None
-    handler: RethookHandler | KAddr | None
-    maxactive: int  # nodes
-    data_size: int  # bytes of data in each node
-    guest_data: int = 0  # word that guest handlers find in kp_rethook.data
-    guest_kp: int = 0  # a module's struct kretprobe, 0 if none
-    addr: KAddr = NO_ADDR  # its struct kp_rethook, set by the architecture
+    def __init__(
+        self,
+        data: ReturnProbe,
+        entry_handler: RethookHandler | KAddr | None,
+        handler: RethookHandler | KAddr | None,
+        maxactive: int,
+        data_size: int,
+        guest_data: int = 0,
+        guest_kp: int = 0,
+    ) -> None:
+        """data: what node.rethook.data gives a handler; maxactive: nodes.
+
+        data_size: bytes of data in each node.
+        guest_data: the word that guest handlers find in kp_rethook.data.
+        guest_kp: a module's struct kretprobe, 0 if none.
+        """
+        self.data = data
+        self.entry_handler = entry_handler
+        self.handler = handler
+        self.maxactive = maxactive
+        self.data_size = data_size
+        self.guest_data = guest_data
+        self.guest_kp = guest_kp
+        self.addr = NO_ADDR  # its struct kp_rethook, set by the architecture
 
 
-@dataclass(eq=False)
 class RethookNode:
     """One call of a hooked function, made for a Python handler.
 
     Kernel: struct rethook_node, struct kretprobe_instance.
     """
 
-    addr: KAddr  # struct kp_rethook_node
-    rethook: Rethook
-    ret_addr: KAddr  # where the function returns to; 0 in the entry handler
-    frame: int  # stack address that held it
-    task: KAddr
-    func: KAddr  # the probed function
-    data: memoryview  # data_size bytes that live as long as the call
+    def __init__(
+        self,
+        addr: KAddr,
+        rethook: Rethook,
+        ret_addr: KAddr,
+        frame: int,
+        task: KAddr,
+        func: KAddr,
+        data: memoryview,
+    ) -> None:
+        """addr: of its struct kp_rethook_node.
+
+        ret_addr: where the function returns to; 0 in the entry handler.
+        frame: the stack address that held it.
+        func: the probed function.
+        data: data_size bytes that live as long as the call.
+        """
+        self.addr = addr
+        self.rethook = rethook
+        self.ret_addr = ret_addr
+        self.frame = frame
+        self.task = task
+        self.func = func
+        self.data = data
 
     @property
     def rp(self) -> ReturnProbe:

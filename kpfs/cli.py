@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -146,7 +147,12 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
         def error(self, message: str) -> NoReturn:
             raise SetupError(f"{message} (see '{self.prog} --help')")
 
-    raw = argparse.RawDescriptionHelpFormatter
+    class raw(argparse.RawDescriptionHelpFormatter):  # noqa: N801 (as it is called)
+        """Without a width it would import shutil, at each start, to find it out."""
+
+        def __init__(self, prog: str) -> None:
+            super().__init__(prog, width=_columns() - 2)
+
     parser = Parser("kpfs", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"kpfs {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -157,6 +163,18 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
         if name in wanted:
             row.add_arguments(sub)
     return parser
+
+
+def _columns() -> int:
+    """The width of the terminal, as shutil.get_terminal_size() has it."""
+    try:
+        columns = int(os.environ.get("COLUMNS", ""))
+    except ValueError:
+        columns = 0
+    if columns <= 0:
+        with contextlib.suppress(OSError):
+            columns = os.get_terminal_size().columns
+    return columns if columns > 0 else 80
 
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -107,6 +107,7 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         os.environ.setdefault("KPFS_API", "2.6")  # for build-module
     settings = settings._replace(debugfs=DEBUGFS)
     daemon = start(settings, TREE, die_with_parent=True)
+    calls = _filter(daemon, settings.kernel)  # while the daemon starts
     daemon.wait_ready()
     try:
         if settings.kernel:
@@ -119,7 +120,6 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         command = command or [os.environ.get("SHELL") or "/bin/sh"]
         if is_interactive(command):
             _say(GREETING.format(release=release))
-        calls = _filter(daemon, settings.kernel)
         return supervise(command, daemon, calls, lock_mounts)
     finally:
         daemon.stop()

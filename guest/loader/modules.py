@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -73,22 +72,22 @@ class Export(NamedTuple):
     owner: Module | None  # None: the kernel
 
 
-@dataclass(eq=False)
 class Module:
     """A module that is loaded, or being loaded or unloaded."""
 
-    name: str
-    file: ModuleFile
-    layout: Layout
-    addr: int = 0  # its struct module
-    taints: int = 0
-    gpl: bool = True
-    exports: dict[str, Export] = field(default_factory=dict)
-    uses: list[Module] = field(default_factory=list)
-    users: list[Module] = field(default_factory=list)  # newest first
-    symbols: list[Symbol] = field(default_factory=list)
-    tables: Tables = field(default_factory=Tables)
-    eh_frame: tuple[int, bytes] | None = None  # (address, contents)
+    def __init__(self, name: str, file: ModuleFile, layout: Layout) -> None:
+        self.name = name
+        self.file = file
+        self.layout = layout
+        self.addr = 0  # its struct module
+        self.taints = 0
+        self.gpl = True
+        self.exports: dict[str, Export] = {}
+        self.uses: list[Module] = []
+        self.users: list[Module] = []  # newest first
+        self.symbols: list[Symbol] = []
+        self.tables = Tables()
+        self.eh_frame: tuple[int, bytes] | None = None  # (address, contents)
 
     def section(self, name: str) -> tuple[int, bytes]:
         """(address, contents) of a section; (0, b"") if there is none."""

@@ -7,9 +7,7 @@ Document: mount.fuse(8), fusermount(1).
 from __future__ import annotations
 
 import os
-import socket
 import stat
-import subprocess
 
 from kpfs.host import mounts
 from kpfs.host.errors import SetupError
@@ -51,6 +49,9 @@ def _by_mount(mountpoint: str, source: str, options: str) -> int:
 
 def _by_helper(mountpoint: str, options: str) -> int:
     """fusermount mounts for an ordinary user, and sends the descriptor."""
+    import socket
+    import subprocess
+
     ours, theirs = socket.socketpair()
     with ours, theirs:
         for helper in HELPERS:
