@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -36,6 +37,10 @@ WATCHED = (*FORWARDED, signal.SIGWINCH, signal.SIGCONT)
 WINSIZE = 8
 
 
+class LostError(Exception):
+    """The process that was to run the guest is gone before it began."""
+
+
 class Client:
     """Until the command ends."""
 
@@ -44,9 +49,10 @@ class Client:
         self._input = b""
         self._settings: list[Any] | None = None  # of the terminal, before
         self._status: int | None = None
+        self._begun = False
 
     def run(self) -> int:
-        """The status of the command, as a shell gives it; SetupError."""
+        """The status of the command, as a shell gives it; SetupError, LostError."""
         told, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
         for number in WATCHED:
@@ -86,13 +92,19 @@ class Client:
                 return
 
     def _listen(self) -> None:
-        data = self._channel.recv(4096)
+        data = b""
+        with contextlib.suppress(ConnectionError):
+            data = self._channel.recv(4096)
+        if not data and not self._begun:
+            raise LostError
         if not data:
             raise SetupError("the process that runs the guest was killed")
         *lines, self._input = (self._input + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
-            if "stopped" in message:
+            if "begun" in message:
+                self._begun = True
+            elif "stopped" in message:
                 self._stop()
             else:
                 self._end(message)
@@ -148,4 +160,5 @@ def request_of(argv: list[str], writable: list[str]) -> Request:
         umask=umask,
         hostname=os.uname().nodename,
         terminal=terminal_state(range(3)),
+        files=resource.getrlimit(resource.RLIMIT_NOFILE),
     )

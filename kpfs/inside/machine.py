@@ -59,6 +59,8 @@ class Session:
 
     def run(self, request: Request, stdio: list[int]) -> None:
         """Run the command and tell the client how it ended; never raises."""
+        os.umask(0)  # the guest has applied its own
+        self._tell(begun=True)
         try:
             ended = self._run(request, stdio)
         except (GuestError, CallError) as error:
@@ -114,5 +116,11 @@ def run_for(client: socket.socket, kind: Kind, request: Request) -> None:
         session = Session(guest, client)
         session.run(request, [0, 1, 2])
     except (KernelError, EmulatorError, CallError, GuestError) as error:
-        message = {"status": TROUBLE, "why": str(error)}
+        refuse(client, str(error))
+
+
+def refuse(client: socket.socket, why: str) -> None:
+    """Tell a client that there is no guest for it."""
+    message = {"status": TROUBLE, "why": why}
+    with contextlib.suppress(OSError):
         client.sendall(json.dumps(message).encode() + b"\n")

@@ -12,12 +12,12 @@ import struct
 import termios
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kpfs import abi
 from kpfs.linux import syscalls as nr
 from kpfs.linux.inside import tree
-from kpfs.linux.inside.hostfiles import HostFiles
+from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.stdio import (
     Input,
@@ -29,6 +29,7 @@ from kpfs.linux.inside.stdio import (
 from kpfs.linux.machine import MachineDiedError, Op, Out, Place
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+NSEC = 1_000_000_000
 _FIRST_FREE = 3
 _LAST_FD = 0xFFFFFFFF
 _SIGACTION = bytes(32)  # SIG_DFL
@@ -49,6 +50,23 @@ class Request(NamedTuple):
     umask: int = 0o022
     hostname: str = ""
     terminal: TerminalState | None = None  # as it was before we took it
+    files: tuple[int, int] = (1024, 4096)  # RLIMIT_NOFILE
+
+    def packed(self) -> dict[str, Any]:
+        """As JSON has it."""
+        row = self._asdict()
+        if self.terminal:
+            row["terminal"] = [part.hex() for part in self.terminal]
+        return row
+
+    @classmethod
+    def unpacked(cls, row: dict[str, Any]) -> Request:
+        """What packed() has made."""
+        for name in ("argv", "writable", "files"):
+            row[name] = tuple(row[name])
+        if row["terminal"]:
+            row["terminal"] = TerminalState(*map(bytes.fromhex, row["terminal"]))
+        return cls(**row)
 
 
 class Ended(NamedTuple):
@@ -89,7 +107,8 @@ class Command:
     def _prepare_guest(self) -> None:
         agent, machine = self._loop.agent, self._loop.machine
         if not machine.quiet:
-            now = _TIMESPEC.pack(*divmod(time.time_ns(), 1_000_000_000))
+            machine.skip(VALID * NSEC)  # what is known of files may be of long ago
+            now = _TIMESPEC.pack(*divmod(time.time_ns(), NSEC))
             agent.call(Op(nr.CLOCK_SETTIME, (time.CLOCK_REALTIME, now)))
         name = (self._request.hostname or socket.gethostname()).encode()
         agent.call(Op(nr.SETHOSTNAME, (name, len(name))))
@@ -194,7 +213,7 @@ class Command:
             *defaults,
             Op(nr.CLOSE_RANGE, (_FIRST_FREE, _LAST_FD, 0)),
             Op(nr.SETGROUPS, (len(groups), packed)),
-            _limit(resource.RLIMIT_NOFILE),
+            _limit(resource.RLIMIT_NOFILE, request.files),
             Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)),
         )
         self._paths = _candidates(request)
@@ -307,8 +326,8 @@ def _candidates(request: Request) -> list[str]:
     return [os.path.join(folder or ".", name) for folder in path.split(":")]
 
 
-def _limit(number: int) -> Op:
-    soft, hard = (value & (1 << 64) - 1 for value in resource.getrlimit(number))
+def _limit(number: int, limits: tuple[int, int]) -> Op:
+    soft, hard = (value & (1 << 64) - 1 for value in limits)
     return Op(nr.PRLIMIT64, (0, number, struct.pack("<QQ", soft, hard), 0))
 
 

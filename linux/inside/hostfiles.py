@@ -61,6 +61,7 @@ class HostFiles:
         self._by_path = {b"/": root}
         self._next = wire.ROOT_ID + 1
         self._open: OrderedDict[int, Node] = OrderedDict()
+        self.reads: list[tuple[str, int, int]] | None = None  # path, offset, size
         self.requests = 0
         self.bytes_read = 0
         self._answers: dict[int, Callable[[Node, bytes], bytes]] = {
@@ -253,6 +254,8 @@ class HostFiles:
         views = reply.views(wire.OUT_HEADER.size, size)
         count = os.preadv(self._file(node), views, offset)
         self.bytes_read += count
+        if self.reads is not None and node.path:
+            self.reads.append((os.fsdecode(node.path), offset, count))
         return count
 
     # ---- changes

@@ -16,6 +16,7 @@ from kpfs.linux.machine import AGENT, Machine, Op
 
 LEAD_NS = 60_000_000  # of the guest's clock before the host's: nobody can tell
 BEHIND_NS = 10_000_000
+LATE_NS = 1_000_000_000
 REST_MS = 10  # of sleep while nothing happens
 # Between two pauses of the agent this many blocks of code run if nobody else does; the
 # kernel's tick is about as much again.
@@ -165,7 +166,7 @@ class Loop:
         why = machine.board.run()
         if why == abi.STOP_TURN:
             machine.between_pauses()
-            self._follow_host()
+            self.follow_host()
             self._look(0)
             return False
         if why != abi.STOP_PAUSE:
@@ -191,18 +192,20 @@ class Loop:
         if ran < QUIET_BLOCKS:
             self._pass_time()
 
-    def _follow_host(self) -> None:
+    def follow_host(self) -> None:
         """Have the guest's clock not fall far behind the host's."""
         machine = self.machine
-        if not machine.quiet and machine.now() + BEHIND_NS < (
-            now := machine.host_now()
-        ):
-            machine.board.set(now=now)
+        host, now, due = machine.host_now(), machine.now(), machine.deadline()
+        if machine.quiet or now + BEHIND_NS > host:
+            return
+        if due != abi.NEVER:  # a timer that is late for long is taken for a lockup
+            host = min(host, max(now, due) + LATE_NS)
+        machine.board.set(now=host)
 
     def _pass_time(self) -> None:
         """Up to the next timer: at once, if the host's clock is there, or waiting."""
         machine = self.machine
-        self._follow_host()
+        self.follow_host()
         host, now, due = machine.host_now(), machine.now(), machine.deadline()
         if not machine.quiet:
             if due > host + LEAD_NS:

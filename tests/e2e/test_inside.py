@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands that are programs of a distribution's kernel: ``kpfs run --inside``.
 
-Tests kpfs.inside.client, kpfs.inside.machine, kpfs.inside.start,
-kpfs.linux.inside.command, kpfs.linux.inside.loop, kpfs.linux.inside.modules,
-kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
+Tests kpfs.inside.client, kpfs.inside.machine, kpfs.inside.start, kpfs.inside.warm,
+kpfs.linux.inside.command, kpfs.linux.inside.learned, kpfs.linux.inside.loop,
+kpfs.linux.inside.modules, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ import struct
 import subprocess
 import termios
 import time
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,9 @@ PROMPT = "@ready@ "
 
 @pytest.fixture(autouse=True)
 def data(monkeypatch):
+    """The kernels; and no guest is kept ready, if a test does not say so."""
     monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+    monkeypatch.setenv("KPFS_WARM", "0")
 
 
 def inside(kpfs, *command, **options):
@@ -202,6 +205,81 @@ def test_bpf_programs_count_exactly(kpfs, bpf):
     assert skipped <= {"skip kprobe.multi"}
     assert rows[0] == "jit on"
     assert rows.index("jit off") == len(rows) // 2
+
+
+# ---- guests that are kept ready
+@pytest.fixture
+def warm(monkeypatch, tmp_path_factory):
+    """The folder of their sockets; they end with the test."""
+    runtime = tmp_path_factory.mktemp("run")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("KPFS_WARM", "30")
+    yield runtime / f"kpfs-{os.getuid()}"
+    for pid in servers(runtime):
+        harness.kill(pid, signal.SIGKILL)
+
+
+def servers(runtime):
+    """The processes whose sockets are there, by their environment."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            comm = Path(f"/proc/{name}/comm").read_text()
+            environment = Path(f"/proc/{name}/environ").read_bytes()
+            if comm == "kpfs-warm\n" and f"={runtime}\0".encode() in environment:
+                found.append(int(name))
+    return found
+
+
+def test_the_second_command_is_served_by_the_same_guest(kpfs, warm, tmp_path):
+    (tmp_path / "file").write_text("one\n")
+    first = sh(kpfs, "cat file; echo $PPID; exit 4", cwd=tmp_path)
+    assert (first.returncode, first.stdout[:4]) == (4, "one\n")
+    server = servers(warm.parent)
+    assert len(server) == 1
+    (tmp_path / "file").write_text("another\n")
+    assert sh(kpfs, "cat file", cwd=tmp_path).stdout == "another\n"
+    assert sh(kpfs, "ls /tmp; echo $PWD", cwd="/").stdout == "/\n"
+    assert servers(warm.parent) == server
+
+
+def test_a_killed_guest_is_replaced(kpfs, warm):
+    assert sh(kpfs, "exit 4").returncode == 4
+    (old,) = servers(warm.parent)
+    harness.kill(old, signal.SIGKILL)
+    assert sh(kpfs, "exit 5").returncode == 5
+    (new,) = servers(warm.parent)
+    assert new != old
+
+
+def test_many_at_once_share_a_guest(kpfs, warm):
+    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "cat")
+    pipe = subprocess.PIPE
+    processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe) for _ in range(6)]
+    for number, process in enumerate(processes):
+        out, _ = process.communicate(f"{number}".encode(), timeout=PATIENCE)
+        assert (process.returncode, out) == (0, f"{number}".encode())
+    assert len(servers(warm.parent)) == 1
+
+
+def test_a_command_ends_with_its_client(kpfs, warm):
+    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "yes")
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.read(2) == b"y\n"
+        process.kill()
+        # the guest has the other end of the pipe for as long as it runs
+        while process.stdout.read(1 << 16):
+            pass
+
+
+def test_it_ends_when_nobody_needs_it(kpfs, warm, monkeypatch):
+    monkeypatch.setenv("KPFS_WARM", "1")
+    assert sh(kpfs, "exit 4").returncode == 4
+    deadline = time.monotonic() + PATIENCE
+    while servers(warm.parent) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert [name for name in os.listdir(warm) if not name.endswith(".lock")] == []
 
 
 # ---- files

@@ -26,6 +26,7 @@ def data(monkeypatch, tmp_path):
     for name in (KERNEL, OTHER):
         (kernels / name).symlink_to(harness.kernels() / "kpfs" / "kernels" / KERNEL)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("KPFS_WARM", "0")
 
 
 def matrix(kpfs, *words, **options):
