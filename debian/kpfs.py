@@ -1,0 +1,11 @@
+#!/usr/bin/python3 -IS
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""/usr/bin/kpfs of the Debian package."""
+
+import sys
+
+sys.path.insert(0, "/usr/lib/kpfs")
+
+from kpfs.cli import main
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The pictures of docs/, drawn of what a live machine shows.
+
+python -m tests.docs.pictures draws all of them anew.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+import kpfs
+from kpfs.run_command import GREETING, RELEASE
+from tests import harness
+from tests.docs import transcript
+
+DOCS = harness.ROOT / "docs"
+FONT = "font-family='DejaVu Sans Mono, Menlo, Consolas, monospace'"
+CHAR, LINE = 7.25, 18  # of a character of 12 px
+PAPER, INK, PALE, MARK = "#ffffff", "#1f2328", "#59636e", "#fff3b0"
+NIGHT, SNOW, GREEN = "#0d1117", "#e6edf3", "#7ee787"
+EVENTS = "tracing/kprobe_events"
+SWITCH = "tracing/events/kprobes/i/enable"
+OPTIMIZE = "sys/debug/kprobes-optimization"
+ALL = "kprobes/enabled"
+SECONDS_A_LINE = 0.45
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+SESSION = """
+```console
+$ kpfs run
+# cd /sys/kernel/tracing
+# echo 'p:opened do_sys_openat2 file=+0(%si):ustring' > kprobe_events
+# echo 1 > events/kprobes/opened/enable
+# cat /etc/os-release > /dev/null
+# grep os-release trace
+# head -n 2 $KPFS/machine/text/do_sys_openat2
+# exit
+```
+"""
+
+
+class State(NamedTuple):
+    """The text of a function, and what has led to it."""
+
+    action: str  # what was done just before
+    tags: str  # of kprobes/list
+    lines: tuple[str, ...]  # of the text
+
+
+def states() -> Iterator[State]:
+    """A probe inside a function, from its definition to its end, on a live machine."""
+    with kpfs.Kernel(cpus=1) as k:
+
+        def now(action: str) -> State:
+            listed = k.read("kprobes/list").split("+0x5", 1)
+            tags = listed[1].split() if len(listed) > 1 else ["no probe"]
+            lines = k.disassemble("vfs_read").splitlines()[1:4]
+            return State(action, " ".join(tags) or "no tag", tuple(lines))
+
+        yield now("before")
+        k.write(EVENTS, "p:i vfs_read+5")
+        yield now("echo 'p:i vfs_read+5' > kprobe_events")
+        k.write(SWITCH, "1")
+        yield now("echo 1 > events/kprobes/i/enable")
+        k.clock.advance(0.5)
+        yield now("half a second later")
+        k.write(OPTIMIZE, "0")
+        yield now("echo 0 > /proc/sys/debug/kprobes-optimization")
+        k.write(OPTIMIZE, "1")
+        k.clock.advance(0.5)
+        k.write(ALL, "0")
+        yield now("echo 0 > /sys/kernel/debug/kprobes/enabled")
+
+
+class Drawing:
+    """An SVG that grows downwards."""
+
+    def __init__(self, width: int, background: str) -> None:
+        self.width = width
+        self.background = background
+        self.height = 0.0
+        self.parts: list[str] = []
+
+    def text(
+        self, x: float, y: float, words: str, colour: str = INK, more: str = ""
+    ) -> None:
+        self.height = max(self.height, y)
+        words = escape(words).replace(" ", NO_BREAK)  # else several become one
+        self.parts.append(
+            f"<text x='{x:g}' y='{y:g}' fill='{colour}' {more}>{words}</text>"
+        )
+
+    def box(self, x: float, y: float, width: float, height: float, fill: str) -> None:
+        self.height = max(self.height, y + height)
+        self.parts.append(
+            f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' "
+            f"rx='3' fill='{fill}'/>"
+        )
+
+    def arrow(self, x1: float, y1: float, x2: float, y2: float) -> None:
+        self.parts.append(
+            f"<line x1='{x1:g}' y1='{y1:g}' x2='{x2:g}' y2='{y2:g}' stroke='{PALE}' "
+            "stroke-width='1.5' marker-end='url(#head)'/>"
+        )
+
+    def svg(self) -> str:
+        height = self.height + 14
+        head = (
+            f"<svg xmlns='http://www.w3.org/2000/svg' width='{self.width}' "
+            f"height='{height:g}' viewBox='0 0 {self.width} {height:g}' {FONT} "
+            "font-size='12'>"
+            "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->"
+            "<defs><marker id='head' markerWidth='8' markerHeight='8' refX='7' "
+            f"refY='4' orient='auto'><path d='M0,0 L8,4 L0,8 z' fill='{PALE}'/>"
+            "</marker></defs>"
+            f"<rect width='100%' height='100%' fill='{self.background}'/>"
+        )
+        return "\n".join((head, *self.parts, "</svg>\n"))
+
+
+def text_picture(seen: Sequence[State]) -> str:
+    """The text of a function at each step, with what is not as it was marked."""
+    drawing = Drawing(860, PAPER)
+    before = {line[:60].rstrip() for line in seen[0].lines}
+    y = 24.0
+    for state in seen:
+        drawing.text(14, y, state.action, more="font-weight='bold'")
+        tags = f"kprobes/list: {state.tags}"
+        drawing.text(846, y, tags, PALE, "text-anchor='end'")
+        y += LINE
+        for line in state.lines:
+            if line.rstrip() not in before and "#" in line:
+                drawing.box(14, y - 13, 832, LINE - 1, MARK)
+            drawing.text(14, y, line[:112])
+            y += LINE
+        y += LINE * 0.7
+    return drawing.svg()
+
+
+def states_picture(seen: Sequence[State]) -> str:
+    """The states of the optimiser, each with the bytes that stood there."""
+    _, registered, waiting, jump, stopped, disarmed = seen
+    drawing = Drawing(860, PAPER)
+    boxes = (
+        (20, 30, "registered, not armed", registered),
+        (320, 30, "breakpoint, to be a jump", waiting),
+        (590, 190, "jump to the detour buffer", jump),
+        (320, 190, "breakpoint, no optimiser", stopped),
+        (20, 190, "disarmed by the switch", disarmed),
+    )
+    for x, y, title, state in boxes:
+        drawing.box(x, y, 250, 78, "#eef4ff")
+        drawing.text(x + 10, y + 20, title, more="font-weight='bold'")
+        drawing.text(x + 10, y + 42, _patched(state), more="font-size='11'")
+        drawing.text(x + 10, y + 62, state.tags, PALE, "font-size='11'")
+    for x1, y1, x2, y2, words, at in (
+        (270, 62, 318, 62, "enable", (274, 54)),
+        (520, 108, 660, 188, "0.2 s later, if it can be a jump", (604, 140)),
+        (590, 240, 572, 240, "", (0, 0)),
+        (445, 190, 445, 110, "optimise again", (452, 150)),
+        (320, 190, 210, 110, "disable", (180, 150)),
+        (590, 262, 272, 262, "", (0, 0)),
+    ):
+        drawing.arrow(x1, y1, x2, y2)
+        drawing.text(*at, words, PALE, "font-size='11'")
+    drawing.text(20, 296, "leftwards: 0 > kprobes-optimization makes a breakpoint of a")
+    drawing.text(20, 314, "jump; 0 > enabled takes every probe out of the text at once")
+    return drawing.svg()
+
+
+def _patched(state: State) -> str:
+    """The bytes and words of the probed instruction."""
+    line = next(line for line in state.lines if line.split()[0].endswith("5"))
+    return " ".join(line.split("#")[0].split()[1:])[:34]
+
+
+def session_picture() -> str:
+    """A session at a terminal, whose lines appear one after the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = transcript.play(SESSION, Path(folder))
+    lines: list[tuple[str, str]] = []
+    for step, output in zip(transcript.all_steps(SESSION), outputs, strict=True):
+        lines.append((f"{step.prompt} {step.words}", GREEN))
+        lines += [(line, SNOW) for line in output.splitlines()]
+        if step.words == transcript.RUN:
+            greeting = f"kpfs: {GREETING.format(release=RELEASE)}"
+            lines += [(line, SNOW) for line in textwrap.wrap(greeting, 110)]
+    drawing = Drawing(860, NIGHT)
+    for number, (line, colour) in enumerate(lines):
+        begin = SECONDS_A_LINE * number
+        drawing.text(14, 28 + LINE * number, line[:114], colour, f"class='l{number}'")
+        drawing.parts.append(
+            f"<style>.l{number}{{animation:show 0s {begin:g}s both}}</style>"
+        )
+    drawing.parts.append("<style>@keyframes show{from{opacity:0}to{opacity:1}}</style>")
+    return drawing.svg()
+
+
+def pictures() -> dict[str, Callable[[], str]]:
+    """What draws each picture, by its path below docs/."""
+    seen = list(states())
+    return {
+        "explanation/text.svg": lambda: text_picture(seen),
+        "explanation/states.svg": lambda: states_picture(seen),
+        "session.svg": session_picture,
+    }
+
+
+if __name__ == "__main__":
+    for name, draw in pictures().items():
+        (DOCS / name).write_text(draw())

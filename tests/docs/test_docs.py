@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The pages of docs/ show what the commands print, and no link is dead."""
+
+import re
+
+import pytest
+
+from tests import harness
+from tests.docs import pictures, transcript
+
+DOCS = harness.ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+SHOWN = [page for page in PAGES if "```console" in page.read_text()]
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def name(page):
+    return str(page.relative_to(DOCS))
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+@pytest.mark.parametrize("path", SHOWN, ids=name)
+def test_what_a_page_shows(path, tmp_path):
+    page = path.read_text()
+    steps, outputs = transcript.all_steps(page), transcript.play(page, tmp_path)
+    assert len(steps) == len(outputs)
+    for step, output in zip(steps, outputs, strict=True):
+        if step.prompt and step.words != transcript.RUN:
+            shown = transcript.plain(step.text)
+            assert (step.words, shown) == (step.words, transcript.plain(output))
+
+
+def test_what_is_volatile():
+    line = "ffffffff81009385  e9 76 bc 08 3f   jmp 0xffffffffc0095000   # jump, was: x"
+    assert transcript.plain(line) == "ADDRESS BYTES jmp ADDRESS # jump, was: x"
+    assert transcript.plain(" cat-6279  [001] 0.15: e: (f+0x5/0xb0)\n") == (
+        "cat-N [N] N: e: (f+NxN/NxbN)"
+    )
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_links(path):
+    for link in LINK.findall(path.read_text()):
+        assert (path.parent / link).exists(), link
+
+
+def test_each_page_is_in_the_table_of_contents():
+    index = (DOCS / "index.md").read_text()
+    listed = {f"{line}.md" for line in re.findall(r"^[\w/-]+$", index, re.M)}
+    assert {name(page) for page in PAGES} == listed | {"index.md"}
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+def test_pictures_show_what_is():
+    """Apart from addresses and the like they are as scripts/docs draws them now."""
+    for name, draw in pictures.pictures().items():
+        drawn = transcript.plain((DOCS / name).read_text())
+        assert transcript.plain(draw()) == drawn, name
