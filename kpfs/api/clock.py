@@ -3,24 +3,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from kpfs.api.session import Session
 
-NSEC = 1_000_000_000
+class Timed(Protocol):
+    """A kernel whose time is told and can be advanced."""
+
+    @property
+    def quiet(self) -> bool: ...
+
+    def now(self) -> float: ...
+
+    def advance(self, seconds: float) -> None: ...
 
 
 class Clock:
     """The kernel's time: that of the host, or of a quiet guest a virtual one."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Timed) -> None:
         self._session = session
 
     def now(self) -> float:
         """Seconds since the kernel was booted."""
-        with self._session.call(), self._session.root.lock:
-            return self._session.root.guest.clock.now() / NSEC
+        return self._session.now()
 
     def advance(self, seconds: float) -> None:
         """Let so many seconds pass at once, with all that is due in them.
@@ -28,16 +33,8 @@ class Clock:
         Timers run, probes that wait for it become jumps, tasks that sleep wake up.
         ValueError: the guest is not quiet, so its time is the host's.
         """
-        root = self._session.root
-        if not root.guest.quiet:
+        if not self._session.quiet:
             raise ValueError("only the clock of a quiet guest can be advanced")
         if seconds < 0:
             raise ValueError("time does not go back")
-        with self._session.call(), root.lock:
-            root.syscalls.check()
-            guest = root.guest
-            end = guest.clock.now() + round(seconds * NSEC)
-            while (due := guest.next_deadline()) is not None and due <= end:
-                guest.tick()
-                root.background.guest_ran()
-            guest.clock.advance(end)
+        self._session.advance(seconds)

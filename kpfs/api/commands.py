@@ -162,7 +162,7 @@ def run(
         log = _text(out, "kmsg")
     kept[TRACE] = _without(kept[TRACE], pid)
     return Finished(
-        command, process.returncode, os.fsdecode(stdout), said, _dmesg(log), kept
+        command, process.returncode, os.fsdecode(stdout), said, as_dmesg(log), kept
     )
 
 
@@ -221,10 +221,11 @@ def read_kmsg(path: Path) -> str:
         pass
     finally:
         os.close(fd)
-    return _dmesg(os.fsdecode(b"".join(records)))
+    return as_dmesg(os.fsdecode(b"".join(records)))
 
 
-def _dmesg(kmsg: str) -> str:
+def as_dmesg(kmsg: str) -> str:
+    """What dmesg prints of the records of kmsg."""
     return "".join(
         f"[{int(us) // 10**6:5d}.{int(us) % 10**6:06d}] {text}\n"
         for us, text in _KMSG.findall(kmsg)

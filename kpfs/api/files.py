@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable
 from typing import Protocol
 
-from kpfs.fs.paths import mount_path
-
 WRITE = os.O_WRONLY | os.O_TRUNC  # as a shell's >
 APPEND = os.O_WRONLY | os.O_APPEND  # and >>
 
@@ -16,8 +14,11 @@ APPEND = os.O_WRONLY | os.O_APPEND  # and >>
 class Backend(Protocol):
     """What serves the files of one task: a kernel of our own, or a real one.
 
-    Paths are those below a mount, without a slash in front.  All raise OSError.
+    Paths are those that place() has given.  All raise OSError.
     """
+
+    def place(self, path: str) -> str:
+        """What the other methods call a path that is absolute on Linux."""
 
     def read(self, path: str) -> bytes:
         """All that there is now."""
@@ -40,15 +41,6 @@ class Backend(Protocol):
         """Address of some memory of the task."""
 
 
-def below(path: str | os.PathLike[str]) -> str:
-    """The path below a mount of what is given so, or as Linux's absolute path.
-
-    A path of Linux that the mount does not have is none below it either.
-    """
-    text = os.fspath(path)
-    return (mount_path(text) if text.startswith("/") else text).strip("/")
-
-
 def encoded(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else os.fsencode(text)
 
@@ -63,6 +55,12 @@ class Files:
 
     _backend: Backend
 
+    def _below(self, path: str | os.PathLike[str]) -> str:
+        text = os.fspath(path)
+        if text.startswith("/"):
+            return self._backend.place(text)
+        return text.strip("/")
+
     def read(self, path: str | os.PathLike[str]) -> str:
         """The text of a file; of one that makes one wait, what there is now.
 
@@ -72,34 +70,34 @@ class Files:
 
     def read_bytes(self, path: str | os.PathLike[str]) -> bytes:
         """The same as bytes."""
-        return self._backend.read(below(path))
+        return self._backend.read(self._below(path))
 
     def write(self, path: str | os.PathLike[str], text: str | bytes) -> None:
         """Open a file as a shell does for ``>``, and write to it.
 
         Of ``kprobe_events`` and its like that removes the definitions that there were.
         """
-        self._backend.write(below(path), encoded(text), WRITE)
+        self._backend.write(self._below(path), encoded(text), WRITE)
 
     def append(self, path: str | os.PathLike[str], text: str | bytes) -> None:
         """Open a file as a shell does for ``>>``, and write to it."""
-        self._backend.write(below(path), encoded(text), APPEND)
+        self._backend.write(self._below(path), encoded(text), APPEND)
 
     def listdir(self, path: str | os.PathLike[str] = "") -> list[str]:
         """The names in a directory, sorted."""
-        return sorted(self._backend.names(below(path)))
+        return sorted(self._backend.names(self._below(path)))
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
         """Whether there is a file or a directory; no code of the kernel is run."""
-        return self._backend.exists(below(path))
+        return self._backend.exists(self._below(path))
 
     def mkdir(self, path: str | os.PathLike[str]) -> None:
         """Make a directory, as of an instance of tracing."""
-        self._backend.mkdir(below(path))
+        self._backend.mkdir(self._below(path))
 
     def rmdir(self, path: str | os.PathLike[str]) -> None:
         """Remove a directory."""
-        self._backend.rmdir(below(path))
+        self._backend.rmdir(self._below(path))
 
 
 class Task(Files):

@@ -17,6 +17,7 @@ from kpfs.engine.errors import KernelError
 
 if TYPE_CHECKING:
     from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
+    from kpfs.api.real import RealBackend, RealSession
     from kpfs.api.records import Record
     from kpfs.api.snapshot import Snapshot
     from kpfs.engine.ktypes import Symbol
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kpfs.kernel.root import Kernel as Root
 
 DEFAULT_CPUS = 2
-DEFAULT_PID, DEFAULT_COMM = 1000, "python"
+DEFAULT_COMM = "python"
 WARNING = 4  # kernel: LOGLEVEL_WARNING
 STRING_MAX = 4096
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -62,23 +63,42 @@ class Kernel(Files):
     Several can live at once.  As a context manager it is closed at the end.
     """
 
+    _backend: OwnBackend | RealBackend
+
     def __init__(
         self,
         *,
         cpus: int = DEFAULT_CPUS,
         config: Mapping[str, bool | str] | None = None,
+        kernel: str = "",
         quiet: bool = True,
     ) -> None:
         """Boot it.
 
         cpus: 1 to 16.  config: as of ``--config``, for example ``{"PREEMPT": False}``.
+        kernel: the name of a real one that was made (``kpfs kernel make``); that has
+        its files, tasks, log and clock, and for all else NotImplementedError.
         quiet: nothing runs but what is asked for, on virtual time, so that the same
         operations give the same trace; else programs run in the background, and time
         is the host's.
         """
-        self._session = Session(cpus, config or {}, quiet=quiet)
-        self._backend = OwnBackend(self._session, DEFAULT_PID, DEFAULT_COMM)
-        self.clock = Clock(self._session)
+        self._any: Session | RealSession
+        if not kernel:
+            self._any = Session(cpus, config or {}, quiet=quiet)
+        elif config:
+            raise ValueError("config is for our own kernel, and kernel names another")
+        else:
+            from kpfs.api.real import RealSession
+
+            self._any = RealSession(kernel, quiet=quiet)
+        self._backend = self._as_task(self._free_pid(), DEFAULT_COMM)
+        self.clock = Clock(self._any)
+
+    @property
+    def _session(self) -> Session:
+        if not isinstance(self._any, Session):
+            raise NotImplementedError("our own kernel has that, a real one has not")
+        return self._any
 
     def __enter__(self) -> Kernel:
         return self
@@ -88,7 +108,7 @@ class Kernel(Files):
 
     def close(self) -> None:
         """End it; whatever it is asked for afterwards is a ValueError."""
-        self._session.close()
+        self._any.close()
 
     # ---- snapshots
     def snapshot(self) -> Snapshot:
@@ -121,12 +141,22 @@ class Kernel(Files):
         pid: None for one that is free.
         """
         if pid is None:
-            pid = self._session.next_pid
-            self._session.next_pid += 1
+            pid = self._free_pid()
         elif not 1 < pid < 1 << 22:
             raise ValueError(f"{pid} is no pid of a task")
-        backend = OwnBackend(self._session, pid, comm, uid)
+        backend = self._as_task(pid, comm, uid)
         return Task(backend, pid, comm, backend.end)
+
+    def _as_task(self, pid: int, comm: str, uid: int = 0) -> OwnBackend | RealBackend:
+        if isinstance(self._any, Session):
+            return OwnBackend(self._any, pid, comm, uid)
+        from kpfs.api.real import RealBackend
+
+        return RealBackend(self._any, pid, comm, uid)
+
+    def _free_pid(self) -> int:
+        self._any.next_pid += 1
+        return self._any.next_pid - 1
 
     # ---- modules
     def insmod(
@@ -181,9 +211,13 @@ class Kernel(Files):
             return iter(list(records(trace.instances[instance] if instance else trace)))
 
     def dmesg(self) -> str:
-        """The kernel's log, as dmesg prints it; no code of the kernel is run."""
-        self._session.check()
-        return "".join(map(_line, self._session.root.guest.log.records()))
+        """The kernel's log, as dmesg prints it; no code of ours is run for it."""
+        if not isinstance(self._any, Session):
+            from kpfs.api.commands import as_dmesg
+
+            return as_dmesg(self.read("kmsg"))
+        self._any.check()
+        return "".join(map(_line, self._any.root.guest.log.records()))
 
     def disassemble(self, symbol: str) -> str:
         """A function's text as it stands, with what probes have put there.

@@ -11,6 +11,7 @@ from typing import TypeVar
 from kpfs.api.session import Session
 from kpfs.engine.errors import KernelError
 from kpfs.fs.node import Dir, Node, walk
+from kpfs.fs.paths import mount_path
 from kpfs.guest.kernel.hosttask import INIT_PID, HostTask
 from kpfs.kernel.host_calls import Caller
 
@@ -44,6 +45,10 @@ class OwnBackend:
             with self._session.root.lock:
                 self.host_task()
             return action()
+
+    def place(self, path: str) -> str:
+        """A path of Linux that the mount does not have is none below it either."""
+        return mount_path(path).strip("/")
 
     # ---- files
     def read(self, path: str) -> bytes:

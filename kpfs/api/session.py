@@ -22,7 +22,8 @@ from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.kernel.root import Kernel as Root
 
 MAX_CPUS = 16
-FIRST_PID = 2000  # of tasks for which no pid is asked
+NSEC = 1_000_000_000
+FIRST_PID = 1000  # of tasks for which no pid is asked
 T = TypeVar("T")
 _CALL = re.compile(r"^\w+\(\): ")  # what HostCalls says before the reason
 
@@ -64,6 +65,7 @@ class Session:
             raise ValueError(f"1 to {MAX_CPUS} CPUs, not {cpus}")
         self.root = Root(nr_cpus=cpus, quiet=quiet, config=make_config(config))
         self.vfs = Vfs(self.root, tree.build(self.root))
+        self.quiet = quiet
         self.closed = False
         self.next_pid = FIRST_PID
         self.ended: set[int] = set()  # pids of tasks that were told to exit
@@ -106,6 +108,25 @@ class Session:
         if self._in_handler:
             raise RuntimeError("a handler cannot run the kernel, which stands in it")
 
+    # ---- the clock
+    def now(self) -> float:
+        """Seconds since the kernel was booted."""
+        with self.call(), self.root.lock:
+            return self.root.guest.clock.now() / NSEC
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass on a quiet guest, with all that is due in them."""
+        root = self.root
+        with self.call(), root.lock:
+            root.syscalls.check()
+            guest = root.guest
+            end = guest.clock.now() + round(seconds * NSEC)
+            while (due := guest.next_deadline()) is not None and due <= end:
+                guest.tick()
+                root.background.guest_ran()
+            guest.clock.advance(end)
+
+    # ---- memory and handlers
     def memory(self, access: Callable[[], T]) -> T:
         """Do an access to memory, which a handler may do too."""
         if self._in_handler:

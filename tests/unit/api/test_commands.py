@@ -21,4 +21,4 @@ def test_records_of_the_shell_are_left_out():
 
 def test_the_log_as_dmesg_prints_it():
     text = "6,0,1234567,-;one\n4,1,5,-;two; three\n"
-    assert commands._dmesg(text) == "[    1.234567] one\n[    0.000005] two; three\n"
+    assert commands.as_dmesg(text) == "[    1.234567] one\n[    0.000005] two; three\n"
