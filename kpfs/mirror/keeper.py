@@ -203,6 +203,8 @@ class Filter:
             return
         # what is called from here on waits until the runner has given the listener on
         socket.send_fds(self.commands, [b"l"], [listener])
+        # and not for ever, if the runner dies before that: nobody holds it then
+        seccomp.close_unreported(listener)
 
     def hand_over(self) -> None:
         """In the runner: give the listener to the supervisor, and have it watched."""

@@ -202,7 +202,8 @@ class Loader(Seeds):
         return bool(records)
 
     def refused(self, error: KernelError) -> None:
-        name = errno.errorcode[error.errno]
+        # its init may say anything
+        name = errno.errorcode.get(error.errno, "of no known errno")
         self.tally[name] += 1
         if self.box.kernel.syscalls.dead:
             return

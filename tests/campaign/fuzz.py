@@ -48,6 +48,10 @@ class Writes(MountFuzzer):
         self.made.append(f"{path} {data!r}")
         return super().write(path, data)
 
+    def send(self, fd: int, data: bytes) -> int:
+        signal.alarm(PATIENCE)
+        return super().send(fd, data)
+
     def compare(self, names: list[str]) -> None:
         if self.quiet:
             super().compare(names)

@@ -85,6 +85,10 @@ class MountFuzzer(Lines):
         others = [f"tracing/events/{group}/{event}/{each}" for each in EVENT_FILES]
         return dict.fromkeys((*names, self.look.choice((*LISTS, *others))))
 
+    def send(self, fd: int, data: bytes) -> int:
+        """One write(2), which may take only the first word."""
+        return os.write(fd, data)
+
     def write(self, path: str, data: bytes) -> int | None:
         watched = self.watched(path)
         for name in watched:
@@ -95,7 +99,7 @@ class MountFuzzer(Lines):
             fd = os.open(self.path(path), APPEND)
             try:
                 while taken < len(data):
-                    taken += os.write(fd, data[taken:])
+                    taken += self.send(fd, data[taken:])
             finally:
                 os.close(fd)
         except OSError as error:

@@ -3,6 +3,7 @@
 
 import mmap
 import os
+import select
 import signal
 import socket
 import time
@@ -203,3 +204,30 @@ def test_where_memfd_create_is_denied(monkeypatch):
     with mmap.mmap(memory, keeper.STATE_SIZE) as state:
         assert set(state[:]) == {0}
     os.close(memory)
+
+
+def test_the_runner_dies_before_it_has_given_the_listener_on():
+    """Nobody answers then, and the command is not to wait for it."""
+    there, theirs = socket.socketpair()
+    calls = keeper.Filter(there, os.getpid(), "/nowhere", [3, SYS_GETPPID])
+    child = os.fork()
+    if not child:
+        try:
+            calls.install()
+            os.getppid()  # ENOSYS
+        finally:
+            os._exit(7)
+    calls.commands.close()
+    assert calls.ours.recv(len(keeper.READY)) == keeper.READY
+    assert select.select([calls.ours], [], [], 10)[0]  # there is the listener
+    calls.ours.close()
+    until = time.monotonic() + 10
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            pytest.fail("it waits for ever")
+        time.sleep(0.01)
+    assert os.waitstatus_to_exitcode(ended[1]) == 7
+    there.close()
+    theirs.close()
