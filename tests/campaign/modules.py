@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 
 from tests.campaign.hunt import Hunt, Part
-from tests.fuzz.lockups import NR_MODULES, WALL_MAX, case, run_case
+from tests.fuzz.lockups import NR_MODULES, TIME_MAX, case, run_case
 
 LIMIT = 0.4  # s of CPU time that a request may take; as configured it is 5
 LIVE = 4  # one in so many guests has a life of its own
@@ -20,7 +20,7 @@ def run(hunt: Hunt) -> None:
         number = numbers[hunt.done % NR_MODULES]
         live = hunt.rng.randrange(LIVE) == 0
         outcome = run_case(number, LIMIT, hunt.rng.randint(1, 4), live=live)
-        if outcome.bad or outcome.seconds > WALL_MAX / 3:
+        if outcome.bad or outcome.seconds > TIME_MAX / 3:
             hunt.finding(
                 f"{outcome.name}: {outcome.how}, {outcome.seconds:.1f} s\n"
                 f"python -m tests.fuzz.lockups --first {number} --count 1"
