@@ -9,7 +9,7 @@ import platform
 import sys
 from functools import partial
 
-from bench import engine, mirror, modules, mount, overhead, qemu, smp, watch
+from bench import commands, engine, mirror, modules, mount, overhead, qemu, smp, watch
 from bench.row import Row
 
 GROUPS = {
@@ -18,8 +18,11 @@ GROUPS = {
     **modules.GROUPS,
     **overhead.GROUPS,
     **mirror.GROUPS,
+    **commands.GROUPS,
     **watch.GROUPS,
 }
+# what half a minute is enough for, each measured once
+QUICK = ("start", "mount", "idle", "many", "jumps", "mirror", "commands")
 
 
 def show(row: Row) -> str:
@@ -37,6 +40,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="for machines")
     parser.add_argument(
         "--repeats", type=int, default=7, help="medians or least of so many"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"half a minute: {', '.join(QUICK)}, each once",
     )
     parser.add_argument(
         "--against-qemu",
@@ -57,7 +65,10 @@ def main() -> int:
         parser.error(f"no such group: {', '.join(sorted(unknown))}")
     if arguments.smp and (arguments.groups or arguments.against_qemu):
         parser.error("--smp measures nothing else: give it without groups")
-    groups = [GROUPS[name] for name in arguments.groups or GROUPS]
+    if arguments.quick:
+        arguments.repeats = 1
+    chosen = arguments.groups or (QUICK if arguments.quick else GROUPS)
+    groups = [GROUPS[name] for name in chosen]
     rows = []
     figure = ""
     try:

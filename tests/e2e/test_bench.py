@@ -13,7 +13,7 @@ def test_it_measures_in_a_checkout_where_only_kpfs_was_used(ordinary):
     names = ordinary(f"{script} --help")
     assert "start" in names.stdout
     assert (names.returncode, names.stderr) == (0, "")
-    done = ordinary(f"{script} --json --repeats 1 start modules overhead")
+    done = ordinary(f"{script} --json --quick start modules overhead")
     assert (done.returncode, done.stderr) == (0, "")
     rows = {row["name"]: row["unit"] for row in json.loads(done.stdout)["rows"]}
     assert rows["cold_start"] == "s"

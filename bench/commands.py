@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What commands take under ``kpfs run``, and how many times as long as without."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.command import Command
+from bench.row import Row
+
+TIMEOUT = 300  # s
+LOOPS = 200
+# its arguments: seconds of the command are what it prints
+MEASURE = """
+import subprocess, sys, time
+begin = time.perf_counter()
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(time.perf_counter() - begin)
+assert done.returncode < 2
+"""
+# the same with an event on, which those commands come to all the time
+ARMED = (
+    """
+import os
+tracing = os.environ["KPFS"] + "/tracing/"
+def write(name, text):
+    with open(tracing + name, "w") as file:
+        file.write(text)
+write("kprobe_events", "p:bench vfs_read")
+write("events/kprobes/enable", "1")
+"""
+    + MEASURE
+)
+LOOP = f"i=0; while [ $i -lt {LOOPS} ]; do %s; i=$((i + 1)); done"
+LIST = "/sys/kernel/debug/kprobes/list"
+LS = "ls", "-R", "/usr/lib"
+FIND = "find", "/usr/share", "-name", "x"
+
+
+class Timer:
+    """Takes the time of commands, bare and under ``kpfs run``."""
+
+    def __init__(self, kpfs: Command, repeats: int) -> None:
+        self._kpfs = kpfs
+        self._repeats = repeats
+
+    def bare(self, *words: str) -> float:
+        """Median seconds."""
+        command = [sys.executable, "-Sc", MEASURE, *words]
+
+        def once() -> float:
+            done = subprocess.run(command, capture_output=True, timeout=TIMEOUT)
+            return float(done.stdout)
+
+        return statistics.median(once() for _ in range(self._repeats))
+
+    def under_run(self, *words: str, program: str = MEASURE) -> float:
+        """Median seconds."""
+        command = "run", "--quiet-guest", "--", sys.executable, "-Sc", program, *words
+
+        def once() -> float:
+            return float(self._kpfs(*command, timeout=TIMEOUT).stdout)
+
+        return statistics.median(once() for _ in range(self._repeats))
+
+    def times(self, name: str, limit: float, *words: str) -> Row:
+        """How many times as long it takes."""
+        if shutil.which(words[0]) is None:
+            return Row(name, None, "x", limit, note=f"there is no {words[0]}")
+        bare, under = self.bare(*words), self.under_run(*words)
+        note = f"{' '.join(words)[:40]}: {bare:.3f} s, {under:.3f} s"
+        return Row(name, under / bare, "x", limit, note=note)
+
+
+def commands(repeats: int) -> Iterator[Row]:
+    """A small work tree, processes that do nothing, and a file of the tree read."""
+    with tempfile.TemporaryDirectory() as scratch:
+        timer = Timer(Command(Path(scratch)), repeats)
+        tree = Path(scratch) / "tree"
+        tree.mkdir()
+        for number in range(100):
+            (tree / f"file{number}").write_text("x\n")
+        if shutil.which("git"):
+            subprocess.run(["git", "-C", tree, "init", "-q"], check=True)
+        yield timer.times("run_git_status", 10, "git", "-C", str(tree), "status")
+        yield timer.times("run_true", 3, "sh", "-c", LOOP % "/bin/true")
+        taken = timer.under_run("sh", "-c", LOOP % f"cat {LIST}")
+        yield Row("run_cat_list", taken / LOOPS * 1e3, "ms", 4.0)
+
+
+def trees(repeats: int) -> Iterator[Row]:
+    """Large trees walked: many system calls, each soon over."""
+    with tempfile.TemporaryDirectory() as scratch:
+        timer = Timer(Command(Path(scratch)), min(repeats, 3))
+        yield timer.times("run_find", 10, *FIND)
+        note = f"{' '.join(LS)}: bare {timer.bare(*LS):.3f} s"
+        yield Row("run_ls", timer.under_run(*LS), "s", 2.0, note=note)
+        armed = timer.under_run(*LS, program=ARMED)
+        yield Row("run_ls_armed", armed, "s", 4.5, note="an event on vfs_read")
+
+
+GROUPS = {"commands": commands, "trees": trees}
