@@ -246,20 +246,22 @@ def kill_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
     remove_optimized_kprobe(st, op)
 
 
-def try_to_optimize_kprobe(st: State, p: Kprobe) -> None:
+def try_to_optimize_kprobe(st: State, p: Kprobe) -> bool:
     """If p, a plain registered probe, can be a jump: queue an aggr_kprobe in its place.
 
+    Returns whether there is one now, whose site is in sync.
     Context: control.
     Kernel: try_to_optimize_kprobe()
     """
     if kprobe_ftrace(p) or not st.optprobes:
-        return
+        return False
     ap = alloc_aggr_kprobe(st, p)
     if not kprobe_optready(ap):
-        return
+        return False
     init_aggr_kprobe(st, ap, p)
     st.arch.sync_site(ap)
     optimize_kprobe(st, ap)
+    return True
 
 
 # ---- all probes: the sysctl

@@ -221,8 +221,9 @@ def register_kprobe(st: State, p: Kprobe) -> None:
         return
     _prepare_kprobe(st, p)
     st.hash_add(p)
-    st.arch.sync_site(p)
-    if not st.kprobes_all_disarmed and not kprobe_disabled(p):
+    arm = not st.kprobes_all_disarmed and not kprobe_disabled(p)
+    if arm:
+        st.arch.sync_site(p)
         try:
             arm_kprobe(st, p)
         except KernelError:
@@ -231,7 +232,8 @@ def register_kprobe(st: State, p: Kprobe) -> None:
             st.arch.arch_remove_kprobe(p)
             raise
     st.registered[p] = p.addr
-    try_to_optimize_kprobe(st, p)
+    if not try_to_optimize_kprobe(st, p) and not arm:
+        st.arch.sync_site(p)
 
 
 # ---- unregistering

@@ -166,4 +166,7 @@ def is_kprobe_insn_slot(st: State, addr: int) -> bool:
     Context: either.
     Kernel: is_kprobe_insn_slot(), is_kprobe_optinsn_slot()
     """
-    return any(c.is_insn_slot_addr(addr) for c in st.insn_caches)
+    for cache in st.insn_caches:
+        if cache.is_insn_slot_addr(addr):
+            return True
+    return False

@@ -126,6 +126,23 @@ class KpEvent(Record):
         self._nhit = value
         self.judge()
 
+    def describe(self, number: int, size: int, prog: int) -> None:
+        """Set the type of its records, and what they hold."""
+        self.type = number
+        self._set(abi.KpEvent.size, size)
+        self._set(abi.KpEvent.prog, prog)
+        self.judge()
+
+    def record(self, files: int, filter_prog: int, flags: int) -> None:
+        """Set who wants the records."""
+        self._set(abi.KpEvent.files, files)
+        self._set(abi.KpEvent.filter, filter_prog)
+        self._set(abi.KpEvent.flags, flags)
+        self.judge()
+
+    def _set(self, offset: int, value: int) -> None:
+        self.words[self.base + offset // 8] = value
+
     def judge(self) -> None:
         """Set or clear EVENT_SIMPLE, by which lite.S may write the records."""
         flags = self.flags

@@ -105,7 +105,10 @@ class X86:
         for first, end in self._no_probes:
             if first <= addr < end:
                 return True
-        return any(cache.is_insn_slot_addr(addr) for cache in self.core.insn_caches)
+        for cache in self.core.insn_caches:
+            if cache.is_insn_slot_addr(addr):
+                return True
+        return False
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         place, entry = checks.arch_adjust_kprobe_addr(self.text, addr, offset)

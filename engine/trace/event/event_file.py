@@ -211,9 +211,7 @@ class EventFiles:
             for file in files:
                 file.write_description()
         for guest in [only] if only else event.guest_events():
-            guest.files = chain
-            guest.filter = filter_prog
-            guest.flags = flags
+            guest.record(chain, filter_prog, flags)
 
 
 def _simple(file: EventFile) -> bool:

@@ -98,9 +98,8 @@ class GuestEvents:
             size = prog_size(tk.args)
             tk.prog = tk.prog or heap.alloc(size)
             heap.view(tk.prog, size)[:] = encode(tk.args, tk.start, tk.prog)
-        tk.guest.type = tk.event.id
-        tk.guest.size = tk.start + sum(arg.size for arg in tk.args)
-        tk.guest.prog = tk.prog or 0
+        size = tk.start + sum([arg.size for arg in tk.args])
+        tk.guest.describe(tk.event.id, size, tk.prog or 0)
         self._files.sync(tk.event, tk.guest)
 
 
