@@ -313,11 +313,13 @@ class Guest:
         """
         if not self.sched.all_idle() or self.sched.quiescence_wanted():
             return self.clock.now()
-        times = [self.sched.next_deadline(), self.clock.next_timer()]
-        deadline = min((KTime(t) for t in times if t is not None), default=None)
-        if deadline is not None:
-            self.clock.await_deadline(deadline)
-        return deadline
+        deadline, timer = self.sched.next_deadline(), self.clock.next_timer()
+        if deadline is None or (timer is not None and timer < deadline):
+            deadline = timer
+        if deadline is None:
+            return None
+        self.clock.await_deadline(deadline)
+        return KTime(deadline)
 
     def tick(self) -> None:
         """Background work: time has come to next_deadline().

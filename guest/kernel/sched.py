@@ -242,7 +242,10 @@ class Sched:
         return self._idle[number]
 
     def all_idle(self) -> bool:
-        return not any(self.runnable(number) for number in range(self.nr_cpus))
+        for number in range(self.nr_cpus):
+            if self.runnable(number):
+                return False
+        return True
 
     def turn(self, number: int) -> None:
         """Run one CPU until it stops by itself."""
@@ -467,11 +470,11 @@ class Sched:
     # ---- time
     def next_deadline(self) -> int | None:
         """When a CPU wants its timer interrupt, None: never."""
-        ram = self._ram
-        first: int = min(
-            _U64.unpack_from(ram, at + abi.KpfsPcpu.next_deadline)[0]
-            for at in self._pcpu
-        )
+        ram, first = self._ram, NO_DEADLINE
+        for at in self._pcpu:
+            deadline: int = _U64.unpack_from(ram, at + abi.KpfsPcpu.next_deadline)[0]
+            if deadline < first:
+                first = deadline
         return None if first == NO_DEADLINE else first
 
     def expire(self) -> None:
