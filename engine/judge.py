@@ -52,6 +52,12 @@ class Jump(NamedTuple):
 class Judge(Protocol):
     """Judges probe points; raises MemoryFault where it lacks the bytes to decide."""
 
+    def follow(self, release: str, config: str) -> None:
+        """Judge as the kernel of a release does, built with a configuration.
+
+        Until this is called: as 6.1 does.
+        """
+
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         """Do the same as Arch's method of this name."""
 

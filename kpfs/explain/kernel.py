@@ -52,6 +52,7 @@ class KernelImage(KernelTables):
             lines = kernel.read_file(BLACKLIST).decode().splitlines()
         self._blacklist = [read_blacklist_line(line) for line in lines]
         self.judge = JUDGES[ARCH](self)
+        self.judge.follow(kernel.meta.release, config)
 
     def read(self, addr: int, size: int) -> bytes:
         return self._memory.read(addr, size)

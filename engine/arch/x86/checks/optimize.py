@@ -102,10 +102,10 @@ def scan_function(text: Text, fn: Function, addr: int) -> Obstacle | None:
         found.append(Obstacle(Why.EXCEPTION, fn.fixup))
     if fn.bad is not None:
         found.append(Obstacle(Why.UNDECODABLE, fn.bad))
-    if fn.indirect is not None:
+    if fn.indirect is not None and text.rules.jump_tables:
         found.append(Obstacle(Why.INDIRECT_JUMP, fn.indirect.addr))
     first, last = text.indirect_thunks
-    if last:
+    if last and text.rules.jump_tables:
         found += _jumps(fn, first, last, Why.THUNK_JUMP)
     found += _jumps(fn, addr + 1, addr + JMP32_INSN_SIZE, Why.JUMP_INTO)
     found += [
@@ -141,7 +141,7 @@ def covered_region(text: Text, fn: Function, addr: int) -> Region | Obstacle:
             check_copy(insn)
         except KernelError as err:
             return Obstacle(Why.NOT_RELOCATABLE, at, err.why)
-        if not has_boostable_opcode(insn):
+        if not has_boostable_opcode(insn, text.rules):
             return Obstacle(Why.NOT_BOOSTABLE, at)
         insns.append(insn)
         at = insn.next_addr

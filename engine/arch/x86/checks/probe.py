@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import enum
 import errno
+import re
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
@@ -39,7 +41,8 @@ from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.judge import Tables
 
 JMP32_INSN_SIZE = 5
-ENDBR64 = b"\xf3\x0f\x1e\xfa"
+# endbr64, endbr32, and the nop in the place of one that nothing may jump to
+LANDING_PADS = (b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfb", b"\x66\x0f\x1f\x00")
 # the slot holds 16 bytes: the copy and the jump or int3 behind it
 KPROBE_SLOT_SIZE = 16
 
@@ -86,11 +89,31 @@ class Function:
         return None
 
 
+class Rules(NamedTuple):
+    """What later kernels judge otherwise than 6.1."""
+
+    traps_refused: bool = False  # int3, int and ud with EILSEQ; since 6.9
+    groups_boosted: bool = False  # most of groups 2 to 5; since 6.9
+    # since 6.6 jump tables are not looked for in a kernel that cannot have any
+    jump_tables: bool = True
+
+
+def rules_of(release: str, config: str) -> Rules:
+    """Those of a kernel, by what uname -r says and how it was built."""
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    version = (int(numbers[1]), int(numbers[2])) if numbers else (6, 1)
+    options = ("RETPOLINE", "MITIGATION_RETPOLINE", "X86_KERNEL_IBT")
+    without = any(f"CONFIG_{option}=y\n" in config for option in options)
+    late = version >= (6, 9)
+    return Rules(late, late, not (without and version >= (6, 6)))
+
+
 class Text:
     """Kernel text as the checks see it: tables, and the bytes without probes."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
+        self.rules = Rules()
         self._functions: dict[int, Function] = {}
         self._generation = tables.kallsyms.generation  # of the symbols
 
@@ -219,7 +242,7 @@ def arch_adjust_kprobe_addr(text: Text, addr: int, offset: int) -> tuple[int, bo
     Kernel: arch_adjust_kprobe_addr().
     """
     try:
-        landing = text.live(addr, 4) == ENDBR64
+        landing = text.live(addr, 4) in LANDING_PADS
     except MemoryFault as fault:
         raise KernelError(errno.EINVAL, str(fault)) from None
     if landing and offset in (0, 4):
@@ -252,9 +275,18 @@ def prepare_kprobe(text: Text, addr: int) -> Insn:
     if addr == fn.bad:
         raise KernelError(errno.EINVAL, "bytes that are no instruction")
     insn = fn.insns[fn.index[addr]]
+    if text.rules.traps_refused and is_trap(insn):
+        raise KernelError(errno.EILSEQ, "an instruction that traps")
     check_copy(insn)
     emulation(insn)
     return insn
+
+
+def is_trap(insn: Insn) -> bool:
+    """int3, int, into, int1, ud0, ud1, ud2.  Kernel: is_exception_insn()"""
+    if insn.opcode[0] == 0x0F:
+        return insn.opcode[1] in (0xFF, 0xB9, 0x0B)
+    return insn.opcode[0] in (0xCC, 0xCD, 0xCE, 0xF1)
 
 
 def check_copy(insn: Insn) -> None:
@@ -312,6 +344,13 @@ def _one_byte_not_boostable() -> frozenset[int]:
 
 _TWO_BYTE_BOOSTABLE = _two_byte_boostable()
 _ONE_BYTE_NOT_BOOSTABLE = _one_byte_not_boostable()
+# of groups 2 to 5 what later kernels boost, by the operation in the ModRM byte
+_GROUPS = {
+    **dict.fromkeys((0xC0, 0xC1, 0xD0, 0xD1, 0xD2, 0xD3), frozenset(range(8)) - {6}),
+    **dict.fromkeys((0xF6, 0xF7), frozenset(range(8)) - {1}),
+    0xFE: frozenset((0, 1)),
+    0xFF: frozenset((0, 1, 4)),
+}
 
 
 def can_boost(text: Text, insn: Insn) -> bool:
@@ -320,12 +359,12 @@ def can_boost(text: Text, insn: Insn) -> bool:
     Kernel: can_boost().
     """
     has_exception_entry = text.tables.text.has_exception_entry
-    return has_boostable_opcode(insn) and not has_exception_entry(
+    return has_boostable_opcode(insn, text.rules) and not has_exception_entry(
         insn.addr, insn.addr + 1
     )
 
 
-def has_boostable_opcode(insn: Insn) -> bool:
+def has_boostable_opcode(insn: Insn, rules: Rules) -> bool:
     """can_boost(), for an instruction that is known to have no fix-up."""
     if len(insn.opcode) == 2:
         return insn.opcode[1] in _TWO_BYTE_BOOSTABLE
@@ -333,6 +372,8 @@ def has_boostable_opcode(insn: Insn) -> bool:
         return False
     if 0x2E in insn.prefixes or 0x67 in insn.prefixes:
         return False
+    if rules.groups_boosted and insn.opcode[0] in _GROUPS:
+        return insn.reg in _GROUPS[insn.opcode[0]]
     if insn.opcode[0] == 0xFF:
         return insn.reg == 4
     return insn.opcode[0] not in _ONE_BYTE_NOT_BOOSTABLE

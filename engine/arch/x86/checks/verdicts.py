@@ -12,6 +12,7 @@ from kpfs.engine.arch.x86.checks.probe import (
     arch_adjust_kprobe_addr,
     decode_at,
     prepare_kprobe,
+    rules_of,
 )
 from kpfs.engine.arch.x86.insn import (
     NOP5,
@@ -42,6 +43,9 @@ class X86Judge:
             "__kprobes_text_start", "__kprobes_text_end"
         )
         self._dis: Disassembler | None = None
+
+    def follow(self, release: str, config: str) -> None:
+        self.text.rules = rules_of(release, config)
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         """MemoryFault is raised for a dump that lacks addr; a kernel has it."""

@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.engine.arch.x86.checks.optimize import Obstacle, Region, Why, can_optimize
-from kpfs.engine.arch.x86.checks.probe import MachineText
+from kpfs.engine.arch.x86.checks.probe import MachineText, Rules
 from tests.unit.engine.arch.x86.checks.tables import PLAIN, THUNKS, F, Tables, text
 
 
@@ -100,6 +100,12 @@ def test_text_that_others_patch():
     assert obstacle(code, 8, reserved=[(4, 5)])[0] is Why.RESERVED
     assert region_size(code, reserved=[(5, 2)]) == 5
     assert obstacle("90" * 4 + "0f1f440000" + "90" * 8, ftrace=[4]) == (Why.RESERVED, 4)
+
+
+def test_later_kernels_without_jump_tables_do_not_look_for_them():
+    later = text("90" * 8 + "ffe0")
+    later.rules = Rules(jump_tables=False)
+    assert isinstance(can_optimize(later, F), Region)
 
 
 def test_first_culprit_is_named():

@@ -8,11 +8,13 @@ import pytest
 from kpfs.engine.arch.x86.checks.probe import (
     Emulation,
     MachineText,
+    Rules,
     arch_adjust_kprobe_addr,
     can_boost,
     emulation,
     prepare_kprobe,
     relocate,
+    rules_of,
 )
 from kpfs.engine.arch.x86.insn import decode
 from kpfs.engine.errors import KernelError
@@ -168,6 +170,45 @@ def test_boost(code, boost):
     assert can_boost(text("90"), insn(code)) is boost
 
 
+LATER = rules_of("6.12.1-amd64", "CONFIG_X86_KERNEL_IBT=y\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "boost"),
+    [
+        ("c1e004", True),  # shl
+        ("c1f004", False),  # what only AMD knows
+        ("f7d8", True),
+        ("f7c800000000", False),
+        ("ffc0", True),  # inc
+        ("ffe0", True),
+        ("ff30", False),  # push
+        ("fec0", True),
+        ("fe10", False),
+    ],
+)
+def test_boost_of_later_kernels(code, boost):
+    later = text("90")
+    later.rules = LATER
+    assert can_boost(later, insn(code)) is boost
+
+
+@pytest.mark.parametrize("code", ["cc", "cd80", "f1", "0f0b", "0fffc0", "0fb9c0"])
+def test_later_kernels_refuse_what_traps(code):
+    later = text(code + "90")
+    later.rules = LATER
+    with pytest.raises(KernelError) as refused:
+        prepare_kprobe(later, F)
+    assert refused.value.errno == errno.EILSEQ
+
+
+def test_rules_of_releases():
+    assert rules_of("6.1.0-9-amd64", "CONFIG_RETPOLINE=y\n") == Rules()
+    assert rules_of("6.6.1", "CONFIG_RETPOLINE=y\n") == Rules(jump_tables=False)
+    assert rules_of("6.10", "") == Rules(True, True, True)
+    assert rules_of("mine", "") == Rules()
+
+
 def test_instruction_with_fix_up_is_not_boosted():
     assert not can_boost(text("8b00", exceptions=[0]), insn("8b00"))
 
@@ -190,6 +231,8 @@ def test_landing_pad():
     assert arch_adjust_kprobe_addr(t, F, 0) == (F + 4, True)
     assert arch_adjust_kprobe_addr(t, F, 4) == (F + 4, True)
     assert arch_adjust_kprobe_addr(t, F, 5) == (F + 5, False)
+    t = text("660f1f00 55 c3")  # one that was taken away
+    assert arch_adjust_kprobe_addr(t, F, 0) == (F + 4, True)
     t = text(PLAIN)
     assert arch_adjust_kprobe_addr(t, F, 0) == (F, True)
     assert arch_adjust_kprobe_addr(t, F, 1) == (F + 1, False)
