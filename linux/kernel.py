@@ -52,13 +52,13 @@ class LinuxKernel:
         self._stopped = False
         self._on_wake: Callable[[], None] | None = None
         self._somebody_waits = threading.Event()
-        self._next_look = 0.0
         self._start_machine()
 
     def _start_machine(self) -> None:
         """A machine that goes on from the image, and nobody in it."""
         board = image.load(self._saved, self.meta, exact=self._exact)
         self.machine = Machine(board, quiet=self._quiet)
+        self._next_look = 0.0
         self.memory = LiveMemory(board)
         memories = self.saved_memory, self.memory
         self.ready = ReadyTexts(self._texts, *memories, self.symbols)
@@ -158,8 +158,13 @@ class LinuxKernel:
                 pause.wait(seconds)
 
     def _look_after_waiting(self) -> None:
-        """Find out now and then whether those who wait still live."""
-        now = monotonic()
+        """Find out now and then whether those who wait still live.
+
+        In a quiet guest by its own clock: what it executes must not depend on the
+        host's.
+        """
+        machine = self.machine
+        now = machine.now() / NSEC if machine.quiet else monotonic()
         if now > self._next_look:
             self._next_look = now + LOOK
             for task in list(self.tasks.waiting):
