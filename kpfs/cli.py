@@ -29,6 +29,7 @@ MAX_CPUS = 16
 TAKE_A_WORD = frozenset(
     {"--cpus", "--log", "--config", "--kernel", "--rw"}
     | {"--kernels", "--jobs", "--shard", "--junit"}
+    | {"-e", "--event", "-o", "--output", "--format"}
 )
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
@@ -84,6 +85,16 @@ has found it already.  Otherwise:
   bash: eval "$(kpfs completion bash)"
   zsh:  kpfs completion zsh > DIR/_kpfs, where DIR is in $fpath
   fish: kpfs completion fish | source
+"""
+TRACE_HELP = "run a command and show the events that it sets off"
+TRACE_DESCRIPTION = """\
+Run CMD as 'kpfs run' does, with events on, and show what was recorded when it has
+ended: as the file trace has it, or for other tools.  The status is CMD's.  The programs
+in the background of the guest are recorded too, if not for --quiet-guest.
+
+  kpfs trace -e 'p:opened do_sys_openat2 file=+0(%si):ustring' -- cat /etc/hostname
+  kpfs trace -e sched: -o trace.json -- make      opens at ui.perfetto.dev
+  kpfs trace -o trace.dat -- ls; trace-cmd report trace.dat
 """
 EXPLAIN_HELP = "say whether a probe is accepted and optimised, and why"
 
@@ -354,6 +365,13 @@ def _completion_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"))
 
 
+def _trace_arguments(parser: ArgumentParser) -> None:
+    from kpfs.record import command
+
+    _guest_arguments(parser)
+    command.add_arguments(parser)
+
+
 def _explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "points", metavar="SYMBOL[+OFFSET]", nargs="+", help="a probe point; or 0xADDR"
@@ -448,6 +466,21 @@ def run_inside(arguments: Namespace) -> int:
     return run_command(kind, arguments.argv, arguments.rw)
 
 
+def trace(arguments: Namespace) -> int:
+    """``kpfs trace``."""
+    from kpfs.record import command
+    from kpfs.run_command import run as run_command
+
+    settings = _settings(arguments)._replace(mirror=True)
+    return command.main(
+        lambda argv: run_command(settings, argv),
+        arguments.event,
+        arguments.output,
+        arguments.format,
+        arguments.argv,
+    )
+
+
 def explain(arguments: Namespace) -> int:
     """``kpfs explain``."""
     from kpfs.explain import command
@@ -493,6 +526,7 @@ COMMANDS = {
     "run": Command(
         "run a command over files at the real paths", RUN_HELP, _run_arguments, run
     ),
+    "trace": Command(TRACE_HELP, TRACE_DESCRIPTION, _trace_arguments, trace),
     "matrix": Command(MATRIX_HELP, MATRIX_HELP, _matrix_arguments, matrix),
     "kernel": Command(KERNEL_HELP, KERNEL_HELP, _kernel_arguments, kernel),
     "explain": Command(EXPLAIN_HELP, EXPLAIN_HELP, _explain_arguments, explain),
@@ -502,4 +536,4 @@ COMMANDS = {
         COMPLETION_HELP, COMPLETION_DESCRIPTION, _completion_arguments, completion
     ),
 }
-RUNNERS = frozenset({"run", "matrix"})  # a command of the user follows
+RUNNERS = frozenset({"run", "trace", "matrix"})  # a command of the user follows

@@ -28,7 +28,7 @@ KEPT = (LIST, ERROR_LOG, TRACE)
 # Runs a command, then keeps what the files say; the trace ends with the command.
 SCRIPT = """\
 out=$1 files=$2; shift 2
-"$@"
+(exec "$@")
 status=$?
 { echo 0 >"$KPFS/tracing/tracing_on"; } 2>/dev/null
 echo $$ >"$out/pid"

@@ -86,6 +86,7 @@ def test_run():
 @pytest.mark.fuse
 def test_run_of_what_is_not_there():
     assert kpfs.run(["no-such-command"]).returncode == 127
+    assert kpfs.run(["exit", "3"]).returncode == 127  # the shell's own are no commands
     with pytest.raises(kpfs.SetupError, match="no option"):
         kpfs.run(["true"], config={"WRONG": True})
     with pytest.raises(kpfs.SetupError, match="17"):

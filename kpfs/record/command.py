@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs trace``: set events, run a command, and show what it has set off."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kpfs.host.errors import SetupError
+from kpfs.record.raw import parse_format, records
+from kpfs.record.writers import WRITERS, Recording
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+DEFAULT_EVENTS = ("syscalls:",)
+MARK = "kpfs-trace-ended"  # the file that says that the command was run
+FILES = (
+    "saved_cmdlines",
+    "printk_formats",
+    "events/header_page",
+    "events/header_event",
+)
+DEFINITION = re.compile(r"[pr][0-9]*(:|\s)")
+# In a fresh kernel: define and switch on events, run CMD, and keep what was recorded.
+# The records of this shell are left out later.
+SCRIPT = """\
+out=$1 definitions=$2 events=$3 files=$4
+shift 4
+t=$KPFS/tracing
+refuse() {
+	printf '%s\\n' "$1" >"$out/refused"
+	cat "$t/error_log" >>"$out/refused"
+	exit 2
+}
+try() {
+	{ printf '%s\\n' "$1" >>"$t/$2"; } 2>/dev/null || refuse "$1"
+}
+while IFS= read -r line; do
+	[ -z "$line" ] || try "$line" kprobe_events
+done <<.
+$definitions
+.
+cut -d ' ' -f 1 "$t/kprobe_events" >"$out/own"
+while IFS=:/ read -r _ group event; do try "$group:$event" set_event; done <"$out/own"
+for line in $events; do try "$line" set_event; done
+(exec "$@")
+status=$?
+echo 0 >"$t/tracing_on"
+echo $$ >"$out/pid"
+cat "$t/trace" >"$out/trace"
+cat "$t/set_event" >"$out/set_event"
+for file in $files; do cat "$t/$file" >"$out/${file##*/}"; done
+cat "$KPFS/kallsyms" >"$out/kallsyms"
+for group in ftrace $(cut -d : -f 1 "$out/set_event" | sort -u); do
+	mkdir "$out/format-$group"
+	for event in "$t/events/$group"/*/format; do
+		event=${event%/format}
+		cat "$event/format" >"$out/format-$group/${event##*/}"
+	done
+done
+for cpu in "$t"/per_cpu/cpu*; do
+	raw=$out/raw-${cpu##*/cpu}
+	dd if="$cpu/trace_pipe_raw" of="$raw" bs=4096 iflag=nonblock 2>/dev/null
+done
+: >"$out/kpfs-trace-ended"
+exit $status
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of its own."""
+    parser.add_argument(
+        "-e",
+        "--event",
+        action="append",
+        default=[],
+        metavar="EVENT",
+        help="as in set_event (sched:sched_switch, syscalls:), or a definition as in "
+        "kprobe_events ('p:e vfs_read'); several times, if wanted (default syscalls:)",
+    )
+    parser.add_argument(
+        "-o", "--output", default="", metavar="FILE", help="default: standard output"
+    )
+    parser.add_argument(
+        "--format",
+        choices=sorted(WRITERS),
+        default="",
+        help="text; jsonl: a JSON object a record; json: for ui.perfetto.dev; dat: for "
+        "trace-cmd (default: as the name of FILE ends, else text)",
+    )
+    parser.usage = "kpfs trace [-e EVENT] [-o FILE] [OPTION...] [--] CMD [ARG...]"
+
+
+def main(
+    run: Callable[[Sequence[str]], int],
+    events: Sequence[str],
+    output: str,
+    form: str,
+    argv: Sequence[str],
+) -> int:
+    """Trace a command: its exit status.  SetupError: an event is refused.
+
+    run: runs a command as ``kpfs run`` does.
+    """
+    if not argv:
+        raise SetupError("trace: no command (see 'kpfs trace --help')")
+    write = WRITERS[form or _form_of(output)]
+    definitions = [e for e in events if DEFINITION.match(e)]
+    others = [e for e in events if not DEFINITION.match(e)]
+    if not events:
+        others = list(DEFAULT_EVENTS)
+    with tempfile.TemporaryDirectory(prefix="kpfs-trace-") as name:
+        words = "\n".join(definitions), " ".join(others), " ".join(FILES)
+        status = run(["sh", "-c", SCRIPT, "sh", name, *words, *argv])
+        folder = Path(name)
+        refused = folder / "refused"
+        if refused.exists():
+            event, _, why = refused.read_text(errors="replace").partition("\n")
+            raise SetupError(f"trace: {event}: refused {_reason(why)}".rstrip())
+        if not (folder / MARK).exists():
+            raise SetupError("trace: nothing was recorded; see the log")
+        recording = _collect(folder)
+    if not output:
+        write(recording, sys.stdout.buffer)
+        sys.stdout.flush()
+        return status
+    try:
+        with open(output, "wb") as file:
+            write(recording, file)
+    except OSError as error:
+        raise SetupError(f"{output}: {error.strerror}") from None
+    return status
+
+
+def _form_of(output: str) -> str:
+    ending = output.rpartition(".")[2]
+    return ending if ending in WRITERS else "text"
+
+
+def _reason(error_log: str) -> str:
+    found = re.findall(r"error: (.*)", error_log)
+    return f"({found[-1]})" if found else ""
+
+
+def _collect(folder: Path) -> Recording:
+    """What the script has kept, without its own records."""
+    pid = int((folder / "pid").read_text())
+    recording = Recording()
+    mark = re.compile(rf"-{pid} +\[[0-9]{{3}}\] ")
+    text = (folder / "trace").read_bytes().decode("utf-8", "surrogateescape")
+    lines = text.splitlines(keepends=True)
+    recording.text = "".join(line for line in lines if not mark.search(line))
+    for path in (*map(Path, FILES), Path("kallsyms")):
+        recording.files[path.name] = (folder / path.name).read_bytes()
+    formats = {}
+    for group in sorted(folder.glob("format-*")):
+        name = group.name.removeprefix("format-")
+        texts = [path.read_text() for path in sorted(group.iterdir())]
+        recording.formats[name] = texts
+        for one in texts:
+            made = parse_format(name, one)
+            formats[made.number] = made
+    cpus = {int(p.name.removeprefix("raw-")): p for p in folder.glob("raw-*")}
+    recording.cpus = {cpu: cpus[cpu].read_bytes() for cpu in sorted(cpus)}
+    comms = {}
+    for line in recording.files["saved_cmdlines"].splitlines():
+        number, _, comm = os.fsdecode(line).partition(" ")
+        comms[int(number)] = comm
+    found = records(recording.cpus, formats, comms)
+    recording.records = [record for record in found if record.pid != pid]
+    return recording

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Writes what was recorded: as text, JSON lines, for Perfetto, and for trace-cmd."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from kpfs.api.records import Record, Value
+from kpfs.record.raw import PAGE_SIZE
+
+MAX_SAFE = 1 << 53  # integers up to there are the same in every reader of JSON
+_MAGIC = b"\x17\x08\x44tracing"
+_VERSION = b"6"
+_LITTLE_ENDIAN, _LONG_SIZE = 0, 8
+
+
+@dataclass
+class Recording:
+    """All that was kept of a trace."""
+
+    text: str = ""  # tracing/trace
+    records: list[Record] = field(default_factory=list)
+    cpus: dict[int, bytes] = field(default_factory=dict)  # pages of trace_pipe_raw
+    # texts of formats, by the event's group
+    formats: dict[str, list[str]] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)  # others, by their names
+
+
+def write_text(recording: Recording, to: BinaryIO) -> None:
+    """As tracing/trace has it."""
+    to.write(recording.text.encode("utf-8", "surrogateescape"))
+
+
+def write_json_lines(recording: Recording, to: BinaryIO) -> None:
+    """One object a line: what Record.as_dict() has."""
+    for record in recording.records:
+        to.write(_json(_plain(record.as_dict())) + b"\n")
+
+
+def write_chrome(recording: Recording, to: BinaryIO) -> None:
+    """The trace event format of Chrome, which ui.perfetto.dev opens.
+
+    A record is an instant of its thread; numbers that JSON's readers would round are
+    hexadecimal.
+    """
+    events: list[object] = [
+        {"name": name, "ph": "M", "pid": pid, "tid": pid, "args": {"name": comm}}
+        for pid, comm in sorted({(r.pid, r.comm) for r in recording.records})
+        for name in ("process_name", "thread_name")
+    ]
+    for record in recording.records:
+        arguments = {
+            name: hex(value)
+            if isinstance(value, int) and abs(value) >= MAX_SAFE
+            else value
+            for name, value in _plain(record.fields).items()
+        }
+        events.append(
+            {
+                "name": record.event,
+                "cat": record.group,
+                "ph": "i",
+                "s": "t",
+                "ts": record.timestamp / 1000,
+                "pid": record.pid,
+                "tid": record.pid,
+                "args": {**arguments, "cpu": record.cpu},
+            }
+        )
+    to.write(_json({"traceEvents": events, "displayTimeUnit": "ns"}) + b"\n")
+
+
+def _plain(values: Mapping[str, Value]) -> dict[str, Value]:
+    """Bytes as text in hexadecimal, which JSON has no other form for."""
+    return {k: v.hex() if isinstance(v, bytes) else v for k, v in values.items()}
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def write_trace_dat(recording: Recording, to: BinaryIO) -> None:
+    """The file of trace-cmd, in version 6 of its format: see trace-cmd.dat(5)."""
+    files, sized = recording.files, _sized
+    to.write(_MAGIC + _VERSION + b"\0")
+    to.write(struct.pack("<BBI", _LITTLE_ENDIAN, _LONG_SIZE, PAGE_SIZE))
+    for name in ("header_page", "header_event"):
+        to.write(name.encode() + b"\0" + sized("<Q", files[name]))
+    own = recording.formats.get("ftrace", [])
+    to.write(_formats(own))
+    others = {g: texts for g, texts in recording.formats.items() if g != "ftrace"}
+    to.write(struct.pack("<I", len(others)))
+    for group, texts in others.items():
+        to.write(group.encode() + b"\0" + _formats(texts))
+    to.write(sized("<I", files["kallsyms"]))
+    to.write(sized("<I", files["printk_formats"]))
+    to.write(sized("<Q", files["saved_cmdlines"]))
+    to.write(struct.pack("<I", len(recording.cpus)))
+    to.write(b"options  \0" + struct.pack("<H", 0))
+    to.write(b"flyrecord\0")
+    at = _aligned(to.tell() + 16 * len(recording.cpus))
+    for pages in recording.cpus.values():
+        to.write(struct.pack("<QQ", at, len(pages)))
+        at = _aligned(at + len(pages))
+    for pages in recording.cpus.values():
+        to.write(bytes(-to.tell() % PAGE_SIZE))
+        to.write(pages)
+
+
+def _sized(form: str, data: bytes) -> bytes:
+    return struct.pack(form, len(data)) + data
+
+
+def _formats(texts: Iterable[str]) -> bytes:
+    whole = [_sized("<Q", text.encode()) for text in texts]
+    return struct.pack("<I", len(whole)) + b"".join(whole)
+
+
+def _aligned(at: int) -> int:
+    return -(-at // PAGE_SIZE) * PAGE_SIZE
+
+
+Writer = Callable[[Recording, BinaryIO], None]
+# by what --format says, and by how the name of the file ends
+WRITERS: dict[str, Writer] = {
+    "text": write_text,
+    "jsonl": write_json_lines,
+    "json": write_chrome,
+    "dat": write_trace_dat,
+}

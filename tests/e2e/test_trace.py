@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs trace``, by kpfs.record.command: its forms, read by those who know them."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.fuse
+OPENED = "p:opened do_sys_openat2 file=+0(%si):ustring"
+COMMAND = ("sh", "-c", "cat /etc/passwd >/dev/null; exit 3")
+
+
+def trace(kpfs, *words):
+    return kpfs("trace", "--quiet-guest", *words)
+
+
+def test_text_and_status(kpfs):
+    done = trace(kpfs, "-e", OPENED, "--", *COMMAND)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.startswith("# tracer: nop\n")
+    lines = [x for x in done.stdout.splitlines() if "/etc/passwd" in x]
+    assert len(lines) == 1
+    assert lines[0].lstrip().startswith("cat-")
+    assert "tracing_on" not in done.stdout  # that was not the command
+
+
+def test_events_of_the_kernels_own(kpfs):
+    done = trace(
+        kpfs, "-e", "sched:sched_process_fork", "--", "sh", "-c", "true; (true)"
+    )
+    assert "sched_process_fork: comm=sh pid=" in done.stdout
+    assert (
+        "sys_exit_group(" in trace(kpfs, "cat", "/dev/null").stdout
+    )  # where none is named
+
+
+def test_records_as_json(kpfs, tmp_path):
+    out = tmp_path / "out.jsonl"
+    assert trace(kpfs, "-e", OPENED, "-o", out, *COMMAND).returncode == 3
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    (row,) = [row for row in rows if row["file"] == "/etc/passwd"]
+    assert (row["comm"], row["group"], row["event"]) == ("cat", "kprobes", "opened")
+    whole = json.loads(trace(kpfs, "-e", OPENED, "--format", "json", *COMMAND).stdout)
+    found = [e for e in whole["traceEvents"] if e["args"].get("file") == "/etc/passwd"]
+    assert [e["ph"] for e in found] == ["i"]
+
+
+@pytest.mark.skipif(not shutil.which("trace-cmd"), reason="there is no trace-cmd")
+def test_the_file_of_trace_cmd(kpfs, tmp_path):
+    out = tmp_path / "out.dat"
+    back = "r:back vfs_read $retval"
+    trace(kpfs, "-e", OPENED, "-e", back, "-e", "sched:", "-o", out, "--", *COMMAND)
+    report = subprocess.run(
+        ["trace-cmd", "report", str(out)], capture_output=True, text=True, check=True
+    ).stdout
+    assert "cpus=2" in report
+    assert 'file="/etc/passwd"' in report
+    assert "<- " in report
+    assert "sched_switch:" in report
+
+
+def test_what_is_refused(kpfs):
+    done = trace(kpfs, "-e", "p:bad no_such_function", "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "kpfs: trace: p:bad no_such_function: refused "
+        "(Invalid probed address or symbol)\n"
+    )
+    assert "no:such: refused" in trace(kpfs, "-e", "no:such", "--", "true").stderr
+    assert "no command" in trace(kpfs, "-e", OPENED).stderr
+    assert "invalid choice" in trace(kpfs, "--format", "xml", "--", "true").stderr
+    done = trace(kpfs, "-o", "/no/such/file", "-e", OPENED, "--", "true")
+    assert done.stderr == "kpfs: /no/such/file: No such file or directory\n"
