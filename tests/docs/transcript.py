@@ -30,6 +30,7 @@ RUN = "kpfs run"
 
 # what differs from run to run, and from one build of the kernel to the next
 VOLATILE = (
+    (re.compile("\N{NO-BREAK SPACE}"), " "),  # in pictures
     (re.compile(r"\b(?:[0-9a-f]{2} ){2,}"), "BYTES "),
     (re.compile(r"\b0x[0-9a-f]{3,}\b|\b[0-9a-f]{8,}\b"), "ADDRESS"),
     (re.compile(r"\d+(\.\d+)?"), "N"),

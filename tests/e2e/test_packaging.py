@@ -66,7 +66,7 @@ def run(words, cwd):
 def test_the_debian_package(tmp_path):
     """It is built, lintian finds nothing, and what is in it works."""
     source = tmp_path / "kpfs-0"
-    skip = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache")
+    skip = shutil.ignore_patterns(".git", ".venv", "_build", "__pycache__", ".*_cache")
     shutil.copytree(harness.ROOT, source, symlinks=True, ignore=skip)
     run(["dpkg-buildpackage", "-us", "-uc"], source)
     # the project has no address at which mail is read
