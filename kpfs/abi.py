@@ -602,15 +602,15 @@ MODE_USER = 3
 
 
 class Board:  # struct board
-    SIZE = 66472
-    STRUCT = Struct("<117Q65536s")
+    SIZE = 66480
+    STRUCT = Struct("<118Q65536s")
     uc, state, ram, ram_size, pause, break_at, flushers = 0, 8, 16, 24, 32, 40, 48
     flusher_bits, exact, now, timer, stop, stop_at = 176, 184, 192, 200, 208, 216
-    error, vector, cr2, flush_at, apic, apic_start = 224, 232, 240, 248, 256, 768
-    apic_period, pending, lstar, fmask, cmos = 776, 784, 816, 824, 832
-    console_size, debug_size, debug_limit, debug, blocks = 840, 848, 856, 864, 872
-    syscalls, exceptions, interrupts, halts, flushes = 880, 888, 896, 904, 912
-    strays, stray_at, console = 920, 928, 936
+    error, vector, cr2, flush_at, unknown, apic = 224, 232, 240, 248, 256, 264
+    apic_start, apic_period, pending, lstar, fmask, cmos = 776, 784, 792, 824, 832, 840
+    console_size, debug_size, debug_limit, debug, blocks = 848, 856, 864, 872, 880
+    syscalls, exceptions, interrupts, halts, flushes = 888, 896, 904, 912, 920
+    strays, stray_at, console = 928, 936, 944
 
 
 # linux/agent/region.h

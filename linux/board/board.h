@@ -71,6 +71,7 @@ struct board {
 	u64 vector;
 	u64 cr2;      /* as the last page fault has set it */
 	u64 flush_at; /* where a flusher returns to */
+	u64 unknown;  /* the first bytes of a program's last instruction that there is not */
 
 	/* the local APIC */
 	u64 apic[NR_APIC_REGS];

@@ -137,9 +137,13 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 
 static bool on_invalid(uc_engine u, void *data)
 {
+	struct board *b = data;
+
 	(void)u;
-	((struct board *)data)->exceptions++;
-	deliver(data, UD, false, 0);
+	b->exceptions++;
+	if ((state(b)->hflags & 3) == MODE_USER)
+		b->unknown = read_word(b, state(b)->ip);
+	deliver(b, UD, false, 0);
 	return true;
 }
 

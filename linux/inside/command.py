@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from kpfs import abi
 from kpfs.linux import syscalls as nr
 from kpfs.linux.inside import tree
+from kpfs.linux.inside.diagnosis import diagnose
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.stdio import (
@@ -73,7 +74,7 @@ class Ended(NamedTuple):
     """How it went."""
 
     status: int  # as a shell gives it
-    why: str = ""  # it did not even begin
+    why: str = ""  # if it is not the command's own affair
 
 
 class Command:
@@ -292,7 +293,7 @@ class Command:
         loop.run(lambda: self.ended is not None or self._status >= 0)
         if self.ended is None:
             self._drain()
-            self.ended = Ended(self._status)
+            self.ended = Ended(self._status, diagnose(loop) if self._status else "")
         return self.ended
 
     def _drain(self) -> None:

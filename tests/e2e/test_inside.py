@@ -117,6 +117,27 @@ def test_a_probe_sees_the_command_itself(kpfs):
     assert re.search(r' cat-\d+ +\[000\] .* file="/etc/hostname"', done.stdout)
 
 
+def test_what_the_processor_lacks_is_told(kpfs, tmp_path):
+    compiler = shutil.which(os.environ.get("CC", "gcc"))
+    if not compiler:
+        pytest.skip("no C compiler")
+    source = tmp_path / "avx.c"
+    source.write_text(
+        'int main(void) { asm volatile("vaddps %ymm0,%ymm0,%ymm0"); return 0; }'
+    )
+    subprocess.run([compiler, "-o", tmp_path / "avx", source], check=True)
+    done = inside(kpfs, "--", "./avx", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (132, 1)
+    assert "x86-64-v2" in done.stderr
+
+
+def test_too_little_memory_is_told(kpfs):
+    script = "head -c 900000000 /dev/zero | tail -c 900000000"
+    done = sh(kpfs, script, timeout=120)
+    assert done.returncode != 0
+    assert re.search("512 MiB .* for tail: .* --memory [0-9]+\n", done.stderr)
+
+
 # ---- its streams
 def test_pipes_of_any_length(kpfs):
     text = "".join(f"{number}\n" for number in range(60_000))

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Why a command failed, where that is the guest's doing: no AVX, too little memory."""
+
+from __future__ import annotations
+
+import re
+
+from kpfs import abi
+from kpfs.linux import syscalls as nr
+from kpfs.linux.board import MAX_RAM
+from kpfs.linux.inside.loop import Loop
+from kpfs.linux.machine import Op, Out
+
+_VEX = (0xC4, 0xC5, 0x62)  # what instructions of AVX, FMA, BMI and AVX-512 begin with
+_READ_ALL = 3
+_LOG = 1 << 16
+_STEP = 256  # MiB
+_KILLED = re.compile(
+    r"Out of memory: Killed process \d+ \((?P<name>.*)\) "
+    r"total-vm:(?P<virtual>\d+)kB, anon-rss:(?P<resident>\d+)kB"
+)
+
+
+def diagnose(loop: Loop) -> str:
+    """One line for the user; "" where it is the command's own affair."""
+    if loop.machine.board.get(abi.Board.unknown) & 0xFF in _VEX:
+        return (
+            "the command uses instructions that the guest's processor lacks (AVX, FMA "
+            "or BMI); it has those of x86-64-v2"
+        )
+    return out_of_memory(_kernel_log(loop), len(loop.machine.board.ram) >> 20)
+
+
+def out_of_memory(log: str, memory: int) -> str:
+    """What the log says of processes killed for lack of memory; memory: MiB."""
+    killed = list(_KILLED.finditer(log))
+    if not killed:
+        return ""
+    last = killed[-1]
+    missing = max(int(last["virtual"]) - int(last["resident"]), 0) >> 10
+    wanted = -(-(memory + max(missing, _STEP)) // _STEP) * _STEP
+    told = f"{memory} MiB are too little for {last['name']}"
+    if wanted > MAX_RAM >> 20:
+        return f"{told}, which has asked for more than a guest can have"
+    return f"{told}: make the kernel again with --memory {wanted}"
+
+
+def _kernel_log(loop: Loop) -> str:
+    agent = loop.agent
+    places = agent.start([Op(nr.SYSLOG, (_READ_ALL, Out(_LOG), _LOG))], lambda: None)
+    agent.wait()
+    size = max(agent.results(1)[0], 0)
+    text = bytes(agent.memory[places[0] : places[0] + size])
+    return text.decode("utf-8", "replace")
