@@ -3,6 +3,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -116,3 +118,19 @@ def test_mount_table_escapes():
     assert there(mounts.mount_at("/proc")).fstype == "proc"
     assert there(mounts.mount_at("/proc")).device == os.stat("/proc").st_dev
     assert mounts.mount_at("/proc/sys/kernel") is None
+
+
+def test_help_loads_little():
+    """What it loads is most of the time that it takes."""
+    program = """
+import sys
+from kpfs import cli
+try:
+    cli.main(["--help"])
+finally:
+    heavy = {"ctypes", "kpfs.daemon", "kpfs.engine", "logging", "subprocess"}
+    print(*heavy.intersection(sys.modules), file=sys.stderr)
+"""
+    command = [sys.executable, "-S", "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "\n")
