@@ -9,8 +9,20 @@ import platform
 import sys
 from functools import partial
 
-from bench import commands, engine, mirror, modules, mount, overhead, qemu, smp, watch
+from bench import (
+    commands,
+    engine,
+    linux,
+    mirror,
+    modules,
+    mount,
+    overhead,
+    qemu,
+    smp,
+    watch,
+)
 from bench.row import Row
+from kpfs.linux.bzimage import KernelError
 
 GROUPS = {
     **mount.GROUPS,
@@ -35,7 +47,8 @@ def show(row: Row) -> str:
     return f"{row.name:28} {value:>10} {row.unit:3}  {limit:22} {row.note}".rstrip()
 
 
-def main() -> int:
+def parse() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser("bench", description=__doc__)
     parser.add_argument("--json", action="store_true", help="for machines")
     parser.add_argument(
@@ -57,6 +70,9 @@ def main() -> int:
         help="only the throughput of probes on 1 to 16 CPUs, in virtual time",
     )
     parser.add_argument(
+        "--kernel", metavar="NAME", help="only that kernel of a distribution"
+    )
+    parser.add_argument(
         "groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}"
     )
     arguments = parser.parse_args()
@@ -65,6 +81,13 @@ def main() -> int:
         parser.error(f"no such group: {', '.join(sorted(unknown))}")
     if arguments.smp and (arguments.groups or arguments.against_qemu):
         parser.error("--smp measures nothing else: give it without groups")
+    if arguments.kernel and (arguments.groups or arguments.smp):
+        parser.error("--kernel measures nothing else: give it without groups")
+    return arguments
+
+
+def main() -> int:
+    arguments = parse()
     if arguments.quick:
         arguments.repeats = 1
     chosen = arguments.groups or (QUICK if arguments.quick else GROUPS)
@@ -76,7 +99,10 @@ def main() -> int:
             rcu, lock = smp.curves()
             groups = [lambda _repeats: smp.rows(rcu, lock)]  # the same each time
             figure = smp.plot(rcu, lock)
-        if arguments.against_qemu:
+        if arguments.kernel:
+            run = qemu.oracle() if arguments.against_qemu else None
+            groups = [linux.group(arguments.kernel, run)]
+        elif arguments.against_qemu:
             groups.append(partial(qemu.against, qemu.oracle()))
         for group in groups:
             for row in group(arguments.repeats):
@@ -85,7 +111,7 @@ def main() -> int:
                     print(show(row), flush=True)
         if figure and not arguments.json:
             print(figure)
-    except (qemu.NotHereError, smp.NotHereError) as error:
+    except (qemu.NotHereError, smp.NotHereError, KernelError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     if arguments.json:

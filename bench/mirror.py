@@ -39,13 +39,16 @@ print(time.perf_counter() - begin)
 """
 
 
-def mirroring(repeats: int) -> Iterator[Row]:
-    """Microseconds that mirroring adds to a call, and to a fork with its exit."""
+def costs(repeats: int, *guest: str) -> tuple[float, float]:
+    """Seconds that mirroring adds to a call, and to a fork with its exit.
+
+    guest: options of kpfs run.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Command(Path(scratch))
 
         def seconds(program: str, *options: str) -> float:
-            words = ("--quiet-guest", *options, "--", sys.executable, "-Sc", program)
+            words = (*guest, *options, "--", sys.executable, "-Sc", program)
             return float(kpfs("run", *words).stdout)
 
         def added(program: str) -> float:
@@ -56,10 +59,16 @@ def mirroring(repeats: int) -> Iterator[Row]:
             )
 
         call = added(OPEN_READ_CLOSE) / CYCLES / CALLS_PER_CYCLE
-        yield Row("mirrored_call", call * 1e6, "us", note="open, read, close")
         fork = added(FORK_AND_WAIT) / FORKS
-        yield Row("mirrored_fork_and_exit", fork * 1e6, "us")
         kpfs.finish()
+        return call, fork
+
+
+def mirroring(repeats: int) -> Iterator[Row]:
+    """Microseconds that mirroring adds to a call, and to a fork with its exit."""
+    call, fork = costs(repeats, "--quiet-guest")
+    yield Row("mirrored_call", call * 1e6, "us", note="open, read, close")
+    yield Row("mirrored_fork_and_exit", fork * 1e6, "us")
 
 
 GROUPS = {"mirror": mirroring}

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a kernel of a distribution costs as the guest."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, thread_time
+
+from bench import mirror
+from bench.command import Command
+from bench.qemu import theirs
+from bench.row import Group, Row, least, medians, seconds
+from kpfs.linux import packages, store
+from kpfs.linux import syscalls as nr
+from kpfs.linux.kernel import LinuxKernel
+from kpfs.linux.machine import FINALLY, STOP, Op, Out, Result
+from kpfs.linux.tasks import Caller
+
+GETPPID = 110
+PID = 4_000_000  # of a task that stands for no process
+CALLS = 20  # of one request
+REQUESTS = 20  # of one measurement
+OPENS = 200
+MAKE_TIMEOUT = 300  # s
+TRACING = "/sys/kernel/tracing"
+SWITCH = "/proc/sys/debug/kprobes-optimization"
+SETTLED = 300_000_000  # ns of the guest's, after which a probe is a jump
+# name, definition of the event, whether jumps are allowed, limit in us
+HITS = (
+    ("ftrace", "p:e vfs_read", True, 5.4),
+    ("int3", "p:e vfs_read+5", False, 10.3),
+    ("optimized", "p:e vfs_read+5", True, 5.1),
+    ("return", "r:e vfs_read", True, 9.0),
+)
+
+
+class Shell:
+    """A task in a kernel of this process."""
+
+    def __init__(self, name: str) -> None:
+        self.kernel = LinuxKernel(name, quiet=True)
+        self.kernel.start()
+        caller = Caller(PID, os.getuid(), os.getgid())
+        with self.kernel.lock:
+            tasks = self.kernel.tasks
+            self.task = tasks.fork(tasks.agent, caller, "bench")
+
+    def request(self, *ops: Op) -> list[int]:
+        with self.kernel.lock:
+            return self.kernel.request(self.task, ops).results
+
+    def echo(self, path: str, text: str) -> None:
+        data = text.encode() + b"\n"
+        how = path.encode() + b"\0", os.O_WRONLY | os.O_TRUNC, 0
+        made = self.request(
+            Op(nr.OPENAT, (nr.AT_FDCWD, *how), STOP),
+            Op(nr.WRITE, (Result(0), data, len(data)), STOP),
+            Op(nr.CLOSE, (Result(0),), FINALLY),
+        )
+        assert min(made[:2]) >= 0, (path, made)
+
+    def pass_time(self, ns: int) -> None:
+        with self.kernel.lock:
+            machine = self.kernel.machine
+            machine.advance(machine.now() + ns)
+
+    @contextmanager
+    def probed(self, event: str, jumps: bool) -> Iterator[None]:
+        """With an event that is switched on."""
+        self.echo(SWITCH, f"{jumps:d}")
+        self.echo(f"{TRACING}/kprobe_events", event)
+        self.echo(f"{TRACING}/events/kprobes/e/enable", "1")
+        self.pass_time(SETTLED)
+        try:
+            yield
+        finally:
+            self.echo(f"{TRACING}/events/kprobes/e/enable", "0")
+            self.echo(f"{TRACING}/kprobe_events", "")
+
+
+def first_list(name: str, repeats: int) -> float:
+    """Seconds of a command that shows the list of a new guest."""
+    with tempfile.TemporaryDirectory() as scratch:
+        kpfs = Command(Path(scratch))
+        cat = "cat", "/sys/kernel/debug/kprobes/list"
+        return medians([lambda: kpfs("run", "--kernel", name, "--", *cat)], repeats)[0]
+
+
+def open_read_close(name: str, repeats: int) -> float:
+    """Seconds of a look at a file of a mount."""
+    with tempfile.TemporaryDirectory() as scratch:
+        kpfs = Command(Path(scratch))
+        path = kpfs.mount("--kernel", name) / "kprobes" / "list"
+
+        def look() -> None:
+            for _ in range(OPENS):
+                fd = os.open(path, os.O_RDONLY)
+                os.read(fd, 4096)
+                os.close(fd)
+
+        look()
+        took = medians([look], repeats)[0] / OPENS
+        kpfs.finish()
+        return took
+
+
+def hits(shell: Shell, repeats: int) -> dict[str, float]:
+    """Seconds of a hit, by kind of probe."""
+    path = b"/proc/version\0"
+    (fd,) = shell.request(Op(nr.OPENAT, (nr.AT_FDCWD, path, os.O_RDONLY, 0)))
+    reads = [Op(nr.READ, (fd, Out(8), 0))] * CALLS
+
+    def call() -> None:
+        for _ in range(REQUESTS):
+            shell.request(*reads)
+
+    def cost() -> float:
+        call()
+        return least([call], repeats, thread_time)[0]
+
+    base, took = cost(), {}
+    for kind, event, jumps, _ in HITS:
+        with shell.probed(event, jumps):
+            took[kind] = (cost() - base) / CALLS / REQUESTS
+    return took
+
+
+def make(name: str) -> float | None:
+    """Seconds that it takes to make a kernel of a package that is there."""
+    if not packages.short_name(name):
+        return None
+    with tempfile.TemporaryDirectory() as scratch:
+        file = packages.download(packages.find_package(name), scratch)
+        kpfs = Command(Path(scratch))
+        words = "kernel", "make", name, "--deb", file
+        place = {**os.environ, "XDG_DATA_HOME": scratch}
+        return seconds(lambda: kpfs(*words, env=place, timeout=MAKE_TIMEOUT))
+
+
+def _beside(run: Path | None) -> dict[str, str]:
+    """What QEMU takes for the same, as notes by row."""
+    if run is None:
+        return {}
+    begin = perf_counter()
+    real = theirs(run)
+    notes = {"first_list": f"QEMU: {perf_counter() - begin:.1f} s with the hits"}
+    names = {"ftrace": "ftrace", "int3": "boosted", "optimized": "optimized"}
+    for kind, theirs_name in {**names, "return": "return"}.items():
+        if theirs_name in real:
+            notes[kind] = f"QEMU: {real[theirs_name] - real['base']:.3f}"
+    return notes
+
+
+def group(name: str, run: Path | None = None) -> Group:
+    """The rows of one kernel; run: a program that asks one in QEMU."""
+    store.folder(name)  # says where there is none
+
+    def rows(repeats: int) -> Iterator[Row]:
+        notes = _beside(run)
+        took = first_list(name, repeats)
+        note = notes.get("first_list", "")
+        yield Row("kernel_first_list", took, "s", 0.25, note=note)
+        took = open_read_close(name, repeats)
+        yield Row("kernel_open_read_close", took * 1e3, "ms", 0.6)
+        shell = Shell(name)
+        getppid = Op(GETPPID)
+
+        def call() -> None:
+            for _ in range(CALLS * REQUESTS):
+                shell.request(getppid)
+
+        call()
+        took = least([call], repeats, thread_time)[0] / CALLS / REQUESTS
+        yield Row("kernel_getppid", took * 1e6, "us", 30)
+        by_kind = hits(shell, repeats)
+        for kind, _, _, limit in HITS:
+            note = notes.get(kind, "")
+            row = f"kernel_hit_{kind}_event"
+            yield Row(row, by_kind[kind] * 1e6, "us", limit, note=note)
+        shell.kernel.stop()
+        call_cost, fork = mirror.costs(repeats, "--kernel", name)
+        yield Row("kernel_mirrored_call", call_cost * 1e6, "us", 90)
+        yield Row("kernel_mirrored_fork_and_exit", fork * 1e6, "us")
+        yield Row("kernel_make", make(name), "s", 15)
+
+    return rows
