@@ -9,7 +9,7 @@ from pathlib import Path
 from kpfs.config import Config
 from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.root import DEFAULTS, Kernel
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import platform
 import struct
 from collections.abc import Iterable
 
@@ -108,7 +107,7 @@ class Board:
         self.write_reg(registers.CONTROL["cr2"], 0x1234_5000)
         self.write_table("idtr", (0, 0x4567_8000, 0xFFF, 0))
         cpu = ctypes.c_uint64.from_address((self._engine.value or 0) + _CPU_IN_ENGINE)
-        address = cpu.value + _STATE_IN_CPU[platform.machine()]
+        address = cpu.value + _STATE_IN_CPU[os.uname().machine]
         raw = ctypes.string_at(address, _CR2 + 8)
         found = _STATE.unpack_from(raw)[:16], _U64.unpack_from(raw, _CR2)[0]
         idt = _U64.unpack_from(raw, _IDT_BASE)[0]
@@ -207,8 +206,14 @@ class Board:
             self._engine = ctypes.c_void_p()
 
 
+def read_agent() -> bytes:
+    """The program that is the guest's first process."""
+    with open(os.path.join(IMAGE_DIR, "agent"), "rb") as file:
+        return file.read()
+
+
 def _load_board() -> ctypes.CDLL:
-    path = os.path.join(IMAGE_DIR, f"board-{platform.machine()}.so")
+    path = os.path.join(IMAGE_DIR, f"board-{os.uname().machine}.so")
     try:
         board = ctypes.CDLL(path)
     except OSError as error:

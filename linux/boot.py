@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Callable
 
 from kpfs import abi
 from kpfs.linux import cpio, firmware, registers
-from kpfs.linux.board import CPU_MODEL, IMAGE_DIR, Board
+from kpfs.linux.board import Board, read_agent
 from kpfs.linux.bzimage import BzImage, KernelError
 from kpfs.linux.stops import reason
 
-AGENT = "agent"
 SYMBOLS_MAX = 1 << 26  # bytes of /proc/kallsyms
 MAX_BLOCKS = 4_000_000_000
 CMDLINE = (
@@ -78,11 +76,6 @@ def boot(
     return Booted(board, pause, heard)
 
 
-def read_agent() -> bytes:
-    with open(os.path.join(IMAGE_DIR, AGENT), "rb") as file:
-        return file.read()
-
-
 def _prepare(board: Board, start: firmware.Start) -> None:
     """The processor as the 64-bit boot protocol wants it."""
     general, control = registers.GENERAL, registers.CONTROL
@@ -108,6 +101,3 @@ def _last_words(board: Board) -> str:
     lines = board.console(0)[0].decode("latin-1").split("\n")
     last = [line.strip() for line in lines if line.strip()][-1:]
     return f": {last[0]}" if last else " (--verbose shows its console)"
-
-
-__all__ = ["CPU_MODEL", "Booted", "boot", "read_agent"]

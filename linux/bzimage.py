@@ -6,10 +6,7 @@ Kernel: Documentation/arch/x86/boot.rst
 
 from __future__ import annotations
 
-import lzma
 import struct
-import subprocess
-import zlib
 from typing import NamedTuple
 
 _SETUP_SECTS, _HEADER, _MAGIC = 0x1F1, 0x1F1, 0x202
@@ -47,6 +44,9 @@ def parse(data: bytes) -> BzImage:
 
 def unpack(payload: bytes) -> bytes:
     """Undo the compression, which is known by its first bytes."""
+    import lzma
+    import zlib
+
     try:
         if payload.startswith(b"\xfd7zXZ\0"):
             return lzma.LZMADecompressor().decompress(payload)
@@ -68,6 +68,8 @@ def unpack(payload: bytes) -> bytes:
 
 def _by_command(command: str, payload: bytes) -> bytes:
     """By a program of the host: Python's library knows neither."""
+    import subprocess
+
     if command == "zstd":
         payload = payload[:-4]  # its size stands behind
     try:

@@ -13,13 +13,15 @@ import mmap
 import os
 import re
 from collections.abc import Iterable
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from kpfs import abi
 from kpfs.linux import registers
-from kpfs.linux.board import CPU_MODEL, PAGE_SIZE, Board
-from kpfs.linux.boot import Booted, read_agent
+from kpfs.linux.board import CPU_MODEL, PAGE_SIZE, Board, read_agent
 from kpfs.linux.bzimage import KernelError
+
+if TYPE_CHECKING:
+    from kpfs.linux.boot import Booted
 
 VERSION = 1
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"

@@ -74,6 +74,7 @@ class Batch:
 
     def __init__(self, ops: Sequence[Op], memory: bytes = b"") -> None:
         self.data = bytearray(memory)
+        self.size = len(memory)  # with the room that no data are written to
         self.places: list[int] = []  # of the arguments that are there, in their order
         packed = []
         for op in ops:
@@ -91,13 +92,15 @@ class Batch:
             return argument.plus & MASK64, abi.ARG_RESULT + argument.op
         if isinstance(argument, Place):
             return argument.offset, abi.ARG_DATA
-        at = len(self.data)
+        at = self.size
         self.places.append(at)
         if isinstance(argument, bytes):
+            self.data += bytes(at - len(self.data))  # what was left out
             self.data += argument
-        else:
-            self.data += bytes(argument.size)
-        self.data += bytes(-len(self.data) % 8)
+            self.size += len(argument)
+        else:  # what is there is overwritten or not looked at
+            self.size += argument.size
+        self.size += -self.size % 8
         return at, abi.ARG_DATA
 
 

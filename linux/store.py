@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 
 from kpfs.linux import image
@@ -55,6 +53,9 @@ def folder(name: str) -> str:
 @contextlib.contextmanager
 def new_folder(name: str) -> Iterator[str]:
     """A folder that takes the name's place if all goes well, and else vanishes."""
+    import shutil
+    import tempfile
+
     os.makedirs(place(), mode=0o700, exist_ok=True)
     made = tempfile.mkdtemp(prefix=".new-", dir=place())
     try:
@@ -76,6 +77,9 @@ def _put(made: str, path: str) -> None:
 
 def remove_folder(path: str) -> None:
     """Take a kernel away at once; KernelError where there is none."""
+    import shutil
+    import tempfile
+
     aside = tempfile.mkdtemp(prefix=".old-", dir=place())
     try:
         with contextlib.suppress(FileNotFoundError):

@@ -8,10 +8,10 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.lock import FairLock, Waiter
 from kpfs.linux import syscalls as nr
 from kpfs.linux.machine import AGENT, Machine, MachineDiedError, Op
@@ -23,14 +23,6 @@ SHARE_NS = 20_000_000  # of the guest's time for those whom a request has woken
 _EINTR_SIGNAL = 10  # SIGUSR1, which the agent's tasks take and forget
 _SIGKILL = 9
 _NAME_SIZE = 16
-
-
-class Caller(NamedTuple):
-    """Who asks: a thread of the host."""
-
-    pid: int
-    uid: int
-    gid: int
 
 
 class Reply:

@@ -44,6 +44,7 @@ MAY_IMPORT = {
         "kpfs.engine.ktypes",
         "kpfs.guest.emu.libunicorn",
         "kpfs.guest.loader.elf",
+        "kpfs.kernel.caller",
         "kpfs.kernel.lock",
     ),
 }

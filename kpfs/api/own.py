@@ -13,7 +13,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.node import Dir, Node, walk
 from kpfs.fs.paths import mount_path
 from kpfs.guest.kernel.hosttask import INIT_PID, HostTask
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 
 SIZE = 1 << 17  # bytes of a read()
 LOG = "kmsg"

@@ -14,21 +14,19 @@ import itertools
 import os
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.fs.node import Dir, File, Handle, walk
 from kpfs.fs.paths import linux_path, mount_path
+from kpfs.fs.write_call import WriteCall
 from kpfs.guest.kernel.hostop import HostOp
 from kpfs.guest.kernel.syscalls import HostTask
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.root import Kernel
 
 AT_FDCWD = -100
 LLONG_MAX = (1 << 63) - 1
-# ioctl(2) of the mount, for its own threads alone: see kpfs.mirror.write
-EMPTY_WRITE = ord("k") << 8
 # A segment of a writev() that begins further on is not in the guest's memory.
 LAST_SEGMENT = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
 # What a write to a file brings at most that the guest's own code serves.
@@ -51,15 +49,6 @@ class OpenFile:
     @property
     def node(self) -> File:
         return self.handle.file
-
-
-class WriteCall(NamedTuple):
-    """A write(2), pwrite64(2) or writev(2)."""
-
-    name: str
-    data: bytes
-    sizes: list[int]  # of the segments of a writev()
-    pos: int  # of a pwrite64()
 
 
 class Vfs:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.hostop import HostOp
@@ -17,6 +16,7 @@ from kpfs.guest.kernel.syscalls import BLOCKED, CALLS_AT_ONCE
 from kpfs.guest.loader.modules import Parameter
 from kpfs.guest.machine import Guest
 from kpfs.kernel.background import Background
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.lock import FairLock
 
 PAGE_SIZE = 4096
@@ -24,14 +24,6 @@ PAGE_SIZE = 4096
 # What a file of the mount does in the middle of a system call: its result, or the bytes
 # that were read.  The guest's request may be answered further (cookie, pos).
 Op = Callable[[HostOp], "int | bytes"]
-
-
-class Caller(NamedTuple):
-    """Who makes an operation on the mount: FUSE's context, of the host."""
-
-    pid: int  # of the thread; 0 for one outside our pid namespace
-    uid: int
-    gid: int
 
 
 def _no_files(_request: HostOp) -> int:

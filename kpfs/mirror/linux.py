@@ -22,11 +22,12 @@ from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
+from kpfs.kernel.caller import Caller
 from kpfs.linux import syscalls as nr
 from kpfs.linux.files import OpenFile, OpenFiles
 from kpfs.linux.kernel import LinuxKernel
 from kpfs.linux.machine import FINALLY, STOP, Argument, Op, Out, Place, Result
-from kpfs.linux.tasks import Caller, Task, Tasks, host_comm
+from kpfs.linux.tasks import Task, Tasks, host_comm
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.answered import Answered

@@ -18,9 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
-from kpfs.guest.kernel.syscalls import BLOCKED
-from kpfs.kernel.host_calls import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.kernel.caller import Caller
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import Host, trees_of
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from kpfs.fs.booted import Booted
     from kpfs.fs.node import Dir
     from kpfs.guest.kernel.syscalls import HostTask
+    from kpfs.kernel.root import Kernel
 
 log = logging.getLogger(__name__)
 
@@ -245,6 +244,8 @@ class Replayer:
 
     def make(self, task: HostTask, plan: Plan) -> int:
         """Have a task make a call: its value, -errno."""
+        from kpfs.guest.kernel.syscalls import BLOCKED
+
         try:
             ret = self.guest.call(task, plan)
         finally:

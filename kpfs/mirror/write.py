@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.seqfile import WHOLE_MAX
-from kpfs.fs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs, WriteCall
-from kpfs.kernel.host_calls import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.fs.write_call import EMPTY_WRITE, WriteCall
+from kpfs.kernel.caller import Caller
 
 if TYPE_CHECKING:
+    from kpfs.fs.vfs import InPlace, OpenFile, Vfs
+    from kpfs.kernel.root import Kernel
     from kpfs.mirror.host import Host
     from kpfs.mirror.seccomp import Notification
 
@@ -38,7 +39,7 @@ Opened = TypeVar("Opened")
 # Called with the kernel's lock held right before the call is made: from now on it is
 # not to go on by itself.  False: there is nobody left to make it for.
 Commit = Callable[[], bool]
-Writers = MutableMapping[int, InPlace]  # by the number of our thread
+Writers = MutableMapping[int, "InPlace"]  # by the number of our thread
 
 
 class TreeWriter:

@@ -15,7 +15,7 @@ from pathlib import Path
 from kpfs import config
 from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.root import Kernel
 from tests.campaign.child import BrokenError, in_child, resident
 from tests.campaign.hunt import Hunt, Part

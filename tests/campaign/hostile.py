@@ -15,7 +15,7 @@ from pathlib import Path
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.guest.emu import memory
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from tests.campaign.guard import guard
 from tests.campaign.hunt import Hunt, Part
 from tests.campaign.seeds import Seeds, hunt_with

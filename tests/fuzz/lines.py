@@ -22,7 +22,7 @@ from kpfs.engine.arch.x86.core import X86
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.root import Kernel
 from tests.there import shown
 

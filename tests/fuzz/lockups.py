@@ -25,7 +25,7 @@ from typing import NamedTuple
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.root import Kernel
 from tests import modbox
 

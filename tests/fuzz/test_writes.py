@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.lock import Waiter
 from kpfs.kernel.root import Kernel
 from tests.fuzz.inputs import bent, noise

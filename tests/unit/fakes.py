@@ -9,9 +9,9 @@ from typing import Any
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
 from kpfs.engine.state import State
-from kpfs.fs.vfs import WriteCall
+from kpfs.fs.write_call import WriteCall
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.debugfs import Entry
-from kpfs.kernel.host_calls import Caller
 from kpfs.kernel.lock import FairLock
 from tests.fake import FakeArch, FakeMachine
 

@@ -17,12 +17,13 @@ from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.linux_machine import OwnHandle, OwnNode, OwnTree, own_stat
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.server import OPEN_SIZE, Notify, Server
-from kpfs.fs.vfs import EMPTY_WRITE
+from kpfs.fs.write_call import EMPTY_WRITE
+from kpfs.kernel.caller import Caller
 from kpfs.linux import syscalls as nr
 from kpfs.linux.files import OpenFile, OpenFiles
 from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import Op, Out
-from kpfs.linux.tasks import Caller, Reply, Task
+from kpfs.linux.machine import STOP, Op, Out, Result
+from kpfs.linux.tasks import Reply, Task
 
 DIRENTS_SIZE = 32768
 MAX_PATH = 4096
@@ -400,14 +401,16 @@ class LinuxOperations(Server):
         fh = next(self.handles)
         with self.kernel.lock:
             task = self.task(request)
-            op = Op(nr.OPENAT, (nr.AT_FDCWD, path, flags, mode))
-            fd = self.request(task, op).results[0]
+            open_it = Op(nr.OPENAT, (nr.AT_FDCWD, path, flags, mode), STOP)
+            seek = Op(nr.LSEEK, (Result(0), 0, nr.SEEK_CUR))
+            fd, at = self.kernel.request(task, [open_it, seek]).results
+            if fd < 0:
+                raise KernelError(-fd, "the guest")
             opened = self.files.by_handle[fh] = OpenFile(flags, task, fd)
             if flags & os.O_ACCMODE == os.O_RDONLY:
                 opened.ready = self.kernel.ready.reader(path.rstrip(b"\0"))
-            at = self.kernel.request(task, [Op(nr.LSEEK, (fd, 0, nr.SEEK_CUR))])
         how = proto.FOPEN_DIRECT_IO
-        if at.results[0] == -errno.ESPIPE:
+        if at == -errno.ESPIPE:
             how |= proto.FOPEN_NONSEEKABLE
             opened.seekable = False
         return fh, how

@@ -30,7 +30,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse import proto
 from kpfs.host import guard, mounts
 from kpfs.host.guard import ENDING
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.lock import FairLock, Waiter
 
 log = logging.getLogger(__name__)

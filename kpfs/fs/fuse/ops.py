@@ -15,7 +15,8 @@ from kpfs.fs.fuse.inodes import Inode, Inodes
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.server import OPEN_SIZE, Notify, Server
 from kpfs.fs.node import Dir, DynDir, File, Node
-from kpfs.fs.vfs import EMPTY_WRITE, InPlace, OpenFile, Vfs
+from kpfs.fs.vfs import InPlace, OpenFile, Vfs
+from kpfs.fs.write_call import EMPTY_WRITE
 from kpfs.kernel.root import Kernel
 
 # Nothing changes what is in a fixed directory, and nobody but Linux itself the

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from tests.modbox import Box, build
 from tests.there import code
 

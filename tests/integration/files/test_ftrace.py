@@ -19,7 +19,7 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from tests.there import code
 
 pytestmark = pytest.mark.guest

@@ -13,7 +13,7 @@ import pytest
 from kpfs.fs.booted import Booted
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.root import Kernel
 from tests.there import code, stand_in
 

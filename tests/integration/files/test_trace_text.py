@@ -12,7 +12,7 @@ import pytest
 from kpfs.engine.trace.text.lines import Lines
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 
 pytestmark = pytest.mark.guest
 ME, OTHER = Caller(4711, 0, 0), Caller(4712, 0, 0)

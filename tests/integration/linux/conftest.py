@@ -8,10 +8,10 @@ import os
 import pytest
 
 from kpfs.engine.errors import KernelError
+from kpfs.kernel.caller import Caller
 from kpfs.linux import syscalls as nr
 from kpfs.linux.kernel import LinuxKernel
 from kpfs.linux.machine import FINALLY, STOP, Op, Out, Result
-from kpfs.linux.tasks import Caller
 from tests import harness
 
 GETPPID = 110

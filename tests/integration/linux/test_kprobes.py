@@ -12,9 +12,9 @@ import threading
 import pytest
 
 from kpfs.engine.errors import KernelError
+from kpfs.kernel.caller import Caller
 from kpfs.linux import syscalls as nr
 from kpfs.linux.machine import Op, Out
-from kpfs.linux.tasks import Caller
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel

@@ -14,7 +14,7 @@ from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import LLONG_MAX, Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from tests.unit.fakes import writing
 
 pytestmark = pytest.mark.guest

@@ -10,7 +10,7 @@ import errno
 import pytest
 
 from kpfs.engine.errors import KernelError
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from tests.modbox import build
 
 MARK = b"JUNK BEGINS HERE"

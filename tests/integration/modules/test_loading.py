@@ -123,7 +123,7 @@ def test_twice_is_refused(box):
 
 
 def test_only_root_may(box):
-    from kpfs.kernel.host_calls import Caller
+    from kpfs.kernel.caller import Caller
 
     path = module("plain", PLAIN)
     box.caller = Caller(os.getpid(), 1000, 1000)

@@ -339,7 +339,7 @@ def test_names_of_rmmod(box):
 
 
 def test_only_root_may_unload(box):
-    from kpfs.kernel.host_calls import Caller
+    from kpfs.kernel.caller import Caller
 
     box.insmod("kprobe_example")
     box.caller = Caller(777_005, 1000, 1000)

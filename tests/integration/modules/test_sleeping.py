@@ -10,7 +10,7 @@ import pytest
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from kpfs.kernel.root import Kernel
 from tests.modbox import Box, module
 from tests.there import code

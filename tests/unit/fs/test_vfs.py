@@ -12,7 +12,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.node import Dir, File, Handle
 from kpfs.fs.seqfile import ValueFile
 from kpfs.fs.vfs import AT_FDCWD, Vfs
-from kpfs.kernel.host_calls import Caller
+from kpfs.kernel.caller import Caller
 from tests.unit.fakes import ME, FakeKernel
 
 PATH = "/kprobes/enabled"

@@ -32,7 +32,15 @@ def test_what_arguments_are():
     assert kinds(batch, 1)[:3] == [abi.ARG_RESULT, data, value]
     assert args(batch, 0)[:3] == [2**64 - 100, 8, 2]
     assert args(batch, 2)[:2] == [1, 4]
-    assert bytes(batch.data) == b"12345678" + b"/a\0" + bytes(5) + bytes(16)
+    assert bytes(batch.data) == b"12345678" + b"/a\0"
+    assert batch.size == 32
     assert batch.places == [8, 16]
     flags = [batch.ops[i * SIZE + abi.AgentOp.flags] for i in range(3)]
     assert flags == [STOP, 0, FINALLY]
+
+
+def test_data_behind_room():
+    batch = Batch([Op(0, (Out(10),)), Op(1, (b"abc",)), Op(0, (Out(100),))])
+    assert batch.places == [0, 16, 24]
+    assert bytes(batch.data) == bytes(16) + b"abc"
+    assert batch.size == 128

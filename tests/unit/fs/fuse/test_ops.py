@@ -18,7 +18,7 @@ from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.ops import FOREVER, Operations
 from kpfs.fs.fuse.server import MAX_BACKGROUND, OPEN_SIZE, OpenDir
-from kpfs.fs.vfs import EMPTY_WRITE
+from kpfs.fs.write_call import EMPTY_WRITE
 from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel
 
