@@ -80,11 +80,12 @@ def test_two_mounts_are_two_kernels(kpfs):
 
 
 def test_a_signal_ends_a_command_that_waits(kpfs):
-    command = kpfs.command(
-        "run", "--kernel", KERNEL, "--", "cat", "/sys/kernel/tracing/trace_pipe"
-    )
-    with subprocess.Popen(command) as process:
-        time.sleep(1.5)
+    script = "echo there; exec cat /sys/kernel/tracing/trace_pipe"
+    command = kpfs.command("run", "--kernel", KERNEL, "--", "sh", "-c", script)
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"there\n"
+        time.sleep(0.5)
         assert process.poll() is None
         process.terminate()
         assert process.wait(20) == 128 + signal.SIGTERM

@@ -183,10 +183,12 @@ def test_a_module_that_takes_long_holds_nobody_up(sh, built):
 
 
 def test_who_is_killed_does_not_load(kpfs, built):
-    script = "insmod slow.ko ms=600000; echo $?"
+    script = "echo there; insmod slow.ko ms=600000; echo $?"
     words = kpfs.command("run", "--kernel", harness.KERNEL, "--", "sh", "-c", script)
-    with subprocess.Popen(words, cwd=built) as process:
-        time.sleep(2)
+    with subprocess.Popen(words, cwd=built, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"there\n"
+        time.sleep(1)
         assert process.poll() is None
         process.terminate()
         assert process.wait(20) != 0
