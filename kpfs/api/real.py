@@ -12,11 +12,12 @@ from kpfs.api.session import os_error
 from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse.linux_ops import guest_path
 from kpfs.host.errors import SetupError
+from kpfs.kernel.caller import Caller
 from kpfs.linux import bzimage
 from kpfs.linux import syscalls as nr
 from kpfs.linux.kernel import LinuxKernel
 from kpfs.linux.machine import Op, Out
-from kpfs.linux.tasks import Caller, Reply, Task
+from kpfs.linux.tasks import Reply, Task
 
 SIZE = 1 << 15  # bytes of a read() and of a getdents64()
 LOG = "kmsg"

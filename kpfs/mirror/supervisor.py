@@ -7,6 +7,7 @@ of that process, and lets the host go on.  keeper.py steps in where it does not.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import mmap
@@ -83,19 +84,21 @@ class Supervisor:
         self.guard = threading.Lock()  # of the next two
         self.spare = list(range(SLOTS_MAX - 1, SLOTS - 1, -1))  # slots
         self.waiting = 0  # threads that wait for an answer
+        self.threads: list[threading.Thread] = []
         self.broken = False  # the guest is dead: calls are only let go on
 
     def run(self) -> None:
         """Receive and answer reports until nobody is left who has the filter."""
-        threads = [
-            threading.Thread(target=self.loop, args=(slot,), daemon=True)
-            for slot in range(1, SLOTS)
-        ]
-        for thread in threads:
-            thread.start()
+        for slot in range(1, SLOTS):
+            self.start_loop(slot)
         self.loop(0)
-        for thread in threads:
-            thread.join()
+        while self.threads:
+            self.threads.pop().join()
+
+    def start_loop(self, slot: int) -> None:
+        thread = threading.Thread(target=self.loop, args=(slot,), daemon=True)
+        self.threads.append(thread)
+        thread.start()
 
     def loop(self, slot: int) -> None:
         """The body of one thread."""
@@ -161,7 +164,7 @@ class Supervisor:
                 return -errno.EAGAIN
             slot = self.spare.pop()
             self.waiting += 1
-        threading.Thread(target=self.loop, args=(slot,), daemon=True).start()
+        self.start_loop(slot)
         try:
             return rest()
         finally:
@@ -175,6 +178,8 @@ class Supervisor:
             if slot < SLOTS or extra <= self.waiting:
                 return False
             self.spare.append(slot)
+            with contextlib.suppress(ValueError):  # somebody waits for it
+                self.threads.remove(threading.current_thread())
             return True
 
     def settle(self, note: Notification) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The composition root over the real guest.
 
-This also tests kpfs.fs.files.buffers, kpfs.kernel.background and kpfs.kernel.root.
+This also tests kpfs.fs.files.buffers, kpfs.kernel.background, kpfs.kernel.host_calls
+and kpfs.kernel.root.
 """
 
 import os
