@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import get_ident
 from typing import TypeVar
 
 from kpfs import config as configuration
@@ -69,8 +70,9 @@ class Session:
         self.closed = False
         self.next_pid = FIRST_PID
         self.ended: set[int] = set()  # pids of tasks that were told to exit
-        self._raised: list[BaseException] = []
-        self._in_handler = False
+        # by the thread that runs the guest, and with it the handlers
+        self._raised: dict[int, BaseException] = {}
+        self._in_handler: set[int] = set()
         if not quiet:
             self.root.background.start()
 
@@ -105,7 +107,7 @@ class Session:
         """ValueError: it is closed; RuntimeError: a handler asks, which must not."""
         if self.closed:
             raise ValueError("this kernel is closed")
-        if self._in_handler:
+        if get_ident() in self._in_handler:
             raise RuntimeError("a handler cannot run the kernel, which stands in it")
 
     # ---- the clock
@@ -129,7 +131,7 @@ class Session:
     # ---- memory and handlers
     def memory(self, access: Callable[[], T]) -> T:
         """Do an access to memory, which a handler may do too."""
-        if self._in_handler:
+        if get_ident() in self._in_handler:
             return access()
         with self.call():
             return access()
@@ -140,20 +142,22 @@ class Session:
         A MemoryFault is the kernel's own affair.
         Context: hit.
         """
-        before, self._in_handler = self._in_handler, True
+        thread = get_ident()
+        within = thread in self._in_handler  # a probe is hit in a handler's own way
+        self._in_handler.add(thread)
         try:
             result = handler.call(*args)
         except MemoryFault:
             raise
         except BaseException as error:
-            self._raised.append(error)
+            self._raised.setdefault(thread, error)
             return 0
         finally:
-            self._in_handler = before
+            if not within:
+                self._in_handler.discard(thread)
         return int(result) if isinstance(result, int) else 0
 
     def _raise(self) -> None:
-        if self._raised:
-            first = self._raised[0]
-            self._raised.clear()
-            raise first
+        error = self._raised.pop(get_ident(), None) if self._raised else None
+        if error is not None:
+            raise error

@@ -9,6 +9,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -308,6 +309,33 @@ def test_a_handler_cannot_run_the_kernel(k):
         pytest.raises(RuntimeError, match="handler"),
     ):
         k.read("kprobes/list")
+
+
+def test_other_threads_wait_for_a_handler(k):
+    """What it raises is for the thread that ran the kernel."""
+    inside, go_on = threading.Event(), threading.Event()
+    found: list[str] = []
+
+    def handler(_regs):
+        if inside.is_set():
+            return
+        inside.set()
+        go_on.wait(30)
+        raise LookupError("for the first")
+
+    def other():
+        inside.wait(30)
+        threading.Timer(0.1, go_on.set).start()
+        found.append(k.read("kprobes/enabled"))
+
+    probe = k.kprobe("vfs_open", handler)
+    thread = threading.Thread(target=other)
+    thread.start()
+    with pytest.raises(LookupError, match="for the first"):
+        k.read("version")
+    probe.disable()
+    thread.join()
+    assert found == ["1\n"]
 
 
 def test_probes_that_are_refused(k):
