@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from bench.command import Command
-from bench.row import Row
+from bench.row import Row, seconds
 
 TIMEOUT = 300  # s
 LOOPS = 200
@@ -38,6 +41,7 @@ write("events/kprobes/enable", "1")
     + MEASURE
 )
 LOOP = f"i=0; while [ $i -lt {LOOPS} ]; do %s; i=$((i + 1)); done"
+FTRACE = "tools/testing/selftests/ftrace"
 LIST = "/sys/kernel/debug/kprobes/list"
 LS = "ls", "-R", "/usr/lib"
 FIND = "find", "/usr/share", "-name", "x"
@@ -105,4 +109,20 @@ def trees(repeats: int) -> Iterator[Row]:
         yield Row("run_ls_armed", armed, "s", 4.5, note="an event on vfs_read")
 
 
-GROUPS = {"commands": commands, "trees": trees}
+def ftracetest(_repeats: int) -> Iterator[Row]:
+    """The kernel's own tests of kprobe events, once, where a kernel's source is."""
+    trees = [os.environ.get("KPFS_LINUX", ""), *sorted(glob.glob("/usr/src/linux*"))]
+    folders = [Path(tree) / FTRACE for tree in trees if tree]
+    folder = next((path for path in folders if (path / "ftracetest").exists()), None)
+    if folder is None:
+        note = "no kernel's source in KPFS_LINUX or below /usr/src"
+        yield Row("ftracetest", None, "s", 35, note=note)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        kpfs = Command(Path(scratch))
+        script = f"cd {folder} && exec sh ftracetest -l {scratch}/logs test.d/kprobe"
+        run = partial(kpfs, "run", "--", "sh", "-c", script, timeout=TIMEOUT)
+        yield Row("ftracetest", seconds(run), "s", 35, note="test.d/kprobe")
+
+
+GROUPS = {"commands": commands, "trees": trees, "ftracetest": ftracetest}
