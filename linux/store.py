@@ -8,13 +8,17 @@ machines that run an older one keep what they have mapped.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
+import time
 from collections.abc import Iterator
 
 from kpfs.linux import image
 from kpfs.linux.bzimage import KernelError
 
+NEW = ".new-"  # what the name of a folder begins with that is not whole yet
+FRESH = 10  # s
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -57,12 +61,45 @@ def new_folder(name: str) -> Iterator[str]:
     import tempfile
 
     os.makedirs(place(), mode=0o700, exist_ok=True)
-    made = tempfile.mkdtemp(prefix=".new-", dir=place())
+    _clear_away()
+    made = tempfile.mkdtemp(prefix=NEW, dir=place())
+    in_use = _lock(made)
     try:
         yield made
         _put(made, os.path.join(place(), check_name(name)))
     finally:
         shutil.rmtree(made, ignore_errors=True)
+        os.close(in_use)
+
+
+def _lock(folder: str) -> int:
+    """A descriptor that says as long as it is open that somebody makes this folder.
+
+    OSError where somebody else does.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _clear_away() -> None:
+    """Remove what those have left who were killed while they made a kernel."""
+    import shutil
+
+    for entry in os.listdir(place()):
+        path = os.path.join(place(), entry)
+        if not entry.startswith(NEW):
+            continue
+        with contextlib.suppress(OSError):
+            if time.time() - os.stat(path).st_mtime < FRESH:
+                continue  # who has just made it may not have locked it yet
+            fd = _lock(path)
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(fd)
 
 
 def _put(made: str, path: str) -> None:

@@ -51,6 +51,18 @@ def test_two_at_once():
     assert os.listdir(store.place()) == ["a"]
 
 
+def test_what_a_killed_make_has_left_goes():
+    with store.new_folder("a") as folder:
+        left = os.path.join(store.place(), f"{store.NEW}left")
+        os.mkdir(left)
+        for path in (folder, left):
+            os.utime(path, (0, 0))
+        with store.new_folder("b"):
+            assert not os.path.exists(left)
+            assert os.path.exists(folder)
+    assert store.names() == ["a", "b"]
+
+
 def test_no_such_kernel():
     with pytest.raises(KernelError, match=r"no kernel a \(kpfs kernel make a\).*none"):
         store.folder("a")
