@@ -294,6 +294,11 @@ class Guest:
             self._syscall_table(),
         )
 
+    @property
+    def watched(self) -> bool:
+        """Whether one of its events is on, or code of a module may look at tasks."""
+        return bool(self._jump_labels.nr_on or self.modules)
+
     # ---- CPUs (hit)
     def cpu(self) -> int:
         return self.cpus.active

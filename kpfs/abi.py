@@ -51,6 +51,7 @@ HOST_WRITE = 3
 HOST_RELEASE = 4
 HOST_DATA_SIZE = 4096
 HOST_NO_PWRITE = 0x1_0000_0000
+HOST_NOT_INHERITED = 0x2_0000_0000
 CONFIG_PREEMPTION = 1
 CONFIG_MODULES = 2
 CONFIG_MODULE_UNLOAD = 4
@@ -558,13 +559,21 @@ class ExceptionTableEntry:  # struct exception_table_entry
 
 # guest/src/fs/mirror.c
 MIRROR_MAX_FD = 4096
+MIRROR_BUSY = -1024
 
 
 class MirrorCall:  # struct mirror_call
-    SIZE = 136
-    STRUCT = Struct("<11Q2i2I3i16s4x")
-    nr, args, count, cwd, paths, link, fd, fd_mode = 0, 8, 56, 64, 72, 80, 88, 96
-    spare_fd, new_fd, name = 104, 108, 116
+    SIZE = 152
+    STRUCT = Struct("<13Q2i2I3i16s4x")
+    nr, args, count, cwd, paths, link, mount, wait = 0, 8, 56, 64, 72, 80, 88, 96
+    fd, fd_mode, spare_fd, new_fd, name = 104, 112, 120, 124, 132
+
+
+class MirrorFd:  # struct mirror_fd
+    SIZE = 48
+    STRUCT = Struct("<i2Ii4Q")
+    fd, mode, flags, other_fd, other, other_end, name = 0, 4, 8, 12, 16, 24, 32
+    mount = 40
 
 
 # guest/src/kernel/trace_events.c

@@ -27,7 +27,7 @@ EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
 MAX_CPUS = 16
 TAKE_A_WORD = frozenset(
-    {"--cpus", "--log", "--config", "--kernel", "--rw"}
+    {"--cpus", "--log", "--config", "--kernel", "--rw", "--mirror"}
     | {"--kernels", "--jobs", "--shard", "--junit"}
     | {"-e", "--event", "-o", "--output", "--format"}
 )
@@ -313,6 +313,13 @@ def _run_arguments(parser: ArgumentParser) -> None:
         help="do not make CMD's system calls in the guest too",
     )
     parser.add_argument(
+        "--mirror",
+        choices=("always", "watched"),
+        default="watched",
+        help="make them always, or while something is watched (default): a probe, an"
+        " event, a tracer",
+    )
+    parser.add_argument(
         "--host-uname",
         action="store_true",
         help="tell CMD the host's release and version, not the guest's",
@@ -420,7 +427,9 @@ def run(arguments: Namespace) -> int:
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(
-        mirror=not arguments.no_mirror, host_uname=arguments.host_uname
+        mirror=not arguments.no_mirror,
+        lazy=arguments.mirror == "watched",
+        host_uname=arguments.host_uname,
     )
     return run_command(settings, arguments.argv)
 

@@ -41,6 +41,7 @@ class Settings(NamedTuple):
     verbose: bool = False
     log: str = ""  # "": default_log()
     mirror: bool = False  # a supervisor awaits the listener of a command
+    lazy: bool = False  # it makes those calls alone that somebody could see
     host_uname: bool = False  # the command is told the host's release and version
     config: Config = Config()
     debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
@@ -387,4 +388,4 @@ def _mirror(
             fields = UTS_RELEASE, UTS_VERSION
             names = {field: uts_name(kernel, field) for field in fields}
     instead = Instead(names, mountpoint)
-    mirror.serve(booted, channel, source, writers, instead)
+    mirror.serve(booted, channel, source, writers, instead, lazy=settings.lazy)

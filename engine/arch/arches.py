@@ -23,6 +23,10 @@ class GuestArch(Arch, Protocol):
         Context: control.  Kernel: recover_probed_instruction()
         """
 
+    @property
+    def text_patched(self) -> bool:
+        """Whether any probe, tracer or profiler stands in the kernel's text."""
+
 
 def _x86(machine: Machine) -> GuestArch:
     # here, for it imports the disassembler

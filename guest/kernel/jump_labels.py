@@ -30,6 +30,7 @@ class JumpLabels:
         self._drop = drop
         self._sites: dict[int, list[tuple[int, int]]] = {}  # key: (code, target)
         self._users: dict[int, int] = {}
+        self.nr_on = 0  # keys that use() has switched on
         section = image.section("__jump_table")
         if section is None:
             return
@@ -59,6 +60,7 @@ class JumpLabels:
         self._users[key] = users
         self._memory.write(key, _COUNT.pack(users))
         if users == int(on):
+            self.nr_on += 1 if on else -1
             for code, target in self._sites.get(key, ()):
                 self._write(code, target, on)
 

@@ -151,6 +151,9 @@ class Modules:
         """Newest first, as Linux keeps them."""
         return reversed(self._list.values())
 
+    def __len__(self) -> int:
+        return len(self._list)
+
     def find(self, name: str) -> Module | None:
         return self._list.get(name)
 

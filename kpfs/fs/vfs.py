@@ -71,10 +71,14 @@ class Vfs:
         return node
 
     def _bind(self, request: HostOp, handle: Handle) -> None:
-        """Have the file that the guest opens remember its handle."""
+        """Have the file that the guest opens remember its handle.
+
+        A process finds by the mount the files that it has from its parent.
+        """
         request.cookie = self._next_cookie
         self._next_cookie += 1
         self._handles[request.cookie] = handle
+        request.flags |= abi.HOST_NOT_INHERITED
         if not handle.file.may_pwrite(handle.flags):
             request.flags |= abi.HOST_NO_PWRITE
 
@@ -110,6 +114,7 @@ class Vfs:
                 return OpenFile(self, name, flags, node.open(flags, caller.pid))
             if node.after_exits:
                 self.calls.reap()
+            self.calls.catch_up(None if flags & os.O_TRUNC else caller.pid)
             task = self.calls.task(caller)
             fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
             opened = OpenFile(
@@ -212,6 +217,7 @@ class Vfs:
         with self.kernel.lock:
             if self._lacks_guest(False, opened.node):
                 return opened.handle.write(data, offset)
+            self.calls.catch_up(None)
             if opened.node.of_guest:
                 task, fd = self._place(caller, opened, offset)
                 data = data[:GUEST_WRITE_MAX]
@@ -233,6 +239,7 @@ class Vfs:
         """
         if opened.node.of_guest:
             with self.kernel.lock:
+                self.calls.catch_up(None)
                 return self._write_guest(caller, opened, call, pos)
         handle, data, done = opened.handle, call.data, 0
         fixed = opened.node.nonseekable
@@ -254,6 +261,7 @@ class Vfs:
         with self.kernel.lock:
             if self._lacks_guest(False, opened.node):
                 return handle.write(data, pos), pos
+            self.calls.catch_up(None)
             task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
             rest = self._arguments(task, call, opened.node)
@@ -324,6 +332,8 @@ class Vfs:
         with self.kernel.lock:
             if self.calls.closed:
                 return
+            if opened.flags & os.O_ACCMODE != os.O_RDONLY and not self.calls.dead:
+                self.calls.catch_up(None)  # what was written may take effect
             for task, fd in opened.fds.items():
                 if not task.gone and not self.calls.dead:
                     with contextlib.suppress(KernelError):
@@ -339,6 +349,7 @@ class Vfs:
             node = self.file(mount_path(path))
             self._bind(request, node.open(request.flags, request.pid))
             self._own.add(request.cookie)
+            request.flags &= ~abi.HOST_NOT_INHERITED
             return 0
         if request.kind == abi.HOST_RELEASE:
             handle = self._handles.pop(request.cookie, None)

@@ -26,6 +26,16 @@ PAGE_SIZE = 4096
 Op = Callable[[HostOp], "int | bytes"]
 
 
+# Brings tasks of the guest to where their processes are, of whose calls some were not
+# made in it: that of a pid, None: all.  See kpfs.mirror.tasks.  Context: control, lock
+# held.
+CatchUp = Callable[["int | None"], None]
+
+
+def _nothing_left_out(_pid: int | None) -> None:
+    """Nobody leaves calls out."""
+
+
 def _no_files(_request: HostOp) -> int:
     raise KernelError(errno.ENOENT, "there is no tree")
 
@@ -39,6 +49,9 @@ class HostCalls:
         self._background = background
         self._lock = lock
         self._files: Op = _no_files
+        # called before who opens a file of the mount gets a descriptor (with his pid),
+        # and before anything is done that may let somebody look at tasks (None)
+        self.catch_up: CatchUp = _nothing_left_out
         self.closed = False  # the guest is gone
         self._nr_calls = 0
         self._busy = 0  # ns in calls

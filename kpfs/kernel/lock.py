@@ -102,6 +102,10 @@ class FairLock:
             # one has come in between, and relies on us
         self._hand_over()
 
+    def taken(self) -> bool:
+        """Whether somebody has it, who asks perhaps."""
+        return self._taken.locked()
+
     def sleep(self, waiter: Waiter) -> None:
         """Wait without the lock, which is taken once, and take it again.
 

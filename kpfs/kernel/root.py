@@ -156,6 +156,16 @@ class Kernel:
 
         return EventDirs(self.guest)
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody could see what tasks of the guest do.
+
+        That is by its text (probes, tracer, profiler), by its own events, or by code of
+        a module, which alone can watch data too.  Context: any.
+        """
+        arch = vars(self).get("arch")
+        return bool(arch and arch.text_patched) or self.guest.watched
+
     def parts_built(self) -> PartsBuilt:
         """What of it somebody has asked for."""
         built = vars(self)

@@ -23,6 +23,7 @@ from kpfs.mirror.seccomp import Notification
 AT_SYMLINK_NOFOLLOW, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = 0x100, 0x400, 0x1000
 O_CREAT_EXCL, O_NOFOLLOW = 0o300, 0o400000
 NR_EXECVE, NR_EXECVEAT, NR_EXIT, NR_EXIT_GROUP = 59, 322, 60, 231
+NR_FCNTL, F_DUPFD, F_SETFD, F_DUPFD_CLOEXEC = 72, 0, 2, 1030
 EXECS = frozenset((NR_EXECVE, NR_EXECVEAT))
 EXITS = frozenset((NR_EXIT, NR_EXIT_GROUP))
 # syslog, init_module, delete_module, finit_module: a real kernel answers them itself
@@ -72,6 +73,7 @@ CALLS: dict[int, Call] = {
     NR_EXECVE: Call(("path", "vector", "vector")),
     NR_EXIT: Call(("number",)),
     63: Call(("out",)),  # uname
+    NR_FCNTL: Call(("fd", "number", "number"), tree=True),
     74: Call(("fd",)),  # fsync
     75: Call(("fd",)),  # fdatasync
     76: Call(("path", "number")),  # truncate
@@ -133,6 +135,11 @@ CALLS: dict[int, Call] = {
 }
 
 
+DUPLICATES = (F_DUPFD, F_DUPFD_CLOEXEC)
+# of a call with many meanings: the values of its second argument that are mirrored
+MEANINGS = {NR_FCNTL: (*DUPLICATES, F_SETFD)}
+
+
 def plan_call(host: Host, note: Notification) -> Plan:
     """What the guest is to be asked for a call of the host; may raise NotMirrored."""
     return _Carrier(host, note).plan
@@ -155,8 +162,11 @@ class _Carrier:
             self.follow &= flags & O_CREAT_EXCL != O_CREAT_EXCL
         for kind, value in zip(self.call.args, note.args, strict=False):
             getattr(self, kind)(value)
-        if self.call.new_fds:
-            free = host.free_fds(self.pid, self.call.new_fds)
+        count, start = self.call.new_fds, 0
+        if note.nr == NR_FCNTL and note.args[1] & 0xFFFFFFFF in DUPLICATES:
+            count, start = 1, note.args[2]
+        if count:
+            free = host.free_fds(self.pid, count, start)
             self.plan.new_fds = [fd for fd in free if fd < MAX_FD]
 
     # ---- plain
@@ -319,10 +329,12 @@ class _Carrier:
         self.plan.count = self.host.bytes_left(self.pid, _signed(fd), count, pos)
 
     def closed(self, value: int) -> None:
-        self.replaced(value)
         place = self.host.fd_path(self.pid, _signed(value))
         if place is not None and self.host.in_tree(place):
-            raise NotMirrored
+            self.plan.mount = True
+            self.number(value)
+        else:
+            self.replaced(value)
 
     def replaced(self, value: int) -> None:
         """A number that is free, or taken by something else, afterwards."""

@@ -7,6 +7,7 @@ lock: a look at a path may lead into the mount, which is served under it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import itertools
@@ -23,10 +24,13 @@ STRING_CHUNK = 256
 PATH_MAX = 4096
 AT_FDCWD = -100
 MEMORY_MAX = 256  # processes whose memory is held open
-SYS_STATX, SYS_PIDFD_GETFD = 332, 438
+SYS_KCMP, SYS_STATX, SYS_PIDFD_GETFD = 312, 332, 438
+KCMP_FILE = 0
 PIDFD_THREAD = os.O_EXCL  # Linux 6.9
 AT_EMPTY_PATH, AT_STATX_DONT_SYNC = 0x1000, 0x4000
-STATX_SIZE, STATX_DEV_AT = 256, 136
+STATX_SIZE, STATX_MODE_AT, STATX_DEV_AT = 256, 28, 136
+STATX_TYPE, STATX_MODE = 1, 2
+_STATX_MODE = struct.Struct("=H")
 _STATX_DEV = struct.Struct("=2I")  # stx_dev_major, stx_dev_minor
 _OPEN = os.O_RDONLY | os.O_CLOEXEC
 _libc = ctypes.CDLL(None)
@@ -40,6 +44,31 @@ class HostFile(NamedTuple):
 
 
 NOTHING = HostFile(0, False)
+
+
+class Descriptor(NamedTuple):
+    """What /proc says of a descriptor of a process."""
+
+    number: int
+    link: bytes  # a path, or as "pipe:[1]"
+    flags: int  # of its open file and, O_CLOEXEC, its own
+    mode: int  # of what it leads to
+    name: bytes = b""  # the path of a file outside the mount
+
+    @property
+    def in_tree(self) -> bool:
+        """Whether it is a file of the mount."""
+        return self.link.startswith(b"/") and not self.name
+
+    @property
+    def is_pipe(self) -> bool:
+        return self.link.startswith(b"pipe:")
+
+    def shares_with(self, other: Descriptor) -> bool:
+        """Whether both may lead to one open file."""
+        return (
+            self.link == other.link and (self.flags ^ other.flags) & ~os.O_CLOEXEC == 0
+        )
 
 
 class Tree(NamedTuple):
@@ -216,13 +245,53 @@ class Host:
             return -1
         return copy
 
-    def free_fds(self, pid: int, count: int) -> list[int]:
-        """The numbers that the next new descriptors will have; [] if unknown."""
+    def descriptors(self, pid: int) -> list[Descriptor]:
+        """All that a process has; [] if it is gone."""
+        found: list[Descriptor] = []
+        try:
+            folder = os.open(f"/proc/{pid}", os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            return found
+        try:
+            numbers = sorted(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
+            for number in numbers:
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    found.append(self._descriptor(folder, number))
+        except OSError:
+            pass
+        finally:
+            os.close(folder)
+        return found
+
+    def _descriptor(self, folder: int, number: int) -> Descriptor:
+        """What a folder of /proc says of a number; OSError, ValueError: it is gone."""
+        place = b"fd/%d" % number
+        link = os.readlink(place, dir_fd=folder)
+        info = os.open(b"fdinfo/%d" % number, _OPEN, dir_fd=folder)
+        try:
+            flags = int(os.read(info, 64).split()[3], 8)  # pos: NUMBER flags: OCTAL
+        finally:
+            os.close(info)
+        if link.startswith(b"/") and not self.in_tree(link):
+            return Descriptor(number, link, flags, _mode(folder, place), link)
+        kind = stat.S_IFIFO if link.startswith(b"pipe:") else stat.S_IFREG
+        return Descriptor(number, link, flags, kind | 0o600)
+
+    def fd_in_tree(self, pid: int, fd: int) -> bool:
+        """Whether a descriptor leads to a file of the mount."""
+        path = self.fd_path(pid, fd & 0xFFFFFFFF)
+        return path is not None and path.startswith(b"/") and self.in_tree(path)
+
+    def free_fds(self, pid: int, count: int, start: int = 0) -> list[int]:
+        """The numbers, from start on, that the next descriptors will have.
+
+        [] if unknown.
+        """
         try:
             used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
         except OSError:
             return []
-        free = (fd for fd in itertools.count() if fd not in used)
+        free = (fd for fd in itertools.count(start) if fd not in used)
         return list(itertools.islice(free, count))
 
     def bytes_left(self, pid: int, fd: int, count: int, pos: int | None) -> int:
@@ -267,6 +336,10 @@ class Host:
     def sleeps(self, pid: int) -> bool:
         """Whether it is not running, or not there."""
         return _status(pid).get(b"State", b"Z")[:1] != b"R"
+
+    def lives(self, pid: int) -> bool:
+        """Whether it has not ended, even if nobody has waited for it yet."""
+        return _status(pid).get(b"State", b"Z")[:1] not in b"ZX"
 
     def close(self) -> None:
         """Close the memory files that are held open."""
@@ -319,6 +392,20 @@ def _device(fd: int) -> int:
     if _libc.syscall(SYS_STATX, fd, b"", flags, 0, buffer):
         return -1
     return os.makedev(*_STATX_DEV.unpack_from(buffer, STATX_DEV_AT))
+
+
+def _mode(folder: int, place: bytes) -> int:
+    """st_mode of an open file, without asking its file system."""
+    buffer = ctypes.create_string_buffer(STATX_SIZE)
+    mask = STATX_TYPE | STATX_MODE
+    if _libc.syscall(SYS_STATX, folder, place, AT_STATX_DONT_SYNC, mask, buffer):
+        raise ValueError(place)
+    return int(_STATX_MODE.unpack_from(buffer, STATX_MODE_AT)[0])
+
+
+def same_open_file(pid: int, fd: int, other_pid: int, other_fd: int) -> bool:
+    """Whether descriptors of two processes lead to one open file; False if unknown."""
+    return not _libc.syscall(SYS_KCMP, pid, other_pid, KCMP_FILE, fd, other_fd)
 
 
 def _read(path: str) -> bytes:

@@ -68,24 +68,23 @@ class Instead:
             if not os.path.exists(b"/proc/" + name)
         }
         calls = [*OPENS, *LOOKS] if self.absent else []
-        self.ends = [name + b"\0" for name in self.absent.values()]
+        self.names_absent = frozenset(self.absent.values())
         self.calls = frozenset([*calls, NR_UNAME] if names else calls)
 
-    def __call__(
-        self,
-        note: Notification,
-        host: Host,
-        commit: Callable[[], bool],
-        memory: bytes | bytearray,
-    ) -> int | None:
-        """What the call gives, or -errno; None: it is to go on.
+    def concerns(self, note: Notification, host: Host) -> bool:
+        """Whether one of ``calls`` may have to be answered."""
+        if note.nr == NR_UNAME:
+            return True
+        call = OPENS.get(note.nr) or LOOKS[note.nr]
+        path = host.string(note.pid, note.args[call.path])
+        return path is not None and path.rpartition(b"/")[2] in self.names_absent
 
-        memory: what the guest was given of the caller's, with the path.
-        """
+    def __call__(
+        self, note: Notification, host: Host, commit: Callable[[], bool]
+    ) -> int | None:
+        """What the call gives, or -errno; None: it is to go on."""
         if note.nr == NR_UNAME:
             return self.uname(note, host, commit)
-        if not any(end in memory for end in self.ends):
-            return None
         call = OPENS.get(note.nr) or LOOKS[note.nr]
         place = self.place(note, host, call)
         if place is None:
@@ -111,7 +110,7 @@ class Instead:
     def place(self, note: Notification, host: Host, call: PathCall) -> bytes | None:
         """The file of the tree that the call's path means; None: it means another."""
         path = host.string(note.pid, note.args[call.path])
-        if path is None or path.rpartition(b"/")[2] not in self.absent.values():
+        if path is None:
             return None
         if not path.startswith(b"/"):
             dirfd = note.args[call.dirfd] & 0xFFFFFFFF if call.dirfd >= 0 else AT_FDCWD

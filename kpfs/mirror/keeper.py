@@ -191,11 +191,13 @@ class Filter:
 
     def install(self) -> None:
         """In the process that is to be the command: put the filter on it."""
+        from kpfs.mirror.calls import MEANINGS
+
         self.ours.close()
         try:
             # with the filter nothing may go wrong: each call waits for an answer
             self.commands.sendmsg((READY,))
-            listener = seccomp.install_listener(self.calls)
+            listener = seccomp.install_listener(self.calls, MEANINGS)
         except (KernelError, OSError) as error:
             if error.errno != errno.EBUSY:  # a kpfs run within another: that has them
                 reason = os.strerror(error.errno or 0)

@@ -122,8 +122,8 @@ class LinuxReplayer:
                 self.make(task, note.nr, plan, needs)
         if number in mirror_calls.EXECS or number in mirror_calls.EXITS:
             self.host.forget(pid)
-        if number in self.instead.calls:
-            return self.instead(note, self.host, commit, plan.memory)
+        if number in self.instead.calls and self.instead.concerns(note, self.host):
+            return self.instead(note, self.host, commit)
         return None
 
     # ---- tasks
@@ -157,7 +157,7 @@ class LinuxReplayer:
     # ---- calls
     def make(self, task: Task, number: int, plan: Plan, needs: Needs) -> None:
         """Have a task make a call."""
-        if needs.in_tree:
+        if needs.in_tree or plan.mount:
             return
         call = mirror_calls.CALLS[number]
         if plan.cwd and self.cwd.get(task) != plan.cwd:
@@ -172,7 +172,7 @@ class LinuxReplayer:
         memory = self.memory(task, plan)
         made = self.attempt(task, op, memory)
         fds = self.open.setdefault(task, set())
-        if made >= 0 and call.new_fds:
+        if made >= 0 and (call.new_fds or plan.new_fds):
             fds.update(self.place_new(task, made, plan))
         elif made >= 0 and plan.spare_fd >= 0:
             (fds.discard if number == nr.CLOSE else fds.add)(plan.spare_fd)

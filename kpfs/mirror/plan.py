@@ -24,6 +24,7 @@ _LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
 _BLOCK_SIZE = _LINK_AT + PATH_MAX + 1
 DATA_MAX = 4096  # bytes of a write that the guest sees
 MAX_FD = abi.MIRROR_MAX_FD
+BUSY = abi.MIRROR_BUSY
 
 
 class Plan:
@@ -47,6 +48,7 @@ class Plan:
         self.new_fds: list[int] = []  # will be made
         self.names: list[tuple[int, int]] = []  # components, mode
         self.paths = False
+        self.mount = False  # it closes a descriptor of a file of the mount
 
     def place(self, data: bytes) -> int:
         """Put data into the user memory: its offset there, a multiple of 8."""
@@ -81,16 +83,21 @@ class MirrorGuest:
         self._view = guest.view(self._block, _BLOCK_SIZE)
         self._memory: dict[int, memoryview] = {}  # the tasks' user memory, by address
 
-    def call(self, task: HostTask, plan: Plan) -> int:
-        """Make the call as the task: its value, -errno."""
+    def call(self, task: HostTask, plan: Plan, wait: bool = True) -> int:
+        """Make the call as the task: its value, -errno.
+
+        BUSY, with wait: nothing was done, as the mount has yet to close what is where
+        a new descriptor is to be.
+        """
         user, block, view = task.user, self._block, self._view
         args = plan.args
         if plan.pointers:
             self._fill(user, plan)
-            for n in range(len(args)):
-                if plan.pointers >> n & 1:
-                    args[n] += user
-        args += [0] * (6 - len(args))
+            args = [
+                arg + user if plan.pointers >> n & 1 else arg
+                for n, arg in enumerate(args)
+            ]
+        args = [*args, 0, 0, 0, 0, 0, 0]
         for at, text in ((_CWD_AT, plan.cwd), (_LINK_AT, plan.link)):
             if text:
                 path = text[:PATH_MAX] + b"\0"
@@ -101,7 +108,7 @@ class MirrorGuest:
         cwd = block + _CWD_AT if plan.cwd else 0
         link = block + _LINK_AT if plan.link else 0
         view[: _MIRROR_CALL.size] = _MIRROR_CALL.pack(
-            plan.nr, *args[:6], plan.count, cwd, plan.paths, link,
+            plan.nr, *args[:6], plan.count, cwd, plan.paths, link, plan.mount, wait,
             fd0, fd1, mode0, mode1, plan.spare_fd, new0, new1,
             b"".join(_NAME.pack(*name) for name in names),
         )  # fmt: skip
@@ -115,6 +122,7 @@ class MirrorGuest:
         for at in plan.relocations:
             word = int.from_bytes(memory[at : at + 8], "little") + user
             memory[at : at + 8] = word.to_bytes(8, "little")
+        plan.relocations = []
         view = self._memory.get(user)
         if view is None:
             view = self._memory[user] = self._guest.view(user, abi.USER_SIZE)

@@ -16,7 +16,7 @@ import fcntl
 import os
 import select
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
@@ -43,8 +43,9 @@ RESPONSE = struct.Struct("=QqiI")
 
 # BPF: load a word of struct seccomp_data, jump if equal, return
 LD_W_ABS, JEQ_K, RET_K = 0x20, 0x15, 0x06
-OFFSET_NR, OFFSET_ARCH = 0, 4
+OFFSET_NR, OFFSET_ARCH, OFFSET_SECOND = 0, 4, 24
 MAX_SYSCALLS = 250
+NO_MEANINGS: Mapping[int, Sequence[int]] = {}
 
 
 class Notification(NamedTuple):
@@ -56,13 +57,17 @@ class Notification(NamedTuple):
     args: tuple[int, ...]  # six words
 
 
-def build_filter(syscalls: Iterable[int]) -> bytes:
+def build_filter(
+    syscalls: Iterable[int], meanings: Mapping[int, Sequence[int]] = NO_MEANINGS
+) -> bytes:
     """BPF code that reports the given x86-64 system calls and allows the rest.
 
     At most MAX_SYSCALLS of them: the jumps are eight bits wide.  Calls of other
     architectures, 32-bit programs, are let through.
+    meanings: those that are reported only where the low half of their second argument
+    has one of these values.
     """
-    numbers = sorted(set(syscalls))
+    numbers = sorted(set(syscalls) - meanings.keys())
     if len(numbers) > MAX_SYSCALLS:
         raise ValueError(f"{len(numbers)} system calls")
     code = [
@@ -71,6 +76,14 @@ def build_filter(syscalls: Iterable[int]) -> bytes:
         (RET_K, 0, 0, SECCOMP_RET_ALLOW),
         (LD_W_ABS, 0, 0, OFFSET_NR),
     ]
+    for number, values in meanings.items():
+        count = len(values)
+        code += [(JEQ_K, 0, count + 3, number), (LD_W_ABS, 0, 0, OFFSET_SECOND)]
+        code += [(JEQ_K, count - n, 0, value) for n, value in enumerate(values)]
+        code += [
+            (RET_K, 0, 0, SECCOMP_RET_ALLOW),
+            (RET_K, 0, 0, SECCOMP_RET_USER_NOTIF),
+        ]
     code += [
         (JEQ_K, len(numbers) - index, 0, number) for index, number in enumerate(numbers)
     ]
@@ -78,7 +91,9 @@ def build_filter(syscalls: Iterable[int]) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
-def install_listener(syscalls: Iterable[int]) -> int:
+def install_listener(
+    syscalls: Iterable[int], meanings: Mapping[int, Sequence[int]] = NO_MEANINGS
+) -> int:
     """Put the filter on the calling thread and its children; the listener's descriptor.
 
     Without CAP_SYS_ADMIN in its user namespace the caller gives up gaining privileges
@@ -86,7 +101,7 @@ def install_listener(syscalls: Iterable[int]) -> int:
     host has no user notification.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    code = ctypes.create_string_buffer(build_filter(syscalls))
+    code = ctypes.create_string_buffer(build_filter(syscalls, meanings))
     length = (len(code) - 1) // 8
     program = ctypes.create_string_buffer(
         struct.pack("=HxxxxxxQ", length, ctypes.addressof(code))

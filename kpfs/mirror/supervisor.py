@@ -19,7 +19,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
-from kpfs.kernel.caller import Caller
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import Host, trees_of
@@ -33,8 +32,9 @@ from kpfs.mirror.keeper import (
     STATE_SIZE,
     WAITS,
 )
-from kpfs.mirror.plan import MirrorGuest, Plan
+from kpfs.mirror.plan import BUSY, MirrorGuest, Plan
 from kpfs.mirror.seccomp import Notification
+from kpfs.mirror.tasks import Tasks
 from kpfs.mirror.write import NAMES, Commit, TreeWriter, Writers
 
 if TYPE_CHECKING:
@@ -47,10 +47,14 @@ log = logging.getLogger(__name__)
 
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
+# s between attempts to make a call while the mount is about to close a file
+PAUSES = (*[0.0002] * 10, 0)
 # an answer, None if the host's call is to go on, or what waits for the answer
 Replayed = int | None | Callable[[], int]
 # makes a call in the guest
 Replay = Callable[[Notification, Commit], Replayed]
+# says something of a call when it is received
+Judge = Callable[[Notification], bool]
 # whether a process that is to end may do so: its parent can take the signal
 Settled = Callable[[Notification, Callable[[int], bool]], bool]
 
@@ -62,6 +66,8 @@ class Supervisor:
     handler lacks SA_RESTART: it gets EINTR where Linux gives none.  So there are some
     threads, of which one always waits for the next report (they replay one at a time),
     and the end of a process is held up until its parent sleeps, but not for long.
+    To hand over to another thread costs more than most calls do, so who has received a
+    call makes it first if it is not one that may wait.
     While one waits for the answer to a call, another one takes its place.
     """
 
@@ -71,8 +77,18 @@ class Supervisor:
         state: mmap.mmap,
         replay: Replay,
         settled: Settled | None = None,
+        skip: Judge = lambda _note: False,
+        may_wait: Judge = lambda _note: True,
     ) -> None:
+        """skip: whether nothing is to be done for a call.
+
+        may_wait: whether it may take long.
+        """
         self.listener = listener
+        self.skip = skip
+        self.may_wait = may_wait
+        self.receiving = threading.Lock()  # a report wakes all who wait for it
+        self.abandoned = False  # nobody has the filter any more
         self.state = state
         self.replay = replay
         self.settled = settled
@@ -104,23 +120,44 @@ class Supervisor:
         """The body of one thread."""
         try:
             while True:
-                note = seccomp.receive(self.listener)
-                if note is not None:
-                    self.handle(slot, note)
-                    if self.is_superfluous(slot):
-                        return
-                elif seccomp.is_abandoned(self.listener):
+                with self.receiving:
+                    note = self.receive(slot)
+                    while note is not None and not self.may_wait(note):
+                        self.handle(slot, note)
+                        note = self.receive(slot)
+                if note is None:
+                    return
+                self.handle(slot, note)
+                if self.is_superfluous(slot):
                     return
         except BaseException:
             SLOT.pack_into(self.state, slot * SLOT.size, 0, 0, GAVE_UP)
             raise
 
+    def receive(self, slot: int) -> Notification | None:
+        """The next report that cannot be skipped, shown as in work; None: no more."""
+        listener, state, at = self.listener, self.state, slot * SLOT.size
+        count = self.received[slot]
+        try:
+            while not self.abandoned:
+                note = seccomp.receive(listener)
+                if note is None:
+                    self.abandoned = seccomp.is_abandoned(listener)
+                    continue
+                count += 1
+                SLOT.pack_into(state, at, note.id, time.monotonic_ns(), count)
+                if not self.skip(note):
+                    self.in_work[slot] = note.pid
+                    return note
+                seccomp.let_go_on(listener, note.id)
+                SLOT.pack_into(state, at, note.id, 0, count)
+            return None
+        finally:
+            self.received[slot] = count
+
     def handle(self, slot: int, note: Notification) -> None:
         """Replay and answer one report."""
-        self.received[slot] += 1
         count, at = self.received[slot], slot * SLOT.size
-        SLOT.pack_into(self.state, at, note.id, time.monotonic_ns(), count)
-        self.in_work[slot] = note.pid
         value: Replayed = None
 
         def commit() -> bool:
@@ -206,22 +243,87 @@ class Replayer:
         host: Host,
         writers: Writers | None = None,
         instead: Instead | None = None,
+        *,
+        lazy: bool = False,
     ) -> None:
-        """writers: what the mount asks at each write; instead: answers for the host."""
+        """writers: what the mount asks at each write; instead: answers for the host.
+
+        lazy: calls that nobody would see in the guest are not made there.
+        """
         self.instead = instead
         self.instead_of = frozenset() if instead is None else instead.calls
         self.kernel = kernel
         self.host = host
+        with kernel.lock:
+            self.guest = MirrorGuest(kernel.guest)
+            self.tasks = Tasks(kernel, host)
+        self.task = self.tasks.task
         self.write = TreeWriter(
             kernel, host, {} if writers is None else writers, self.task
         )
-        with kernel.lock:
-            self.guest = MirrorGuest(kernel.guest)
-        self.tasks: dict[int, HostTask] = {}  # of the processes seen so far
+        self.lazy = lazy
+        # what skip() has to look at more closely, or may not skip
+        self.particular = frozenset(
+            {*NAMES, *mirror_calls.EXECS, *mirror_calls.EXITS, *self.instead_of}
+        )
+
+    def skip(self, note: Notification) -> bool:
+        """Whether the guest need not make a call, as nobody could see it there.
+
+        Context: the lock is not held.
+        """
+        if not self.lazy or self.kernel.watched:
+            return False
+        nr, pid = note.nr, note.pid
+        if nr in self.particular:
+            if nr in NAMES:
+                if self.host.fd_in_tree(pid, note.args[0]):
+                    return False
+            elif nr in mirror_calls.EXECS:
+                self.tasks.executes(pid)
+            elif (
+                nr in mirror_calls.EXITS
+                or not self.instead
+                or self.instead.concerns(note, self.host)
+            ):
+                return False
+        self.tasks.leave_out(pid)
+        return True
+
+    def may_wait(self, note: Notification) -> bool:
+        """Whether it may take long to make a call: others are to be received meanwhile.
+
+        Context: the lock is not held.
+        """
+        nr = note.nr
+        return (
+            nr in mirror_calls.EXITS
+            or self.kernel.lock.taken()
+            or (nr in NAMES and self.host.fd_in_tree(note.pid, note.args[0]))
+        )
+
+    def leave_out(self, note: Notification, commit: Commit) -> int | None:
+        """Do what is to be done for a call that the guest does not make.
+
+        See Replay.  Context: control, the lock is not held.
+        """
+        nr, pid = note.nr, note.pid
+        if nr in mirror_calls.EXITS:
+            self.tasks.leave_out_exit(pid)
+            self.host.forget(pid)
+            return None
+        self.tasks.leave_out(pid)
+        if nr in NAMES:
+            return self.write(note, commit)
+        if nr in self.instead_of and self.instead:
+            return self.instead(note, self.host, commit)
+        return None
 
     def __call__(self, note: Notification, commit: Commit) -> int | None:
         """See Replay.  Context: control, the lock is not held."""
         nr, pid = note.nr, note.pid
+        if self.lazy and not self.kernel.watched:
+            return self.leave_out(note, commit)
         try:
             plan = mirror_calls.plan_call(self.host, note)
         except mirror_calls.NotMirrored:
@@ -230,13 +332,23 @@ class Replayer:
                 with self.kernel.lock:
                     self.task(pid)
             return value
+        for pause in PAUSES:
+            with self.kernel.lock:
+                if self.make(self.task(pid), plan, bool(pause)) != BUSY:
+                    break
+            if not any(fd.in_tree for fd in self.host.descriptors(pid)):
+                time.sleep(pause)
         with self.kernel.lock:
-            self.make(self.task(pid), plan)
-        if nr in mirror_calls.EXECS or nr in mirror_calls.EXITS:
-            self.host.forget(pid)
-            self.tasks.pop(pid, None)  # it may change its user
-        if nr in self.instead_of and self.instead:
-            return self.instead(note, self.host, commit, plan.memory)
+            if nr in mirror_calls.EXECS:
+                self.tasks.executes(pid)
+            elif nr in mirror_calls.EXITS:
+                self.host.forget(pid)
+        if (
+            nr in self.instead_of
+            and self.instead
+            and self.instead.concerns(note, self.host)
+        ):
+            return self.instead(note, self.host, commit)
         return None
 
     def follow(self, kernel: Kernel, _root: Dir) -> None:
@@ -245,41 +357,19 @@ class Replayer:
         Context: control, lock held.
         """
         self.kernel, self.guest = kernel, MirrorGuest(kernel.guest)
-        self.tasks = {}
+        self.tasks.enter(kernel)
 
-    def make(self, task: HostTask, plan: Plan) -> int:
-        """Have a task make a call: its value, -errno."""
+    def make(self, task: HostTask, plan: Plan, wait: bool = False) -> int:
+        """Have a task make a call: its value, -errno.  wait: see MirrorGuest.call()."""
         from kpfs.guest.kernel.syscalls import BLOCKED
 
         try:
-            ret = self.guest.call(task, plan)
+            ret = self.guest.call(task, plan, wait)
         finally:
             self.kernel.background.guest_ran()
         if ret == BLOCKED:
             log.warning("mirrored call %d of %d sleeps", plan.nr, task.pid)
         return ret
-
-    def task(self, pid: int) -> HostTask:
-        """The task of a thread of the host.
-
-        At the first call of a new one its creator's task forks in the guest.
-        """
-        known = self.tasks.get(pid)
-        if known is not None and not known.gone:
-            return self.kernel.syscalls.task(Caller(pid, known.uid, 0))
-        self.forget_dead()
-        self.kernel.guest.syscalls.host_task(
-            pid, self.host.uid(pid), parent=self.host.creator(pid)
-        )
-        caller = Caller(pid, self.host.uid(pid), 0)
-        task = self.tasks[pid] = self.kernel.syscalls.task(caller)
-        return task
-
-    def forget_dead(self) -> None:
-        """Drop what is held of processes whose task has ended."""
-        for pid in [pid for pid, task in self.tasks.items() if task.gone]:
-            del self.tasks[pid]
-            self.host.forget(pid)
 
     def settled(self, note: Notification, busy: Callable[[int], bool]) -> bool:
         """Whether the parent of a process that is to end sleeps outside our calls.
@@ -298,10 +388,13 @@ def serve(
     source: str,
     writers: Writers,
     instead: Instead | None = None,
+    *,
+    lazy: bool = False,
 ) -> None:
     """Await a listener on a socket, and supervise: the body of a thread.
 
-    source is what the mount table calls the mount; writers: see TreeWriter.
+    source is what the mount table calls the mount; writers: see TreeWriter; lazy: see
+    Replayer.
     """
     try:
         with socket.socket(fileno=channel) as sock:
@@ -315,8 +408,15 @@ def serve(
         state = mmap.mmap(shared, STATE_SIZE)
         host = Host(trees_of(source))
         with booted.kernel.lock:
-            replayer = Replayer(booted.kernel, host, writers, instead)
+            replayer = Replayer(booted.kernel, host, writers, instead, lazy=lazy)
             booted.follow(replayer.follow)
-        Supervisor(listener, state, replayer, replayer.settled).run()
+        Supervisor(
+            listener,
+            state,
+            replayer,
+            replayer.settled,
+            replayer.skip,
+            replayer.may_wait,
+        ).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

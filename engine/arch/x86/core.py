@@ -59,6 +59,11 @@ class X86:
         self.insn_slots = KprobeInsnCache(machine, KPROBE_SLOT_SIZE, "kprobe_insn_page")
         self.handlers: dict[KAddr, KpHandler] = {}
 
+    @property
+    def text_patched(self) -> bool:
+        """Whether the kernel's text has a patch: a breakpoint, a jump or a call."""
+        return bool(self.patcher.count)
+
     def arch_init_kprobes(self, core: Core) -> None:
         self.core = core
         self.runtime = Runtime(self.machine, self._config_changed)

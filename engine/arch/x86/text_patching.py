@@ -48,6 +48,7 @@ class TextPatcher:
         self._all_stale = False
         self._pending: list[_Page] = []  # those with anything to be written
         self._pages: dict[int, _Page] = {}
+        self.count = 0  # of the patches of the kernel's text
 
     def __enter__(self) -> TextPatcher:
         """Put off patching and dropping translated code until the end; it nests."""
@@ -112,7 +113,9 @@ class TextPatcher:
             page = self._pages[addr >> _SHIFT] = _Page(addr & ~_IN_PAGE)
         at, size = addr & _IN_PAGE, len(data)
         before = page.patches.get(addr)
-        if before is not None:
+        if before is None:
+            self.count += 1
+        else:
             page.clear(at, len(before))
         if size == 1:
             page.patches[addr] = original[:1]
@@ -128,6 +131,7 @@ class TextPatcher:
         page = self._pages.get(addr >> _SHIFT)
         original = page.patches.pop(addr, None) if page else None
         if page and original:
+            self.count -= 1
             at, size = addr & _IN_PAGE, len(original)
             if size == 1:
                 page.mask[at] = page.old[at] = 0
@@ -140,6 +144,7 @@ class TextPatcher:
         page = self._pages.get(addr >> _SHIFT)
         original = page.patches.pop(addr, None) if page else None
         if page and original:
+            self.count -= 1
             page.clear(addr & _IN_PAGE, len(original))
 
     def patched(self, addr: int) -> bool:

@@ -80,6 +80,7 @@ struct kpfs_request {
 #define HOST_RELEASE 4
 #define HOST_DATA_SIZE 4096
 #define HOST_NO_PWRITE 0x100000000UL /* Python adds it to the flags of a HOST_OPEN: without FMODE_PWRITE */
+#define HOST_NOT_INHERITED 0x200000000UL /* likewise: children of the task do not get the file */
 struct kpfs_host_op {
 	unsigned long kind;
 	unsigned long cookie;

@@ -281,6 +281,7 @@ int vfs_fsync(struct file *file, int datasync);
 int iterate_dir(struct file *file, struct dir_context *ctx);
 struct file *alloc_empty_file(int flags);
 struct file *alloc_file(const struct path *path, int flags, const struct file_operations *fop);
+struct file *pipe_end(struct file *other, int flags);
 void fput(struct file *file);
 ssize_t generic_file_read_iter(struct kiocb *iocb, struct iov_iter *iter);
 ssize_t generic_file_write_iter(struct kiocb *iocb, struct iov_iter *from);

@@ -319,6 +319,7 @@ SYSCALL_DEFINE1(dup, unsigned int, fildes)
 #define F_SETFD 2
 #define F_GETFL 3
 #define F_SETFL 4
+#define F_DUPFD_CLOEXEC 1030
 static noinline long do_fcntl(int fd, unsigned int cmd, unsigned long arg, struct file *filp)
 {
 	struct fdtable *fdt = &current->files->fdt;
@@ -326,9 +327,10 @@ static noinline long do_fcntl(int fd, unsigned int cmd, unsigned long arg, struc
 
 	switch (cmd) {
 	case F_DUPFD:
+	case F_DUPFD_CLOEXEC:
 		if (arg >= RLIMIT_NOFILE)
 			return -EINVAL;
-		new = alloc_fd(arg, 0);
+		new = alloc_fd(arg, cmd == F_DUPFD_CLOEXEC ? O_CLOEXEC : 0);
 		if (new >= 0)
 			fd_install(new, get_file(filp));
 		return new;

@@ -78,6 +78,8 @@ long host_file_open(struct inode *inode, struct file *file)
 		file->f_cookie = op.cookie;
 		if (op.flags & HOST_NO_PWRITE)
 			file->f_mode &= ~FMODE_PWRITE;
+		if (op.flags & HOST_NOT_INHERITED)
+			file->f_mode |= FMODE_NOT_INHERITED;
 	}
 	free_page((unsigned long)page);
 	return ret < 0 ? ret : 0;

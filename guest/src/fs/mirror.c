@@ -15,6 +15,8 @@
 
 #define MIRROR_NAMES 2
 #define MIRROR_MAX_FD 4096
+#define MIRROR_BUSY (-1024) /* a file of the mount is where a new one is to be */
+#define MIRROR_NR_CLOSE 3
 #define MIRROR_NR_EXECVE 59
 #define MIRROR_NR_EXIT 60
 #define MIRROR_NR_EXIT_GROUP 231
@@ -27,12 +29,26 @@ struct mirror_call {
 	unsigned long cwd; /* address of the working directory's path; 0: no path is relative to it */
 	unsigned long paths;  /* the call has a path */
 	unsigned long link;   /* address of what the symbolic link that it reads has; 0: none */
+	unsigned long mount;  /* what it closes leads to a file of the mount */
+	unsigned long wait;   /* nothing is to be done if that gives MIRROR_BUSY */
 	int fd[MIRROR_NAMES]; /* descriptors that it uses, -1: none, and what they are */
 	unsigned int fd_mode[MIRROR_NAMES];
 	int spare_fd;  /* one more that it replaces or closes, -1: none */
 	int new_fd[2]; /* those that it will make, below MIRROR_MAX_FD, -1: none */
 	/* the files that its paths name: components, if all of them are walked, and the mode, 0: there is none */
 	struct { unsigned int components, mode; } name[MIRROR_NAMES];
+};
+
+/* A descriptor as a process of the host has it. The same in kpfs/mirror/tasks.py. */
+struct mirror_fd {
+	int fd;
+	unsigned int mode;       /* of what it leads to; S_IFIFO without a name: a pipe */
+	unsigned int flags;      /* as for open(2) */
+	int other_fd;            /* a descriptor that shares this open file */
+	unsigned long other;     /* the task that has it, 0: none has */
+	unsigned long other_end; /* it is of the same pipe, and shares nothing else */
+	unsigned long name;      /* address of the file's path, 0: it has none */
+	unsigned long mount;     /* it is a file of the mount */
 };
 
 static struct {
@@ -213,21 +229,30 @@ static struct dentry *mirror_entry(struct dentry *parent, const char *name, size
 	return dentry;
 }
 
-static void mirror_enter_root(const char *cwd)
+/* What is at a path, below the root of our own: of that mode, in directories. */
+static struct dentry *mirror_place(const char *name, umode_t mode)
 {
-	struct fs_struct *fs = current->fs;
 	struct dentry *dir = dget(mirror_mnt->mnt_root), *next;
 
-	while (cwd && *(cwd += strspn(cwd, "/"))) {
-		size_t len = strcspn(cwd, "/");
+	while (name && *(name += strspn(name, "/"))) {
+		size_t len = strcspn(name, "/");
+		bool last = !name[len + strspn(name + len, "/")];
 
-		next = mirror_entry(dir, cwd, len, S_IFDIR | 0755);
+		next = mirror_entry(dir, name, len, last ? mode : S_IFDIR | 0755);
 		if (!next)
 			break;
 		dput(dir); /* next holds it */
 		dir = next;
-		cwd += len;
+		name += len;
 	}
+	return dir;
+}
+
+static void mirror_enter_root(const char *cwd)
+{
+	struct fs_struct *fs = current->fs;
+	struct dentry *dir = mirror_place(cwd, S_IFDIR | 0755);
+
 	mirror.root = fs->root;
 	mirror.pwd = fs->pwd;
 	fs->root = (struct path){ mirror_mnt, dget(mirror_mnt->mnt_root) };
@@ -250,14 +275,13 @@ static bool mirror_opened(const struct file *file)
 	return file->f_path.mnt == mirror_mnt || S_ISFIFO(file->f_inode->i_mode);
 }
 
-static struct file *mirror_file(umode_t mode)
+/* An open file of that name; its mode may be that of a directory. */
+static struct file *mirror_file(const char *name, umode_t mode, unsigned int flags)
 {
-	struct path path = { mirror_mnt, mirror_entry(mirror_mnt->mnt_root, "fd", 2, mode) };
+	struct path path = { mirror_mnt, mirror_place(name, mode) };
 	struct file *file;
 
-	if (!path.dentry)
-		return NULL;
-	file = alloc_file(&path, O_RDWR,
+	file = alloc_file(&path, flags,
 			  S_ISDIR(mode) ? &simple_dir_operations : &mirror_file_operations);
 	if (IS_ERR(file)) {
 		path_put(&path);
@@ -287,7 +311,7 @@ static void mirror_provide(int fd, umode_t mode, struct file **kept)
 	*kept = NULL;
 	if (fd < 0 || (fd < (int)fdt->max_fds && fdt->fd[fd] && mirror_suits(fdt->fd[fd], mode)))
 		return;
-	file = mirror_file(mode);
+	file = mirror_file("fd", mode, O_RDWR);
 	if (!file)
 		return;
 	if (fd < (int)fdt->max_fds && fdt->fd[fd]) {
@@ -371,6 +395,91 @@ static void mirror_spare_all(void)
 			__clear_bit(fd, fdt->close_on_exec);
 }
 
+/* The descriptor of another task, NULL if there is none. */
+static struct file *mirror_other(const struct mirror_fd *fd)
+{
+	struct task_struct *tsk = (struct task_struct *)fd->other;
+	struct fdtable *fdt = tsk && tsk->files ? &tsk->files->fdt : NULL;
+
+	return fdt && (unsigned int)fd->other_fd < fdt->max_fds ? fdt->fd[fd->other_fd] : NULL;
+}
+
+/* Whether the parent has a file of the mount there, which the child did not inherit here. */
+static bool mirror_not_inherited(unsigned int fd)
+{
+	struct files_struct *files = current->real_parent->files;
+
+	return files && fd < files->fdt.max_fds && files->fdt.fd[fd] &&
+	       files->fdt.fd[fd]->f_mode & FMODE_NOT_INHERITED;
+}
+
+/* The open file that a descriptor of the host leads to. */
+static struct file *mirror_adopted(const struct mirror_fd *fd)
+{
+	struct file *other = mirror_other(fd), *file;
+
+	if (other && !fd->other_end)
+		return get_file(other);
+	if (!S_ISFIFO(fd->mode) || fd->name)
+		return mirror_file(fd->name ? (const char *)fd->name : "fd", fd->mode, fd->flags);
+	file = pipe_end(other, fd->flags & ~O_CLOEXEC);
+	return IS_ERR(file) ? NULL : file;
+}
+
+/*
+ * Python calls this as a task: it gets the descriptors that its process has, in place of those
+ * that it has of mirrored calls. What the mount has open stays where it is. first: of several
+ * calls in a row.
+ */
+long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, bool first)
+{
+	struct fdtable *fdt = &current->files->fdt;
+	struct file *file;
+	unsigned int i;
+
+	for (i = 0; first && i < fdt->max_fds; i++)
+		if (fdt->fd[i] && mirror_opened(fdt->fd[i]))
+			close_fd(i);
+	for (i = 0; i < nr; i++) {
+		if (fds[i].fd < (int)fdt->max_fds && fdt->fd[fds[i].fd])
+			continue;
+		if (fds[i].mount && mirror_not_inherited(fds[i].fd))
+			continue;
+		file = mirror_adopted(&fds[i]);
+		if (!file)
+			return -ENFILE;
+		if (alloc_fd(fds[i].fd, fds[i].flags & O_CLOEXEC) == fds[i].fd)
+			fd_install(fds[i].fd, file);
+		else
+			fput(file);
+	}
+	return 0;
+}
+
+/* What is open at a number here, NULL: nothing. */
+static const struct file *mirror_at(unsigned long fd)
+{
+	struct fdtable *fdt = &current->files->fdt;
+
+	return fd < fdt->max_fds ? fdt->fd[fd] : NULL;
+}
+
+/* Whether the mount has a file open there. */
+static bool mirror_taken(int fd)
+{
+	const struct file *file = mirror_at(fd);
+
+	return file && !mirror_opened(file);
+}
+
+/* Whether a close of a number that the mount's file has on the host is one of ours here. */
+static bool mirror_closes(unsigned long fd)
+{
+	const struct file *file = mirror_at(fd);
+
+	return file && mirror_opened(file);
+}
+
 static noinline long mirror_run(void)
 {
 	const struct mirror_call *call = &mirror.call;
@@ -390,6 +499,10 @@ long mirror_syscall(const struct mirror_call *call)
 	mirror.name = 0;
 	if (call->nr == MIRROR_NR_EXIT || call->nr == MIRROR_NR_EXIT_GROUP)
 		return mirror_run();
+	if (call->nr == MIRROR_NR_CLOSE && call->mount && !mirror_closes(call->args[0]))
+		return 0;
+	if (call->wait && (mirror_taken(call->new_fd[0]) || mirror_taken(call->new_fd[1])))
+		return MIRROR_BUSY;
 	if (call->nr == MIRROR_NR_EXECVE || call->nr == MIRROR_NR_EXECVEAT)
 		mirror_spare_all();
 	for (i = 0; i < MIRROR_NAMES; i++)

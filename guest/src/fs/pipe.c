@@ -230,6 +230,36 @@ SYSCALL_DEFINE1(pipe, int __user *, fildes)
 	return do_pipe2(fildes, 0);
 }
 
+/*
+ * A file for one end, O_RDONLY or O_WRONLY, of a pipe that other is an end of; NULL: of a new
+ * pipe, whose other end nobody has yet. An ERR_PTR where there is no room.
+ */
+struct file *pipe_end(struct file *other, int flags)
+{
+	struct pipe_inode_info *pipe;
+	struct file *ends[2], *file;
+	bool writes = (flags & O_ACCMODE) != O_RDONLY;
+	int error;
+
+	if (!other) {
+		error = create_pipe_files(ends, flags);
+		if (error)
+			return ERR_PTR(error);
+		fput(ends[!writes]);
+		return ends[writes];
+	}
+	file = alloc_file(&other->f_path, flags, &pipefifo_fops);
+	if (IS_ERR(file))
+		return file;
+	dget(other->f_path.dentry);
+	pipe = file->private_data = other->private_data;
+	if (writes)
+		pipe->writers++;
+	else
+		pipe->readers++;
+	return file;
+}
+
 static int pipefs_init_fs_context(struct super_block *sb)
 {
 	struct inode *inode = new_inode(sb);

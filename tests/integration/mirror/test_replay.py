@@ -39,8 +39,8 @@ class Recording(Replayer):
         super().__init__(kernel, Host([]))
         self.results = results
 
-    def make(self, task, plan):
-        ret = super().make(task, plan)
+    def make(self, task, plan, wait=False):
+        ret = super().make(task, plan, wait)
         self.results.append(ret)
         return ret
 

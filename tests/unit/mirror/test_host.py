@@ -5,6 +5,7 @@ This also tests kpfs.mirror.plan.
 """
 
 import ctypes
+import fcntl
 import mmap
 import os
 import signal
@@ -183,12 +184,23 @@ def test_opens_and_writes_of_the_mount_are_left_to_it(trees, tmp_path):
     path = ctypes.create_string_buffer(os.fsencode(tmp_path / "tree" / "f"))
     at = ctypes.addressof(path)
     fd = os.open(tmp_path / "tree" / "f", os.O_RDWR)
-    for nr, first in ((2, at), (85, at), (87, at), (0, fd), (1, fd), (3, fd)):
+    for nr, first in ((2, at), (85, at), (87, at), (0, fd), (1, fd)):
         with pytest.raises(NotMirrored):
             call(trees, nr, first, 0, 0)
     # it asks the guest for none of these
     for nr, first in ((4, at), (21, at), (5, fd), (32, fd)):
         assert call(trees, nr, first, 0, 0).nr == nr
+    # nor for this one, unless it has something else there
+    assert call(trees, 3, fd).mount
+    os.close(fd)
+
+
+def test_what_a_duplicate_will_be(host):
+    fd = os.open(os.devnull, os.O_RDONLY)
+    for cmd in (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC):
+        plan = call(host, 72, fd, cmd, 200)
+        assert plan.new_fds == [200]
+    assert call(host, 72, fd, fcntl.F_SETFD, 1).new_fds == []
     os.close(fd)
 
 

@@ -17,9 +17,9 @@ X86_64, I386 = seccomp.AUDIT_ARCH_X86_64, 0x40000003
 SYS_GETPPID = 110
 
 
-def run_filter(code, nr, arch=X86_64):
+def run_filter(code, nr, arch=X86_64, second=0):
     """What the kernel does with the code: the value that it returns."""
-    data = struct.pack("=iIQ6Q", nr, arch, 0, *[0] * 6)
+    data = struct.pack("=iIQ6Q", nr, arch, 0, 0, second, *[0] * 4)
     at, word = 0, 0
     while True:
         op, true, false, k = struct.unpack_from("=HBBI", code, at * 8)
@@ -44,6 +44,20 @@ def test_the_filter_reports_its_calls_and_no_other(numbers):
     assert reported == sorted(numbers)
     others = {run_filter(code, nr) for nr in range(600) if nr not in set(numbers)}
     assert others == {seccomp.SECCOMP_RET_ALLOW}
+
+
+def test_a_call_with_many_meanings_is_reported_for_some():
+    code = seccomp.build_filter([1, 72, 90], {72: (0, 1030, 2)})
+    reported = [
+        value
+        for value in range(1100)
+        if run_filter(code, 72, second=value) == seccomp.SECCOMP_RET_USER_NOTIF
+    ]
+    assert reported == [0, 2, 1030]
+    assert run_filter(code, 72, second=1 << 32) == seccomp.SECCOMP_RET_USER_NOTIF
+    for nr in (1, 90):
+        assert run_filter(code, nr, second=7) == seccomp.SECCOMP_RET_USER_NOTIF
+    assert run_filter(code, 73) == seccomp.SECCOMP_RET_ALLOW
 
 
 def test_programs_of_32_bits_are_let_through():

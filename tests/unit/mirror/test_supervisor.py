@@ -15,11 +15,14 @@ from kpfs.mirror.keeper import SLOTS, SLOTS_MAX, STATE_SIZE
 from kpfs.mirror.supervisor import Supervisor
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
 
+SYS_GETUID = 102
 
-def supervise(numbers, body, replay, settled=None):
+
+def supervise(numbers, body, replay, settled=None, **judges):
     """Run body() in a process under the filter: its status."""
     pid, listener = filtered(numbers, body)
-    supervisor = Supervisor(listener, mmap.mmap(-1, STATE_SIZE), replay, settled)
+    state = mmap.mmap(-1, STATE_SIZE)
+    supervisor = Supervisor(listener, state, replay, settled, **judges)
     thread = threading.Thread(target=supervisor.run)
     thread.start()
     status = os.waitpid(pid, 0)[1]
@@ -47,6 +50,45 @@ def test_each_call_is_replayed_once_before_it_goes_on():
     pid, status = supervise([SYS_GETPPID], body, replay)
     assert status == 0
     assert replayed == [(pid, SYS_GETPPID)] * 50
+
+
+def test_what_is_skipped_is_not_replayed():
+    skipped, replayed = [], []
+
+    def body():
+        for _ in range(20):
+            os.getppid()
+            os.getuid()
+        return 0
+
+    def skip(note):
+        skipped.append(note.nr)
+        return note.nr == SYS_GETPPID
+
+    def replay(note, _commit):
+        replayed.append(note.nr)
+
+    _, status = supervise([SYS_GETPPID, SYS_GETUID], body, replay, skip=skip)
+    assert status == 0
+    assert skipped == [SYS_GETPPID, SYS_GETUID] * 20
+    assert replayed == [SYS_GETUID] * 20
+
+
+def test_who_receives_a_call_makes_it_if_that_does_not_take_long():
+    threads = []
+
+    def body():
+        for _ in range(20):
+            os.getppid()
+        return 0
+
+    def replay(_note, _commit):
+        threads.append(threading.get_ident())
+
+    _, status = supervise([SYS_GETPPID], body, replay, may_wait=lambda _note: False)
+    assert status == 0
+    assert len(threads) == 20
+    assert len(set(threads)) == 1
 
 
 def test_replays_do_not_overlap():

@@ -131,3 +131,18 @@ def test_code():
     assert jmp(BASE, BASE + 5) == b"\xe9\0\0\0\0"
     assert call(BASE, BASE) == b"\xe8\xfb\xff\xff\xff"
     assert push_imm32(0xFFFFFFFFC0001234) == b"\x68\x34\x12\x00\xc0"
+
+
+def test_patches_are_counted():
+    text = Text()
+    patcher = TextPatcher(cast(Memory, text), text)
+    patcher.patch(BASE + 1, b"\xcc", text.read(BASE + 1, 1))
+    patcher.patch(BASE + 9, call(BASE + 9, BASE), text.read(BASE + 9, 5))
+    patcher.patch(BASE + 1, jmp(BASE + 1, BASE), text.read(BASE + 1, 5))
+    assert patcher.count == 2
+    patcher.unpatch(BASE + 1)
+    patcher.unpatch(BASE + 1)
+    assert patcher.count == 1
+    patcher.forget(BASE + 9)
+    patcher.forget(BASE + 9)
+    assert patcher.count == 0

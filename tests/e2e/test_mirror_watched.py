@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Calls that nobody sees are left out: who looks finds what he would have found.
+
+This tests kpfs.mirror.tasks.
+"""
+
+import re
+import sys
+from collections import Counter
+
+import pytest
+
+pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+
+# what a script does before anybody looks, and then
+SCRIPTS = {
+    "a program": ("", "cat /etc/passwd >/dev/null"),
+    "subshells": ("(:); (:)", "(:); (exit 3)"),
+    "descriptors of before": (
+        "exec 3</etc/passwd 4>/dev/null 5>&4",
+        "read x <&3; echo hi >&4; echo ho >&5; exec 3<&- 4>&-; exec 5>&-",
+    ),
+    "a descriptor that is shared": (
+        "exec 3</etc/passwd 4<&3",
+        "(read x <&3); (read x <&4; exec 4<&-); exec 3<&-; exec 4<&-",
+    ),
+    "a descriptor that exec closes": (
+        "exec 7</etc/passwd",
+        "exec 8<&7; (exec cat /etc/group 7<&- >/dev/null); exec 7<&- 8<&-",
+    ),
+    "a directory that is open": ("exec 7</usr", "stat /proc/self/fd/7/lib; exec 7<&-"),
+    "a file that is gone": (
+        "echo x >$tmp/gone; exec 7<$tmp/gone; rm $tmp/gone",
+        "cat <&7; exec 7<&-",
+    ),
+    "a high number": ("exec 9</etc/passwd", "cat <&9 >/dev/null; exec 9<&-"),
+    "the working directory": ("cd /usr/lib", "ls . >/dev/null; cd ..; pwd; ls lib"),
+    "a loop": ("for i in 1 2 3; do true; /bin/true; done", "for i in 1 2; do ls; done"),
+    "files": (
+        "mkdir $tmp/d; touch $tmp/d/a",
+        "ln -s a $tmp/d/l; mv $tmp/d/a $tmp/d/b; chmod 600 $tmp/d/b; rm -r $tmp/d",
+    ),
+    "a link": ("ln -s /etc $tmp/l", "readlink $tmp/l; ls $tmp/l/passwd; rm $tmp/l"),
+    "what is not there": ("cat /none", "cat /none; ls /none"),
+    "a child of before": ("", 'sh -c "exec 8</etc/group; true; exec 8<&-"'),
+    "a command of words": ("x=$(echo hi)", "x=$(uname -s); echo $x"),
+    "a here document": ("cat <<E\nx\nE", "cat <<E\ny\nE"),
+    "a write": ("echo a >$tmp/w", "echo b >>$tmp/w; cat $tmp/w; rm $tmp/w"),
+    "a copy": (
+        "cp /etc/passwd $tmp/c",
+        "cp $tmp/c $tmp/e; cmp $tmp/c $tmp/e; rm $tmp/e",
+    ),
+    "the files of the mount": ("cat $T/kprobe_events", "cat $T/available_tracers"),
+    "a descriptor of the mount": ("exec 6<$T/README", "head -c 9 <&6; exec 6<&-"),
+    "a pipe of before": (
+        "mkfifo $tmp/f; exec 6<>$tmp/f",
+        "echo x >&6; read x <&6; exec 6<&-",
+    ),
+    "python": (
+        "",
+        f"{sys.executable} -ISc \"import os; r, w = os.pipe(); os.write(w, b'x');"
+        " os.read(r, 1); os.dup2(r, 9); os.close(9);"
+        ' os.fork() or os._exit(0); os.wait()"',
+    ),
+}
+ALL = """
+T=/sys/kernel/tracing tmp={tmp}; export T tmp
+echo 8000 >$T/buffer_size_kb
+"""
+ONE = """
+sh -c '{before}
+echo function >$T/current_tracer
+{then}
+echo 0 >$T/tracing_on' >/dev/null 2>&1
+echo "=== {name}"
+cat $T/trace
+echo nop >$T/current_tracer
+echo >$T/trace
+echo 1 >$T/tracing_on
+"""
+HIT = re.compile(r" *([^< ].*)-\d+ +\[\d+\] .*: (\w+)\S* <-")
+# how full a cache is, and what the scheduler and an idle CPU do, is not the command's
+INNER = re.compile(
+    "mirror_syscall|mirror_taken|slab|pages|one_page|init_once|(^|_)rb_|sched|timer|irq|tick|rcu|clock|queue|"
+    "update_|wake|ttwu|switch|preempt|_task_|idle|pick_|account|cpu|spin|entity|kpfs|native"
+)
+
+
+def hits(kpfs, tmp_path, mode):
+    """How often each command came to each function, by script."""
+    words = [ALL.format(tmp=tmp_path)]
+    for name, (before, then) in SCRIPTS.items():
+        quoted = (text.replace("'", "'\\''") for text in (before, then))
+        before, then = quoted
+        words.append(ONE.format(name=name, before=before, then=then))
+    options = ("--quiet-guest", f"--mirror={mode}")
+    done = kpfs("run", *options, "sh", "-c", "\n".join(words), timeout=300)
+    assert done.stderr == ""
+    found: dict[str, Counter[tuple[str, str]]] = {}
+    counter: Counter[tuple[str, str]] = Counter()
+    for line in done.stdout.splitlines():
+        if line.startswith("=== "):
+            found[line[4:]] = counter = Counter()
+        elif (hit := HIT.match(line)) and not INNER.search(hit[2]):
+            counter[hit[1], hit[2]] += 1
+    return found
+
+
+def test_who_looks_finds_what_he_would_have_found(kpfs, tmp_path):
+    always = hits(kpfs, tmp_path, "always")
+    watched = hits(kpfs, tmp_path, "watched")
+    assert list(always) == list(SCRIPTS)
+    different = {
+        name: {
+            hit: (always[name][hit], watched[name][hit])
+            for hit in always[name] | watched[name]
+            if always[name][hit] != watched[name][hit]
+        }
+        for name in SCRIPTS
+        if always[name] != watched[name]
+    }
+    assert different == {}
+    few = {n: sum(f.values()) for n, f in watched.items() if sum(f.values()) < 100}
+    assert few == {}

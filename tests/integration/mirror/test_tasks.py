@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Calls that are left out, and tasks that catch up: kpfs.mirror.tasks."""
+
+import os
+import signal
+import stat
+import subprocess
+
+import pytest
+
+from kpfs.engine.kprobe import Kprobe
+from kpfs.engine.register import register_kprobe, unregister_kprobe
+from kpfs.mirror import calls as mirror_calls
+from kpfs.mirror.host import Host
+from kpfs.mirror.seccomp import Notification
+from kpfs.mirror.supervisor import Replayer
+from tests.guest import tasks_of
+
+pytestmark = pytest.mark.guest
+
+GETPID, F_GETFD, F_GETFL, F_SETFL = 39, 1, 3, 4
+
+
+class Lazy:
+    """A replayer that leaves out what nobody sees, and children that it mirrors."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.replayer = Replayer(kernel, Host([]), lazy=True)
+        self.tasks = self.replayer.tasks
+        self.tasks.foreign = set()
+        self.children: list[subprocess.Popen[bytes]] = []
+
+    def child(self, **how):
+        """A process that sleeps."""
+        self.children.append(subprocess.Popen(["sleep", "60"], **how))
+        return self.children[-1].pid
+
+    def skips(self, pid, nr=GETPID):
+        return self.replayer.skip(Notification(1, pid, nr, (0,) * 6))
+
+    def catch_up(self, pid=None):
+        with self.kernel.lock:
+            self.kernel.syscalls.catch_up(pid)
+
+    def pids(self):
+        """The pids that the guest has."""
+        return {task.pid for task in tasks_of(self.kernel.guest)}
+
+    def call(self, pid, name, *args):
+        """What a call of its task gives, or its errno."""
+        with self.kernel.lock:
+            task = self.tasks.known[pid]
+            return self.kernel.guest.syscalls.call(task, name, *args)
+
+    def end(self):
+        for child in self.children:
+            child.kill()
+            child.wait()
+        self.replayer.host.close()
+
+
+@pytest.fixture
+def lazy(kernel):
+    yield (lazy := Lazy(kernel))
+    lazy.end()
+
+
+class TestWhatIsLeftOut:
+    def test_nothing_is_made_while_nobody_looks(self, lazy):
+        pid = lazy.child()
+        assert lazy.skips(pid)
+        assert pid not in lazy.pids()
+
+    def test_a_probe_in_the_text_looks(self, lazy, kernel):
+        pid = lazy.child()
+        with kernel.lock:
+            p = Kprobe(symbol_name="vfs_read")
+            register_kprobe(kernel.state, p)
+        assert not lazy.skips(pid)
+        with kernel.lock:
+            unregister_kprobe(kernel.state, p)
+        assert lazy.skips(pid)
+
+    def test_an_event_of_the_guest_looks(self, lazy, kernel):
+        pid = lazy.child()
+        with kernel.lock:
+            events = kernel.guest.trace_events
+            group, name = next((e.group, e.name) for e in events.all())
+            events.enable(group, name, 1, kernel.guest.address_of("schedule"))
+        assert not lazy.skips(pid)
+        with kernel.lock:
+            events.enable(group, name, 0, 0)
+        assert lazy.skips(pid)
+
+    def test_with_always_nothing_is_left_out(self, kernel):
+        replayer = Replayer(kernel, Host([]))
+        assert not replayer.skip(Notification(1, os.getpid(), GETPID, (0,) * 6))
+
+
+class TestCatchingUp:
+    def test_tasks_are_made_with_their_parents(self, lazy, kernel):
+        pid = lazy.child()
+        assert lazy.skips(os.getpid())
+        assert lazy.skips(pid)
+        lazy.catch_up()
+        assert {pid, os.getpid()} <= lazy.pids()
+        assert lazy.call(pid, "getppid") == os.getpid()
+        comms = {task.pid: task.comm for task in tasks_of(kernel.guest)}
+        assert comms[pid] == "sleep"
+
+    def test_who_has_ended_has_no_task(self, lazy):
+        pid = lazy.child()
+        lazy.skips(pid)
+        lazy.catch_up()
+        assert pid in lazy.pids()
+        lazy.skips(pid)
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # a zombie
+        lazy.catch_up()
+        assert pid not in lazy.pids()
+
+    def test_who_ends_unseen_leaves_nothing(self, lazy):
+        pid = lazy.child()
+        lazy.skips(pid)
+        exit_group = Notification(1, pid, mirror_calls.NR_EXIT_GROUP, (0,) * 6)
+        assert not lazy.replayer.skip(exit_group)  # its parent may have to be awaited
+        assert lazy.replayer(exit_group, lambda: True) is None
+        assert pid not in lazy.tasks.behind
+
+    def test_one_process_alone(self, lazy):
+        first, second = lazy.child(), lazy.child()
+        for pid in (first, second):
+            lazy.skips(pid)
+        lazy.catch_up(second)
+        assert second in lazy.pids()
+        assert first not in lazy.pids()
+
+    def test_a_process_that_is_not_ours_gets_no_task(self, lazy):
+        pid = lazy.child()
+        lazy.catch_up(pid)
+        assert pid not in lazy.pids()
+
+    def test_descriptors(self, lazy, tmp_path):
+        (tmp_path / "f").write_text("x" * 100)
+        file = os.open(tmp_path / "f", os.O_RDONLY)
+        folder = os.open(tmp_path, os.O_RDONLY)
+        pid = lazy.child(pass_fds=(file, folder))
+        lazy.skips(pid)
+        lazy.catch_up()
+        assert lazy.call(pid, "fcntl", file, F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+        assert lazy.call(pid, "fcntl", folder, F_GETFD) == 0
+        assert lazy.call(pid, "fchdir", folder) == 0
+        assert lazy.call(pid, "fchdir", file) < 0
+        assert lazy.call(pid, "fcntl", 500, F_GETFD) < 0
+        os.close(file)
+        os.close(folder)
+
+    def test_open_files_are_shared_as_on_the_host(self, lazy, tmp_path):
+        (tmp_path / "f").write_text("x" * 100)
+        one = os.open(tmp_path / "f", os.O_RDONLY)
+        same, other = os.dup(one), os.open(tmp_path / "f", os.O_RDONLY)
+        fds = one, same, other
+        pids = [lazy.child(pass_fds=fds) for _ in range(2)]
+        for pid in pids:
+            lazy.skips(pid)
+        lazy.catch_up()
+        lazy.call(pids[0], "fcntl", one, F_SETFL, os.O_APPEND)
+        marked = [
+            bool(lazy.call(pid, "fcntl", fd, F_GETFL) & os.O_APPEND)
+            for pid in pids
+            for fd in fds
+        ]
+        assert marked == [True, True, False] * 2
+        lazy.call(pids[1], "fcntl", other, F_SETFL, os.O_APPEND)
+        assert lazy.call(pids[0], "fcntl", other, F_GETFL) & os.O_APPEND
+        for fd in fds:
+            os.close(fd)
+
+    def test_both_ends_of_a_pipe(self, lazy):
+        read, write = os.pipe()
+        pid = lazy.child(pass_fds=(read, write))
+        lazy.skips(pid)
+        lazy.catch_up()
+        task = lazy.tasks.known[pid]
+        assert lazy.call(pid, "write", write, b"hello", 5) == 5
+        assert lazy.call(pid, "read", read, task.buffer, 9) == 5
+        os.close(read)
+        os.close(write)
+
+    def test_pipes_from_outside_are_no_pipes_here(self, lazy):
+        """Nobody in the guest has their other end, and they are never waited for."""
+        read, write = os.pipe()
+        pid = lazy.child(pass_fds=(read,))
+        lazy.tasks.begin(pid)
+        lazy.skips(pid)
+        lazy.catch_up()
+        assert lazy.call(pid, "lseek", read, 0, os.SEEK_SET) == 0
+        os.close(read)
+        os.close(write)
+
+    def test_descriptors_that_were_closed_are_closed(self, lazy):
+        me, number = os.getpid(), 300
+        os.dup2(0, number)
+        lazy.skips(me)
+        lazy.catch_up()
+        assert lazy.call(me, "fcntl", number, F_GETFD) >= 0
+        os.close(number)
+        lazy.skips(me)
+        lazy.catch_up()
+        assert lazy.call(me, "fcntl", number, F_GETFD) < 0
+
+    def test_nothing_is_left_in_the_guest(self, lazy, kernel):
+        def counters():
+            guest = kernel.guest
+            names = ("nr_dentry", "nr_inodes", "nr_files")
+            return [
+                guest.read_u64(guest.kallsyms.lookup_name(n)[0].addr) for n in names
+            ]
+
+        me = os.getpid()
+        lazy.skips(me)
+        lazy.catch_up()
+        before = counters()
+        for _ in range(5):
+            lazy.skips(me)
+            lazy.catch_up()
+        assert counters() == before
+
+
+def test_descriptors_of_a_process(tmp_path):
+    fd = os.open(tmp_path, os.O_RDONLY | os.O_CLOEXEC)
+    found = {d.number: d for d in Host([]).descriptors(os.getpid())}[fd]
+    assert found.name == os.fsencode(tmp_path)
+    assert stat.S_ISDIR(found.mode)
+    assert found.flags & os.O_CLOEXEC
+    os.close(fd)
