@@ -25,7 +25,7 @@ from kpfs.host.errors import SetupError
 OK, LIMITED, BROKEN = "ok", "limited", "broken"
 EXIT_BROKEN = 1
 PATIENCE = 30.0  # s for one check
-AGAIN = "install kpfs anew: pip install --force-reinstall kpfs"
+AGAIN = "install kpfs anew, by pip install --force-reinstall"
 TOOLS = ("trace-cmd", "perf", "bpftrace", "sysctl", "gdb")  # known to run
 
 
