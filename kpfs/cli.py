@@ -25,7 +25,7 @@ VERSION = "0.1.0"
 RELEASED = "2026-11-22"
 EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
-MAX_CPUS = 16
+MAX_CPUS, OWN_CPUS = 16, 2
 TAKE_A_WORD = frozenset(
     {"--cpus", "--log", "--config", "--kernel", "--rw", "--mirror"}
     | {"--kernels", "--jobs", "--shard", "--junit"}
@@ -203,7 +203,7 @@ def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _guest_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--cpus", type=_cpus, default=2, metavar="N", help="1 to 16 CPUs (default 2)"
+        "--cpus", type=_cpus, default=0, metavar="N", help="1 to 16 CPUs (default 2)"
     )
     parser.add_argument(
         "--quiet-guest",
@@ -260,7 +260,7 @@ def _settings(arguments: Namespace) -> Settings:
     _check_kernel(arguments)
     log = _from_here(os.path.abspath, arguments.log) if arguments.log else ""
     return Settings(
-        cpus=arguments.cpus,
+        cpus=arguments.cpus or OWN_CPUS,
         quiet_guest=arguments.quiet_guest,
         verbose=arguments.verbose,
         log=log,
@@ -279,6 +279,8 @@ def _check_kernel(arguments: Namespace) -> None:
 
     if arguments.config:
         raise SetupError("--config is for our own kernel; --kernel names a real one")
+    if arguments.cpus:
+        raise SetupError("--cpus is for our own kernel; a real one has a single CPU")
     try:
         image.read_meta(store.folder(arguments.kernel))
     except KernelError as error:

@@ -68,6 +68,8 @@ def test_configurations_of_the_command_line():
         ("run --config FROB=y true", "there are OPTPROBES, KPROBES_ON_FTRACE, KPROBE"),
         ("mount --config OPTPROBES m", "OPTPROBES is y or n, not ''"),
         ("mount --config OPTPROBES=m m", "OPTPROBES is y or n, not 'm'"),
+        ("run --kernel x --cpus 2 true", "--cpus is for our own kernel"),
+        ("run --kernel x --inside --cpus 2 true", "--cpus is for our own kernel"),
         ("umount /", "/: no mount of kpfs"),
     ],
 )
