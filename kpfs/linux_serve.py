@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import threading
 from collections.abc import Callable
@@ -19,6 +21,18 @@ from kpfs.linux.bzimage import KernelError
 from kpfs.linux.files import OpenFiles
 from kpfs.linux.kernel import LinuxKernel
 
+M_ARENA_MAX, ARENAS = -8, 4  # of mallopt(3)
+
+
+def limit_arenas() -> None:
+    """Keep malloc() from looking how many processors there are.
+
+    It does so when many threads have come, in a file that under kpfs run is ours, and
+    with the GIL held: we could not answer.
+    """
+    with contextlib.suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
+
 
 def serve(
     name: str,
@@ -31,6 +45,7 @@ def serve(
     host_uname: bool,
 ) -> None:
     """Run a kernel by its name, and serve its files until unmounted."""
+    limit_arenas()
     try:
         kernel = LinuxKernel(name, quiet=quiet, exact=exact)
     except (KernelError, EmulatorError) as error:

@@ -91,6 +91,17 @@ def test_a_signal_ends_a_command_that_waits(kpfs):
         assert process.wait(20) == 128 + signal.SIGTERM
 
 
+def test_many_that_wait_hold_nobody_up(kpfs):
+    """Each of them takes a thread of the mount."""
+    script = """
+    cd /sys/kernel/tracing/instances
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12; do mkdir i$i; cat i$i/trace_pipe & done
+    sleep 1; cat $KPFS/version; kill $(jobs -p)
+    """
+    done = run(kpfs, "bash", "-c", script)
+    assert done.stdout.startswith("Linux version 6.1.")
+
+
 def test_a_killed_daemon_leaves_what_umount_removes(kpfs):
     m = kpfs.mount("--kernel", KERNEL)
     harness.kill(harness.daemon_of(m), signal.SIGKILL)
