@@ -80,6 +80,10 @@ class FakeKernel:
             raise KernelError(-result, name)
         return len(result) if isinstance(result, bytes) else result
 
+    def call_all(self, task, calls):
+        for name, args in calls:
+            self.call(task, name, *args)
+
     def prepare_to_wait(self, ready):
         return ready
 
