@@ -22,7 +22,7 @@ from bench import (
     watch,
 )
 from bench.row import Row
-from kpfs.linux.bzimage import KernelError
+from kpfs.linux.errors import UnfitError
 
 GROUPS = {
     **mount.GROUPS,
@@ -111,7 +111,7 @@ def main() -> int:
                     print(show(row), flush=True)
         if figure and not arguments.json:
             print(figure)
-    except (qemu.NotHereError, smp.NotHereError, KernelError) as error:
+    except (qemu.NotHereError, smp.NotHereError, UnfitError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     if arguments.json:

@@ -15,10 +15,11 @@ from bench.command import Command
 from bench.qemu import theirs
 from bench.row import Group, Row, least, medians, seconds
 from kpfs.kernel.caller import Caller
-from kpfs.linux import packages, store
-from kpfs.linux import syscalls as nr
-from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import FINALLY, STOP, Op, Out, Result
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.machine import FINALLY, STOP, Op, Out, Result
+from kpfs.linux.package import packages
+from kpfs.linux.store import store
 
 GETPPID = 110
 PID = 4_000_000  # of a task that stands for no process

@@ -274,8 +274,8 @@ def _check_kernel(arguments: Namespace) -> None:
     """SetupError where there is no such kernel, or it cannot be configured so."""
     if not arguments.kernel:
         return
-    from kpfs.linux import image, store
-    from kpfs.linux.bzimage import KernelError
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import image, store
 
     if arguments.config:
         raise SetupError("--config is for our own kernel; --kernel names a real one")
@@ -283,7 +283,7 @@ def _check_kernel(arguments: Namespace) -> None:
         raise SetupError("--cpus is for our own kernel; a real one has a single CPU")
     try:
         image.read_meta(store.folder(arguments.kernel))
-    except KernelError as error:
+    except UnfitError as error:
         raise SetupError(str(error)) from None
 
 

@@ -227,7 +227,7 @@ def compilers() -> Finding:
 
 
 def kernels() -> Finding:
-    from kpfs.linux import store
+    from kpfs.linux.store import store
 
     names = ", ".join(store.names())
     return Finding(OK, names or "none was made yet (kpfs kernel make 6.12)")

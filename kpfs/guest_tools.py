@@ -188,8 +188,8 @@ def _not_found(word: str) -> ToolError:
 def _load_packaged(word: str, parameters: Sequence[str]) -> None:
     """Load a module of a real kernel's package, behind those that it needs."""
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    from kpfs.linux.bzimage import KernelError
-    from kpfs.linux.modules import Modules, module_name
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store.modules import Modules, module_name
 
     modules, wanted = Modules(PACKAGE), module_name(word)
     if wanted not in modules:
@@ -204,7 +204,7 @@ def _load_packaged(word: str, parameters: Sequence[str]) -> None:
                 _call(INIT_MODULE, data, ctypes.c_ulong(len(data)), os.fsencode(text))
     except KeyError as error:
         raise _not_found(error.args[0]) from None
-    except KernelError as error:
+    except UnfitError as error:
         raise ToolError(f"modprobe: ERROR: {error}") from None
     except OSError as error:
         if error.errno == errno.EEXIST:  # somebody else was first

@@ -15,8 +15,8 @@ from kpfs.host.errors import SetupError
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from kpfs.linux.board import Board
-    from kpfs.linux.packages import Files
+    from kpfs.linux.board.board import Board
+    from kpfs.linux.package.packages import Files
 
 DESCRIPTION = """\
 Real kernels of distributions as guests.  A kernel is booted once, in the emulator, and
@@ -65,11 +65,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """``kpfs kernel ACTION``; SetupError where it cannot be."""
     from kpfs.guest.emu.libunicorn import EmulatorError
-    from kpfs.linux.bzimage import KernelError
+    from kpfs.linux.errors import UnfitError
 
     try:
         return COMMANDS[arguments.action].main(arguments)
-    except (KernelError, EmulatorError) as error:
+    except (UnfitError, EmulatorError) as error:
         raise SetupError(str(error)) from None
 
 
@@ -92,8 +92,8 @@ def _make_arguments(parser: ArgumentParser) -> None:
 
 
 def make(arguments: Namespace) -> int:
-    from kpfs.linux import store
-    from kpfs.linux.make import make as make_kernel
+    from kpfs.linux.make.make import make as make_kernel
+    from kpfs.linux.store import store
 
     store.check_name(arguments.name)
     begin = time.monotonic()
@@ -117,8 +117,8 @@ def make(arguments: Namespace) -> int:
 
 def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> Files:
     """The files of the kernel that the arguments name."""
-    from kpfs.linux import packages
-    from kpfs.linux.bzimage import KernelError
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.package import packages
 
     path = arguments.deb or arguments.rpm
     if arguments.vmlinuz:
@@ -135,7 +135,7 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> File
     if not path:
         package = arguments.package
         if not package and not packages.short_name(arguments.name):
-            raise KernelError(
+            raise UnfitError(
                 f"where is {arguments.name}? Say --package, --deb, --rpm or --vmlinuz"
             )
         package = package or packages.find_package(arguments.name)
@@ -196,11 +196,11 @@ def _name_argument(parser: ArgumentParser) -> None:
 
 
 def show_list(_arguments: Namespace) -> int:
-    from kpfs.linux import store
-    from kpfs.linux.bzimage import KernelError
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import store
 
     for name, meta in store.metas():
-        if isinstance(meta, KernelError):
+        if isinstance(meta, UnfitError):
             print(f"{name:15} {meta}")
         else:
             print(f"{name:15} {meta.release:30} {meta.memory >> 20} MiB")
@@ -208,8 +208,8 @@ def show_list(_arguments: Namespace) -> int:
 
 
 def show(arguments: Namespace) -> int:
-    from kpfs.linux import image, store
-    from kpfs.linux.make import options
+    from kpfs.linux.make.make import options
+    from kpfs.linux.store import image, store
 
     folder = store.folder(arguments.name)
     meta = image.read_meta(folder)
@@ -232,7 +232,7 @@ def show(arguments: Namespace) -> int:
 
 
 def remove(arguments: Namespace) -> int:
-    from kpfs.linux import store
+    from kpfs.linux.store import store
 
     store.remove_folder(store.folder(arguments.name))
     return 0
@@ -250,7 +250,7 @@ def _import_arguments(parser: ArgumentParser) -> None:
 
 
 def export(arguments: Namespace) -> int:
-    from kpfs.linux import archive
+    from kpfs.linux.store import archive
 
     try:
         size = archive.export(arguments.name, arguments.file)
@@ -261,7 +261,7 @@ def export(arguments: Namespace) -> int:
 
 
 def bring_in(arguments: Namespace) -> int:
-    from kpfs.linux import archive
+    from kpfs.linux.store import archive
 
     name = arguments.name
     if name is None:

@@ -17,9 +17,9 @@ from kpfs.fs.fuse.server import Notify
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.host.errors import SetupError
 from kpfs.host.mounts import shown_table, source_name
-from kpfs.linux.bzimage import KernelError
-from kpfs.linux.files import OpenFiles
-from kpfs.linux.kernel import LinuxKernel
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.kernel.files import OpenFiles
+from kpfs.linux.kernel.kernel import LinuxKernel
 
 M_ARENA_MAX, ARENAS = -8, 4  # of mallopt(3)
 
@@ -48,7 +48,7 @@ def serve(
     limit_arenas()
     try:
         kernel = LinuxKernel(name, quiet=quiet, exact=exact)
-    except (KernelError, EmulatorError) as error:
+    except (UnfitError, EmulatorError) as error:
         raise SetupError(str(error)) from None
     source = source_name(os.getpid())
     files = OpenFiles(kernel)

@@ -19,8 +19,8 @@ from kpfs.host.errors import SetupError
 from kpfs.host.process import die_with_parent
 from kpfs.inside.machine import Kind
 from kpfs.inside.start import run as run_inside
-from kpfs.linux import image, store
-from kpfs.linux.bzimage import KernelError
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.store import image, store
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -118,7 +118,7 @@ def main(arguments: Namespace) -> int:
 def _release(name: str) -> str:
     try:
         return image.read_meta(store.folder(name)).release
-    except KernelError as error:
+    except UnfitError as error:
         raise SetupError(str(error)) from None
 
 

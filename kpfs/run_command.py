@@ -129,7 +129,7 @@ def release_of(settings: Settings) -> str:
     """What uname(2) says within; KPFS_KERNEL in the environment of the command."""
     if not settings.kernel:
         return RELEASE
-    from kpfs.linux import image, store
+    from kpfs.linux.store import image, store
 
     return image.read_meta(store.folder(settings.kernel)).release
 
@@ -163,13 +163,13 @@ def real_kernel(name: str) -> dict[str, str]:
 
     SetupError where there is no such kernel.
     """
-    from kpfs.linux import image, store
-    from kpfs.linux.bzimage import KernelError
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import image, store
 
     try:
         folder = store.folder(name)
         release = image.read_meta(folder).release
-    except KernelError as error:
+    except UnfitError as error:
         raise SetupError(str(error)) from None
     os.environ["KPFS_MODULES"] = os.path.join(folder, image.MODULES)
     os.environ["KPFS_RELEASE"] = release

@@ -60,6 +60,12 @@ COMMANDS = (
     "kpfs.share",
     "kpfs.api",
 )
+
+
+def _rooms(*names):
+    return tuple(f"kpfs.linux.{name}" for name in names)
+
+
 MAY_NOT_IMPORT = {
     "kpfs.host.**": (
         "kpfs.engine",
@@ -79,6 +85,15 @@ MAY_NOT_IMPORT = {
     ),
     "kpfs.guest.loader.**": ("kpfs.guest.kernel", "kpfs.guest.machine"),
     "kpfs.guest.kernel.**": ("kpfs.guest.machine",),
+    "kpfs.linux.package.**": _rooms(
+        "memory", "board", "store", "kernel", "make", "inside"
+    ),
+    "kpfs.linux.board.**": _rooms("memory", "store", "kernel", "make", "inside"),
+    "kpfs.linux.memory.**": _rooms("store", "kernel", "make", "inside"),
+    "kpfs.linux.store.**": _rooms("memory", "kernel", "make", "inside"),
+    "kpfs.linux.kernel.**": _rooms("make", "inside"),
+    "kpfs.linux.make.**": _rooms("inside"),
+    "kpfs.linux.inside.**": _rooms("make"),
     "kpfs.kernel.**": ("kpfs.host", "kpfs.fs", "kpfs.mirror", *COMMANDS),
     "kpfs.fs.*": (
         "kpfs.host",

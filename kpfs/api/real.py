@@ -13,11 +13,11 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse.linux_ops import guest_path
 from kpfs.host.errors import SetupError
 from kpfs.kernel.caller import Caller
-from kpfs.linux import bzimage
-from kpfs.linux import syscalls as nr
-from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import Op, Out
-from kpfs.linux.tasks import Reply, Task
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.machine import Op, Out
+from kpfs.linux.kernel.tasks import Reply, Task
 
 SIZE = 1 << 15  # bytes of a read() and of a getdents64()
 LOG = "kmsg"
@@ -34,7 +34,7 @@ class RealSession:
         """SetupError: there is no kernel of that name (``kpfs kernel make``)."""
         try:
             self.kernel = LinuxKernel(name, quiet=quiet)
-        except bzimage.KernelError as error:
+        except UnfitError as error:
             raise SetupError(str(error)) from None
         self.quiet = quiet
         self.closed = False

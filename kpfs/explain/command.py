@@ -180,12 +180,12 @@ def _explain_kernel(name: str, points: Sequence[str], functions: bool) -> int:
     """Judge a kernel of a distribution by what the image has of it."""
     from kpfs.explain.kernel import KernelImage
     from kpfs.guest.emu.libunicorn import EmulatorError
-    from kpfs.linux import bzimage
-    from kpfs.linux.kernel import LinuxKernel
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.kernel.kernel import LinuxKernel
 
     try:
         linux = LinuxKernel(name, quiet=True)
-    except (bzimage.KernelError, EmulatorError) as error:
+    except (UnfitError, EmulatorError) as error:
         raise SetupError(str(error)) from None
     try:
         image = KernelImage(linux)

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.ktypes import KAddr
 from kpfs.explain.tables import KernelTables, read_blacklist_line
-from kpfs.linux import image
-from kpfs.linux.kernel import LinuxKernel
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.store import image
 
 ARCH = "x86"
 BLACKLIST = "/sys/kernel/debug/kprobes/blacklist"

@@ -11,16 +11,16 @@ import signal
 import socket
 from typing import Any, NamedTuple
 
-from kpfs.engine.errors import KernelError as GuestError
+from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.linux import image, store
-from kpfs.linux.bzimage import KernelError
+from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.command import Command, Ended, Request
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop
 from kpfs.linux.inside.modules import Modules
-from kpfs.linux.machine import Machine
+from kpfs.linux.kernel.machine import Machine
+from kpfs.linux.store import image, store
 
 TROUBLE = 2
 
@@ -37,7 +37,7 @@ class Guest:
     """A kernel that has the host's files, and runs nothing yet."""
 
     def __init__(self, kind: Kind) -> None:
-        """KernelError, EmulatorError."""
+        """UnfitError, EmulatorError."""
         folder = store.folder(kind.kernel)
         meta = image.read_meta(folder)
         with image.open_ram(folder, meta) as saved:
@@ -63,7 +63,7 @@ class Session:
         self._tell(begun=True)
         try:
             ended = self._run(request, stdio)
-        except (GuestError, CallError) as error:
+        except (KernelError, CallError) as error:
             ended = Ended(TROUBLE, f"the guest died: {error}")
         self._tell(status=ended.status, why=ended.why)
 
@@ -115,7 +115,7 @@ def run_for(client: socket.socket, kind: Kind, request: Request) -> None:
         guest = Guest(kind)
         session = Session(guest, client)
         session.run(request, [0, 1, 2])
-    except (KernelError, EmulatorError, CallError, GuestError) as error:
+    except (UnfitError, EmulatorError, CallError, KernelError) as error:
         refuse(client, str(error))
 
 

@@ -20,14 +20,14 @@ import stat
 import tempfile
 from collections.abc import Iterator
 
-from kpfs.engine.errors import KernelError as GuestError
+from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.inside.machine import Guest, Kind, Session, refuse
-from kpfs.linux import store
-from kpfs.linux.bzimage import KernelError
+from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.command import Request
 from kpfs.linux.inside.learned import Learned
 from kpfs.linux.inside.loop import CallError
+from kpfs.linux.store import store
 
 SECONDS = "KPFS_WARM"  # environment: how long one is kept; 0: there is none
 DEFAULT_SECONDS = 60
@@ -95,7 +95,7 @@ def connect(kind: Kind) -> socket.socket | None:
                 return _try(path)
             _start(kind, path)
             return _try(path)
-    except (OSError, KernelError):
+    except (OSError, UnfitError):
         return None  # it goes without
 
 
@@ -163,7 +163,7 @@ def serve(kind: Kind, path: str, listener: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         guest = Guest(kind)
-    except (KernelError, EmulatorError, CallError, GuestError, OSError) as error:
+    except (UnfitError, EmulatorError, CallError, KernelError, OSError) as error:
         listener.settimeout(1)
         with contextlib.suppress(OSError):
             refuse(listener.accept()[0], str(error))

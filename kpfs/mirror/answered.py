@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
 from kpfs.kernel.lock import Waiter
-from kpfs.linux import syscalls as nr
-from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import FINALLY, STOP, Argument, Op, Out, Result
-from kpfs.linux.tasks import Reply, Task, Tasks
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.machine import FINALLY, STOP, Argument, Op, Out, Result
+from kpfs.linux.kernel.tasks import Reply, Task, Tasks
 from kpfs.mirror.host import Host
 from kpfs.mirror.seccomp import Notification, is_valid
 from kpfs.mirror.write import Commit

@@ -23,11 +23,11 @@ from typing import NamedTuple
 from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.kernel.caller import Caller
-from kpfs.linux import syscalls as nr
-from kpfs.linux.files import OpenFile, OpenFiles
-from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import FINALLY, STOP, Argument, Op, Out, Place, Result
-from kpfs.linux.tasks import Task, Tasks, host_comm
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.files import OpenFile, OpenFiles
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.machine import FINALLY, STOP, Argument, Op, Out, Place, Result
+from kpfs.linux.kernel.tasks import Task, Tasks, host_comm
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.answered import Answered

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kpfs import abi
-from kpfs.linux import syscalls as nr
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
@@ -27,7 +26,8 @@ from kpfs.linux.inside.stdio import (
     open_pipe,
     open_terminal,
 )
-from kpfs.linux.machine import MachineDiedError, Op, Out, Place
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import MachineDiedError, Op, Out, Place
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 NSEC = 1_000_000_000

@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 
 from kpfs import abi
-from kpfs.linux import syscalls as nr
-from kpfs.linux.board import MAX_RAM
+from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.inside.loop import Loop
-from kpfs.linux.machine import Op, Out
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import Op, Out
 
 _VEX = (0xC4, 0xC5, 0x62)  # what instructions of AVX, FMA, BMI and AVX-512 begin with
 _READ_ALL = 3

@@ -6,12 +6,12 @@ from __future__ import annotations
 import errno
 import os
 
-from kpfs.linux import image
-from kpfs.linux import modules as archive
-from kpfs.linux import syscalls as nr
-from kpfs.linux.bzimage import KernelError
+from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.loop import Worker
-from kpfs.linux.machine import Op
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import Op
+from kpfs.linux.store import image
+from kpfs.linux.store import modules as archive
 
 _PIECE = 1 << 17
 _PATH = b"/tmp/module\0"
@@ -24,7 +24,7 @@ class Modules:
         self._file = os.path.join(folder, image.MODULES)
 
     def load(self, worker: Worker, names: list[str]) -> None:
-        """Load modules unless they are there or built in; KernelError if that fails."""
+        """Load modules unless they are there or built in; UnfitError if that fails."""
         modules = archive.Modules(self._file)
         files: dict[str, bytes] = {}
         for name in names:
@@ -32,7 +32,7 @@ class Modules:
                 try:
                     files.update(modules.needed(name))
                 except KeyError as missing:
-                    raise KernelError(f"{name} needs the module {missing}") from None
+                    raise UnfitError(f"{name} needs the module {missing}") from None
         for name, data in files.items():
             _load(worker, name, data)
 
@@ -50,4 +50,4 @@ def _load(worker: Worker, name: str, data: bytes) -> None:
     )
     if made[0] < 0 and made[0] != -errno.EEXIST:
         why = os.strerror(-made[0])
-        raise KernelError(f"the module {name} cannot be loaded: {why}")
+        raise UnfitError(f"the module {name} cannot be loaded: {why}")

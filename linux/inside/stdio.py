@@ -17,9 +17,9 @@ import termios
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kpfs.linux import syscalls as nr
 from kpfs.linux.inside.loop import Loop, Worker
-from kpfs.linux.machine import Op, Out, Place
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import Op, Out, Place
 
 _CHUNK = 1 << 16
 _SAFE = select.PIPE_BUF  # bytes that can be written when poll() says so

@@ -12,13 +12,13 @@ import errno
 import mmap
 import os
 
-from kpfs.linux import syscalls as nr
-from kpfs.linux.board import PAGE_SIZE
+from kpfs.linux.board.board import PAGE_SIZE
 from kpfs.linux.inside import wire
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.modules import Modules
-from kpfs.linux.machine import Batch, Op
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import Batch, Op
 
 HOST, UPPER, NEW, ALL = "/host", "/upper", "/new", "/all"
 _PLAIN = nr.MS_NOSUID | nr.MS_NODEV | nr.MS_NOEXEC

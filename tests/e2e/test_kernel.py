@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels of distributions: ``kpfs kernel``, and mounts and commands over them.
 
-Tests kpfs.fs.fuse.linux_ops, kpfs.kernels, kpfs.linux.boot, kpfs.linux.files,
-kpfs.linux.firmware, kpfs.linux_serve, kpfs.mirror.linux.
+Tests kpfs.fs.fuse.linux_ops, kpfs.kernels, kpfs.linux.kernel.files,
+kpfs.linux.make.boot, kpfs.linux.make.firmware, kpfs.linux_serve, kpfs.mirror.linux.
 """
 
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """machine/ over a kernel of a distribution, and what becomes of one that dies.
 
-Tests kpfs.fs.fuse.linux_machine, kpfs.linux.calls, kpfs.linux.dmesg, kpfs.linux.memory,
-kpfs.linux.stops.
+Tests kpfs.fs.fuse.linux_machine, kpfs.linux.board.stops, kpfs.linux.memory.calls,
+kpfs.linux.memory.dmesg, kpfs.linux.memory.memory.
 """
 
 import errno

@@ -14,11 +14,11 @@ from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.ktypes import Symbol
 from kpfs.fs import syscall_line
 from kpfs.fs.syscall_line import Buffer
-from kpfs.linux import syscalls as nr
-from kpfs.linux.calls import call_numbers
-from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import Argument, Op, Place
-from kpfs.linux.tasks import Task
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.machine import Argument, Op, Place
+from kpfs.linux.kernel.tasks import Task
+from kpfs.linux.memory.calls import call_numbers
 
 ARCH = "x86"
 BUFFER_SIZE = 4096

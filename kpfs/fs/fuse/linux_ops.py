@@ -19,11 +19,11 @@ from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.server import OPEN_SIZE, Notify, Server
 from kpfs.fs.write_call import EMPTY_WRITE
 from kpfs.kernel.caller import Caller
-from kpfs.linux import syscalls as nr
-from kpfs.linux.files import OpenFile, OpenFiles
-from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import STOP, Op, Out, Result
-from kpfs.linux.tasks import Reply, Task
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.files import OpenFile, OpenFiles
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.machine import STOP, Op, Out, Result
+from kpfs.linux.kernel.tasks import Reply, Task
 
 DIRENTS_SIZE = 32768
 MAX_PATH = 4096

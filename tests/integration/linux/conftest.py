@@ -9,9 +9,9 @@ import pytest
 
 from kpfs.engine.errors import KernelError
 from kpfs.kernel.caller import Caller
-from kpfs.linux import syscalls as nr
-from kpfs.linux.kernel import LinuxKernel
-from kpfs.linux.machine import FINALLY, STOP, Op, Out, Result
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.machine import FINALLY, STOP, Op, Out, Result
 from tests import harness
 
 GETPPID = 110

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A distribution's kernel in our machine: its kprobes, as it has them itself.
 
-Tests kpfs.linux.board, kpfs.linux.kernel, kpfs.linux.registers, kpfs.linux.tasks.
+Tests kpfs.linux.board.board, kpfs.linux.board.registers, kpfs.linux.kernel.kernel,
+kpfs.linux.kernel.tasks.
 """
 
 import errno
@@ -13,8 +14,8 @@ import pytest
 
 from kpfs.engine.errors import KernelError
 from kpfs.kernel.caller import Caller
-from kpfs.linux import syscalls as nr
-from kpfs.linux.machine import Op, Out
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import Op, Out
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Long texts that are kept are those that the guest itself makes.
 
-Tests kpfs.linux.ready.
+Tests kpfs.linux.kernel.ready.
 """
 
 import os
 
 import pytest
 
-from kpfs.linux import image
-from kpfs.linux import syscalls as nr
-from kpfs.linux.files import OpenFile, OpenFiles
-from kpfs.linux.machine import Op
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.files import OpenFile, OpenFiles
+from kpfs.linux.kernel.machine import Op
+from kpfs.linux.store import image
 
 pytestmark = pytest.mark.kernel
 

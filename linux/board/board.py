@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The board in C (linux/board), with an engine of libunicorn and the guest's memory.
+
+What runs here is a kernel of a distribution, unmodified.  All hooks are in C, and the
+GIL is given up while the guest runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+from collections.abc import Iterable
+
+from kpfs import abi
+from kpfs.guest.emu.libunicorn import EmulatorError, find_library
+from kpfs.linux.board import registers
+
+IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
+# No kernel finds RDRAND on it, which would give no two boots alike, nor AVX and XSAVE,
+# which libunicorn lacks; programs find all of x86-64-v2.
+CPU_MODEL = 15  # UC_CPU_X86_NEHALEM
+MAX_RAM = abi.HOLE_BASE
+PAGE_SIZE = 4096
+_ARCH_X86, _MODE_64, _PROT_ALL = 4, 8, 7
+_CTL_CPU_MODEL = 7 | 1 << 26 | 1 << 30
+_API = (
+    "uc_reg_read", "uc_reg_write", "uc_emu_start", "uc_emu_stop", "uc_hook_add",
+    "uc_mmio_map", "uc_ctl",
+)  # fmt: skip
+# where libunicorn 2.1.4 has a pointer to its processor, and the state in that
+_CPU_IN_ENGINE = 0x1B8
+# behind a jmp_buf of the host's C library
+_STATE_IN_CPU = {"x86_64": 0x8A50, "aarch64": 0x8AC0}
+_STATE = struct.Struct("<16QQQ4QII")  # the begin of struct state in linux/board/uc.h
+_IDT_BASE, _CR2 = 408, 440
+_U64 = struct.Struct("<Q")
+_MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
+_MSR = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
+
+
+class Board:
+    """One machine.  ``ram`` and ``region`` are its memory, ``words`` struct board's.
+
+    Context: whoever uses it holds the machine's lock.
+    """
+
+    def __init__(self, ram: mmap.mmap, region: mmap.mmap, *, exact: bool) -> None:
+        """exact: libunicorn checks every store against the code it has translated."""
+        self.ram = ram
+        self.region = region
+        self._lib = ctypes.CDLL(find_library())
+        self._board = _load_board()
+        engine = ctypes.c_void_p()
+        self._check(self._lib.uc_open(_ARCH_X86, _MODE_64, ctypes.byref(engine)))
+        self._engine = ctypes.c_void_p(engine.value)
+        self._check(
+            self._lib.uc_ctl(
+                self._engine, ctypes.c_int(_CTL_CPU_MODEL), ctypes.c_int(CPU_MODEL)
+            )
+        )
+        self._map(0, ram)
+        self._map(abi.REGION_PHYS, region)
+        self._raw = ctypes.create_string_buffer(abi.Board.SIZE)
+        self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
+        self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
+        self.set(
+            uc=engine.value or 0,
+            state=self._find_state(),
+            ram=_address(ram),
+            ram_size=len(ram),
+            break_at=abi.NEVER,
+            pause=abi.NEVER,
+            flush_at=abi.NEVER,
+            exact=exact,
+        )
+        self._debug: ctypes.Array[ctypes.c_char] | None = None
+        api = (ctypes.c_void_p * len(_API))(
+            *[ctypes.cast(self._lib[name], ctypes.c_void_p) for name in _API]
+        )
+        if not self._board.board_init(self._pointer, api):
+            raise EmulatorError("libunicorn refuses the hooks of the board")
+        self._run = self._board.board_run
+
+    def _check(self, error: int) -> None:
+        if error:
+            raise EmulatorError(f"libunicorn: error {error}")
+
+    def _map(self, address: int, memory: mmap.mmap) -> None:
+        self._check(
+            self._lib.uc_mem_map_ptr(
+                self._engine,
+                ctypes.c_uint64(address),
+                ctypes.c_size_t(len(memory)),
+                ctypes.c_uint32(_PROT_ALL),
+                ctypes.c_void_p(_address(memory)),
+            )
+        )
+
+    def _find_state(self) -> int:
+        """Address of the processor's state; EmulatorError where it is not as known."""
+        values = [0x5EED_0000_1234_0000 + number for number in range(16)]
+        order = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15"
+        for name, value in zip(order.split(), values, strict=True):
+            self.write_reg(registers.GENERAL[name], value)
+        self.write_reg(registers.CONTROL["cr2"], 0x1234_5000)
+        self.write_table("idtr", (0, 0x4567_8000, 0xFFF, 0))
+        cpu = ctypes.c_uint64.from_address((self._engine.value or 0) + _CPU_IN_ENGINE)
+        address = cpu.value + _STATE_IN_CPU[os.uname().machine]
+        raw = ctypes.string_at(address, _CR2 + 8)
+        found = _STATE.unpack_from(raw)[:16], _U64.unpack_from(raw, _CR2)[0]
+        idt = _U64.unpack_from(raw, _IDT_BASE)[0]
+        if (*found, idt) != (tuple(values), 0x1234_5000, 0x4567_8000):
+            raise EmulatorError("this libunicorn is not known here: 2.1.4 is wanted")
+        return address
+
+    # ---- fields of struct board
+    def get(self, field: int) -> int:
+        """A word at an offset of abi.Board."""
+        return self.words[field >> 3]
+
+    def set(self, **values: int) -> None:
+        for name, value in values.items():
+            self.words[getattr(abi.Board, name) >> 3] = value
+
+    def add_flushers(self, addresses: Iterable[int]) -> None:
+        """Functions of the kernel that write code by another mapping of its page."""
+        first, bits = abi.Board.flushers >> 3, 0
+        for number, address in zip(range(abi.NR_FLUSHERS), addresses, strict=False):
+            self.words[first + number] = address
+            bits |= 1 << (address >> 4 & 63)
+        self.set(flusher_bits=bits)
+
+    def listen(self, size: int) -> None:
+        """Keep up to so many bytes of what comes to the agent's port."""
+        self._debug = (ctypes.c_char * size)()
+        self.set(debug=ctypes.addressof(self._debug), debug_limit=size, debug_size=0)
+
+    def heard(self) -> bytes:
+        """What has come there."""
+        size = self.get(abi.Board.debug_size)
+        return ctypes.string_at(self._debug, size) if self._debug else b""
+
+    def console(self, since: int) -> tuple[bytes, int]:
+        """What was printed to the serial port since, and how much that is in all."""
+        size, limit = self.get(abi.Board.console_size), abi.CONSOLE_SIZE
+        ring = bytes(self._raw)[abi.Board.console :]
+        start = max(since, size - limit)
+        return bytes(ring[at % limit] for at in range(start, size)), size
+
+    # ---- registers
+    def read_reg(self, number: int) -> int:
+        value = ctypes.c_uint64()
+        self._check(self._lib.uc_reg_read(self._engine, number, ctypes.byref(value)))
+        return value.value
+
+    def write_reg(self, number: int, value: int) -> None:
+        word = ctypes.c_uint64(value)
+        self._check(self._lib.uc_reg_write(self._engine, number, ctypes.byref(word)))
+
+    def read_msr(self, number: int) -> int:
+        raw = ctypes.create_string_buffer(_MSR.pack(number, 0), _MSR.size)
+        self._check(self._lib.uc_reg_read(self._engine, registers.MSR, raw))
+        return int(_MSR.unpack(raw.raw)[1])
+
+    def write_msr(self, number: int, value: int) -> None:
+        raw = ctypes.create_string_buffer(_MSR.pack(number, value), _MSR.size)
+        self._check(self._lib.uc_reg_write(self._engine, registers.MSR, raw))
+
+    def read_table(self, name: str) -> tuple[int, int, int, int]:
+        """Selector, base, limit and flags of gdtr, idtr, ldtr or tr."""
+        raw = ctypes.create_string_buffer(_MMR.size)
+        number = registers.TABLES[name]
+        self._check(self._lib.uc_reg_read(self._engine, number, raw))
+        selector, base, limit, flags = _MMR.unpack(raw.raw)
+        return selector, base, limit, flags
+
+    def write_table(self, name: str, value: tuple[int, int, int, int]) -> None:
+        raw = ctypes.create_string_buffer(_MMR.pack(*value), _MMR.size)
+        self._check(self._lib.uc_reg_write(self._engine, registers.TABLES[name], raw))
+
+    def user_mode(self) -> None:
+        """Let the processor be in user mode, as it was when it was saved."""
+        self._board.board_user_mode(self._pointer)
+
+    # ---- running
+    def run(self) -> int:
+        """Run until the host is to do something: one of abi.STOP_*."""
+        return int(self._run(self._pointer))
+
+    def flush(self) -> None:
+        """Drop all translated code."""
+        self._board.board_flush(self._pointer)
+
+    def translate(self, address: int, cr3: int = 0) -> int:
+        """The offset in RAM of a virtual address, abi.NEVER for none."""
+        cr3 = cr3 or self.read_reg(registers.CONTROL["cr3"])
+        words = ctypes.c_uint64(cr3), ctypes.c_uint64(address)
+        return int(self._board.board_translate(self._pointer, *words))
+
+    def close(self) -> None:
+        """Free the engine; the board is not to be used any more."""
+        if self._engine:
+            self._lib.uc_close(self._engine)
+            self._engine = ctypes.c_void_p()
+
+
+def read_agent() -> bytes:
+    """The program that is the guest's first process."""
+    with open(os.path.join(IMAGE_DIR, "agent"), "rb") as file:
+        return file.read()
+
+
+def _load_board() -> ctypes.CDLL:
+    path = os.path.join(IMAGE_DIR, f"board-{os.uname().machine}.so")
+    try:
+        board = ctypes.CDLL(path)
+    except OSError as error:
+        raise EmulatorError(f"{path}: {error}") from error
+    board.board_run.restype = board.board_translate.restype = ctypes.c_uint64
+    board.board_init.restype = ctypes.c_bool
+    return board
+
+
+def _address(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))

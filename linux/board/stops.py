@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Why a board has stopped for good, in words."""
+
+from __future__ import annotations
+
+from kpfs import abi
+from kpfs.linux.board import registers
+from kpfs.linux.board.board import Board
+
+_PANIC_MAX = 100
+
+
+def reason(board: Board, why: int) -> str:
+    """why: what board.run() has returned, one of abi.STOP_*."""
+    reasons = {
+        abi.STOP_TURN: "soft lockup: it does not come to rest",
+        abi.STOP_BREAK: f"kernel panic: {_panic_text(board)}",
+        abi.STOP_LOCKUP: "hard lockup: interrupts were off for 10 s",
+        abi.STOP_HALTED: "it halted for good",
+        abi.STOP_TRIPLE_FAULT: f"triple fault ({board.get(abi.Board.vector)})",
+        abi.STOP_ERROR: f"the emulator failed ({board.get(abi.Board.error)})",
+        abi.STOP_LOST: "the emulator lost its place",
+    }
+    return reasons.get(why, f"it stopped ({why})")
+
+
+def _panic_text(board: Board) -> str:
+    """The format that panic() was called with, which says enough."""
+    at = board.translate(board.read_reg(registers.GENERAL["rdi"]))
+    text = board.ram[at : at + _PANIC_MAX] if at < len(board.ram) else b""
+    return text.split(b"\0")[0].decode("latin-1").strip()

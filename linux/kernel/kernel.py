@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A real kernel that runs: machine, tasks, the lock, and the time that passes."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from kpfs.engine.errors import KernelError
+from kpfs.kernel.lock import FairLock
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import Machine, MachineDiedError, Op, Out
+from kpfs.linux.kernel.ready import ReadyTexts, open_texts
+from kpfs.linux.kernel.tasks import Reply, Task, Tasks
+from kpfs.linux.memory import dmesg
+from kpfs.linux.memory.memory import LiveMemory, SavedMemory
+from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.store import image, store
+
+log = logging.getLogger(__name__)
+
+NSEC = 1_000_000_000
+QUIET_STEP_NS = 4_000_000
+LOOK = 0.5  # s between looks whether they still live
+MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for somebody who waits
+READ_SIZE = 128 << 10
+LAST_LINES = 10  # of a dead guest's log that are said
+
+
+class LinuxKernel:
+    """The composition root for a kernel of a distribution.
+
+    ``lock`` is held, once, for whatever touches what is below.
+    """
+
+    def __init__(self, name: str, *, quiet: bool = False, exact: bool = False) -> None:
+        """name: of a kernel that was made; UnfitError where there is none."""
+        self.folder = store.folder(name)
+        self.meta = image.read_meta(self.folder)
+        self.symbols = Symbols(os.path.join(self.folder, image.SYMBOLS))
+        self.lock = FairLock()
+        self._quiet, self._exact = quiet, exact
+        self._saved = image.open_ram(self.folder, self.meta)
+        cr3 = self.meta.registers["cr3"]
+        self.saved_memory = SavedMemory(self._saved.fileno(), cr3)
+        self._texts = open_texts(self.folder)
+        self._followers: list[Callable[[], None]] = []
+        self._ticker: threading.Thread | None = None
+        self._stopped = False
+        self._on_wake: Callable[[], None] | None = None
+        self._somebody_waits = threading.Event()
+        self._start_machine()
+
+    def _start_machine(self) -> None:
+        """A machine that goes on from the image, and nobody in it."""
+        board = image.load(self._saved, self.meta, exact=self._exact)
+        self.machine = Machine(board, quiet=self._quiet)
+        self._next_look = 0.0
+        self.memory = LiveMemory(board)
+        memories = self.saved_memory, self.memory
+        self.ready = ReadyTexts(self._texts, *memories, self.symbols)
+        self.tasks = Tasks(self.machine, self.lock)
+        self.tasks.on_wait = self._somebody_waits.set
+        self.tasks.last_words = self._last_words
+
+    # ---- reboot
+    def follow(self, follower: Callable[[], None]) -> None:
+        """Have somebody told, under the lock, that another machine runs from now on."""
+        self._followers.append(follower)
+
+    def reboot(self) -> None:
+        """Start from the image again; what was open before answers ESHUTDOWN.
+
+        ENOMEM: there is no room for another machine, and nothing has changed.
+        Context: lock held.
+        """
+        machine, tasks = self.machine, self.tasks
+        try:
+            self._start_machine()
+        except (OSError, MemoryError) as error:
+            raise KernelError(errno.ENOMEM, f"no second machine: {error}") from error
+        log.info("reboot")
+        machine.dead = machine.dead or "the guest was rebooted"
+        tasks.stop()
+        machine.close()
+        for follower in self._followers:
+            follower()
+
+    # ---- the kernel's log
+    def dmesg(self) -> list[dmesg.Record]:
+        """The kernel's log, also of one that is dead.  Context: lock held."""
+        return dmesg.read_log(self.memory, self.symbols)
+
+    def _last_words(self) -> list[str]:
+        return [record.shown() for record in self.dmesg()[-LAST_LINES:]]
+
+    # ---- requests
+    def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
+        """See Tasks.request()."""
+        try:
+            return self.tasks.request(task, ops, memory)
+        finally:
+            self._ran()
+
+    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+        """See Tasks.begin()."""
+        places = self.tasks.begin(task, ops, memory)
+        self._ran()
+        return places
+
+    def attempt(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+        """See Tasks.attempt()."""
+        results = self.tasks.attempt(task, ops, memory)
+        self._ran()
+        return results
+
+    def read_file(self, path: str) -> bytes:
+        """All of a file of the guest, read by the agent.  Context: lock held."""
+        agent, content = self.tasks.agent, b""
+        name = path.encode("latin-1") + b"\0"
+        fd = self.request(agent, [Op(nr.OPENAT, (nr.AT_FDCWD, name, 0, 0))]).results[0]
+        if fd < 0:
+            raise KernelError(-fd, path)
+        read = Op(nr.READ, (fd, Out(READ_SIZE), READ_SIZE))
+        while (size := (reply := self.request(agent, [read])).results[0]) > 0:
+            content += reply.out(0, size)
+        self.request(agent, [Op(nr.CLOSE, (fd,))])
+        if size < 0:
+            raise KernelError(-size, path)
+        return content
+
+    def _ran(self) -> None:
+        if self._on_wake is not None:
+            self._on_wake()
+
+    # ---- time
+    def start(self, on_wake: Callable[[], None] | None = None) -> None:
+        """Let time pass for those who wait.
+
+        on_wake is called under the lock when something may have become readable.
+        """
+        self._on_wake = on_wake
+        self._ticker = threading.Thread(target=self._tick, name="tick", daemon=True)
+        self._ticker.start()
+
+    def _tick(self) -> None:
+        pause = threading.Event()
+        while not self._stopped:
+            self._somebody_waits.wait()
+            with self.lock:
+                seconds = self._pass_time()
+                if seconds is None:
+                    self._somebody_waits.clear()
+            if seconds is not None:
+                pause.wait(seconds)
+
+    def _look_after_waiting(self) -> None:
+        """Find out now and then whether those who wait still live.
+
+        In a quiet guest by its own clock: what it executes must not depend on the
+        host's.
+        """
+        machine = self.machine
+        now = machine.now() / NSEC if machine.quiet else monotonic()
+        if now > self._next_look:
+            self._next_look = now + LOOK
+            for task in list(self.tasks.waiting):
+                self.tasks.look_after(task)
+
+    def _pass_time(self) -> float | None:
+        """Catch up with the host's clock; s until that is due again, None: never."""
+        tasks, machine = self.tasks, self.machine
+        if self._stopped or machine.dead or not tasks.waiting:
+            return None
+        try:
+            machine.catch_up()
+            if machine.quiet:  # whatever somebody waits for may need time
+                machine.advance(machine.now() + QUIET_STEP_NS)
+            self._look_after_waiting()
+        except MachineDiedError:
+            tasks.died()
+            return None
+        tasks.look()
+        if self._on_wake is not None:
+            self._on_wake()
+        if machine.quiet:
+            return MIN_SLEEP
+        left = (machine.deadline() - machine.host_now()) / NSEC
+        return min(max(left, MIN_SLEEP), MAX_SLEEP)
+
+    # ---- the rest
+    def stats(self) -> dict[str, int]:
+        """Counters of the machine."""
+        return self.machine.stats()
+
+    def stop(self) -> None:
+        """End the guest; nothing of this kernel may be used afterwards."""
+        self._stopped = True
+        self._somebody_waits.set()
+        if self._ticker is not None:
+            self._ticker.join()
+        with self.lock:
+            self.machine.dead = self.machine.dead or "the guest is gone"
+            self.tasks.stop()
+            self.machine.close()
+            self._saved.close()

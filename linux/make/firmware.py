@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a kernel finds in memory when it starts: parameters, tables, itself.
+
+Kernel: Documentation/arch/x86/boot.rst (64-bit boot protocol), the ACPI specification.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from typing import NamedTuple
+
+from kpfs import abi
+from kpfs.guest.loader.elf import ElfFile
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.package.bzimage import BzImage
+
+GDT, PML4, STACK = 0x1000, 0x2000, 0x9000
+_PDPT, _PD = 0x3000, 0x4000
+BOOT_PARAMS, _CMDLINE = 0x10000, 0x20000
+_ACPI = 0xF0000
+_MAX_CMDLINE = 2048
+CODE_SELECTOR, DATA_SELECTOR = 0x10, 0x18
+_GDT_ENTRIES = (0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF)
+_PRESENT_WRITABLE, _LARGE = 3, 0x83
+_LARGE_PAGE = 1 << 21
+_PT_LOAD = 1
+_RAM, _RESERVED = 1, 2
+# offsets in struct boot_params
+_RSDP, _E820_COUNT, _SETUP_HEADER = 0x70, 0x1E8, 0x1F1
+_LOADER_TYPE, _RAMDISK, _CMDLINE_AT, _E820 = 0x210, 0x218, 0x228, 0x2D0
+_HARDWARE_REDUCED = 1 << 20
+
+
+class Start(NamedTuple):
+    """How the processor begins."""
+
+    entry: int
+    boot_params: int
+
+
+def place(ram: mmap.mmap, kernel: BzImage, initrd: bytes, cmdline: str) -> Start:
+    """Lay out all of it in RAM, which is zero."""
+    text = cmdline.encode() + b"\0"
+    if len(text) > _MAX_CMDLINE:
+        raise UnfitError(f"a command line of more than {_MAX_CMDLINE - 1} bytes")
+    entry = _place_vmlinux(ram, kernel.vmlinux)
+    _place_page_tables(ram)
+    at = len(ram) - len(initrd) & -mmap.PAGESIZE
+    ram[at : at + len(initrd)] = initrd
+    ram[_CMDLINE : _CMDLINE + len(text)] = text
+    header = BOOT_PARAMS + _SETUP_HEADER
+    ram[header : header + len(kernel.header)] = kernel.header
+    ram[BOOT_PARAMS + _LOADER_TYPE] = 0xFF
+    struct.pack_into("<II", ram, BOOT_PARAMS + _RAMDISK, at, len(initrd))
+    struct.pack_into("<I", ram, BOOT_PARAMS + _CMDLINE_AT, _CMDLINE)
+    _place_memory_map(ram)
+    struct.pack_into("<Q", ram, BOOT_PARAMS + _RSDP, _place_acpi(ram))
+    return Start(entry, BOOT_PARAMS)
+
+
+def _place_vmlinux(ram: mmap.mmap, vmlinux: bytes) -> int:
+    """The kernel at its physical addresses; its entry."""
+    entry, headers = struct.unpack_from("<QQ", vmlinux, 24)
+    (count,) = struct.unpack_from("<H", vmlinux, 56)
+    for number in range(count):
+        kind, _, offset, _, at, filesz, memsz = struct.unpack_from(
+            "<IIQQQQQ", vmlinux, headers + 56 * number
+        )
+        if kind == _PT_LOAD:
+            if at + memsz > len(ram):
+                raise UnfitError("the kernel needs more memory")
+            ram[at : at + filesz] = vmlinux[offset : offset + filesz]
+    return int(entry)
+
+
+def _place_page_tables(ram: mmap.mmap) -> None:
+    """The first GiB at its own addresses, and flat segments."""
+    struct.pack_into("<Q", ram, PML4, _PDPT | _PRESENT_WRITABLE)
+    struct.pack_into("<Q", ram, _PDPT, _PD | _PRESENT_WRITABLE)
+    entries = [number * _LARGE_PAGE | _LARGE for number in range(512)]
+    struct.pack_into("<512Q", ram, _PD, *entries)
+    struct.pack_into("<4Q", ram, GDT, *_GDT_ENTRIES)
+
+
+def _place_memory_map(ram: mmap.mmap) -> None:
+    ranges = (
+        (0, 0x9FC00, _RAM),
+        (0x9FC00, 0x400, _RESERVED),
+        (_ACPI, 0x10000, _RESERVED),
+        (1 << 20, len(ram) - (1 << 20), _RAM),
+    )
+    ram[BOOT_PARAMS + _E820_COUNT] = len(ranges)
+    for number, entry in enumerate(ranges):
+        struct.pack_into("<QQI", ram, BOOT_PARAMS + _E820 + 20 * number, *entry)
+
+
+def _checksum(table: bytearray, at: int, size: int) -> None:
+    table[at] = -sum(table[:size]) & 255
+
+
+def _table(signature: bytes, revision: int, body: bytes) -> bytes:
+    """A table of ACPI."""
+    head = struct.pack(
+        "<4sIBB6s8sI4sI",
+        signature,
+        36 + len(body),
+        revision,
+        0,
+        b"KPFS  ",
+        b"BOARD   ",
+        1,
+        b"KPFS",
+        1,
+    )
+    table = bytearray(head + body)
+    _checksum(table, 9, len(table))
+    return bytes(table)
+
+
+def _place_acpi(ram: mmap.mmap) -> int:
+    """Hardware-reduced ACPI with one processor; the address of its root pointer.
+
+    Without ACPI the kernel would stay on a timer that is not there.
+    """
+    rsdp, xsdt, dsdt, fadt, madt = (_ACPI + offset for offset in range(0, 0xA00, 0x200))
+    body = bytearray(276 - 36)
+    struct.pack_into("<I", body, 40 - 36, dsdt)
+    struct.pack_into("<I", body, 112 - 36, _HARDWARE_REDUCED)
+    struct.pack_into("<Q", body, 140 - 36, dsdt)
+    processor = struct.pack("<BBBBI", 0, 8, 0, 0, 1)
+    tables = {
+        dsdt: _table(b"DSDT", 2, b""),
+        fadt: _table(b"FACP", 6, bytes(body)),
+        madt: _table(b"APIC", 4, struct.pack("<II", abi.APIC_BASE, 0) + processor),
+        xsdt: _table(b"XSDT", 1, struct.pack("<QQ", fadt, madt)),
+    }
+    root = bytearray(
+        struct.pack("<8sB6sBIIQB3x", b"RSD PTR ", 0, b"KPFS  ", 2, 0, 36, xsdt, 0)
+    )
+    _checksum(root, 8, 20)
+    _checksum(root, 32, 36)
+    tables[rsdp] = bytes(root)
+    for at, table in tables.items():
+        ram[at : at + len(table)] = table
+    return rsdp
+
+
+def agent_symbol(agent: bytes, name: str) -> int:
+    """Address of a symbol of the agent."""
+    for symbol in ElfFile(agent).symbols():
+        if symbol.name == name:
+            return symbol.value
+    raise UnfitError(f"the agent lacks {name}: run scripts/build-guest")

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Makes an image: a kernel is booted once, and what it has become is saved."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import zipfile
+from collections.abc import Callable
+
+from kpfs import abi
+from kpfs.linux.board.board import MAX_RAM, Board
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import AGENT, Machine, Op, Out
+from kpfs.linux.make import boot
+from kpfs.linux.package.bzimage import parse
+from kpfs.linux.package.packages import Files
+from kpfs.linux.store import image, store
+
+DEFAULT_MEMORY = 512 << 20
+MIN_MEMORY = 128 << 20
+_NEEDED = ("KPROBES", "KPROBE_EVENTS", "FTRACE", "DEBUG_FS", "DEVMEM", "DEVTMPFS")
+# a function that each of them brings, as a line of /proc/kallsyms ends
+_SIGNS = {
+    "KPROBES": b" register_kprobe\n",
+    "KPROBE_EVENTS": b" trace_kprobe_create\n",
+    "FTRACE": b" tracing_open_generic\n",
+}
+FUNCTIONS = b"/sys/kernel/tracing/available_filter_functions\0"
+_READ_SIZE = 64 << 10
+_SYS_SYSINFO = 99
+_SYSINFO = struct.Struct("<14Q")
+_FREE_SHARE = 7 / 8  # of free memory that is zeroed
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def check_config(config: str) -> None:
+    """UnfitError where a kernel lacks what kpfs is about."""
+    if not config:
+        return
+    off = [name for name in _NEEDED if f"CONFIG_{name}=y\n" not in config]
+    if off:
+        raise UnfitError(f"this kernel was built without {', '.join(off)}")
+
+
+def check_symbols(symbols: bytes) -> None:
+    """The same by /proc/kallsyms, where no configuration came with the kernel."""
+    if not symbols:
+        raise UnfitError("this kernel was built without KALLSYMS")
+    off = [name for name, symbol in _SIGNS.items() if symbol not in symbols]
+    if off:
+        raise UnfitError(f"this kernel was built without {', '.join(off)}")
+
+
+def make(
+    name: str,
+    files: Files,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    append: str = "",
+    verbose: bool = False,
+    progress: Callable[[Board], object] = lambda _board: None,
+) -> image.Meta:
+    """Boot a kernel and keep it by a name; UnfitError says why not."""
+    if not MIN_MEMORY <= memory <= MAX_RAM or memory % (1 << 20):
+        raise UnfitError(f"memory: {MIN_MEMORY >> 20} to {MAX_RAM >> 20} MiB")
+    check_config(files.config)
+    kernel = parse(files.vmlinuz)
+    booted = boot.boot(
+        kernel, memory=memory, append=append, verbose=verbose, progress=progress
+    )
+    check_symbols(booted.symbols)
+    machine = Machine(booted.board, quiet=True)
+    functions = _read(machine, FUNCTIONS)
+    _give_back(machine)
+    with store.new_folder(name) as folder:
+        meta = image.save(booted, kernel.release, append, folder, files.origin)
+        with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
+            file.write(files.config)
+        with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
+            file.write(functions)
+        _save_modules(files.modules, os.path.join(folder, image.MODULES))
+    booted.board.close()
+    return meta
+
+
+def _read(machine: Machine, path: bytes) -> bytes:
+    """All of a file of the guest, b"" where there is none."""
+    content = b""
+
+    def call(op: Op) -> int:
+        machine.start(AGENT, [op])
+        machine.run(AGENT)
+        return machine.results(AGENT, 1)[0]
+
+    fd = call(Op(nr.OPENAT, (nr.AT_FDCWD, path, 0, 0)))
+    while (size := call(Op(nr.READ, (fd, Out(_READ_SIZE), _READ_SIZE)))) > 0:
+        content += machine.data(AGENT, 0, size)
+    call(Op(nr.CLOSE, (fd,)))
+    return content
+
+
+def _give_back(machine: Machine) -> None:
+    """Have free memory be zero, so that the image is small."""
+    board = machine.board
+    machine.start(AGENT, [Op(_SYS_SYSINFO, (Out(_SYSINFO.size),))])
+    machine.run(AGENT)
+    free = _SYSINFO.unpack(machine.data(AGENT, 0, _SYSINFO.size))[5]
+    machine.start(AGENT, [Op(abi.AGENT_GIVE_BACK, (int(free * _FREE_SHARE) & -4096,))])
+    machine.run(AGENT)
+    # what a machine begins with
+    slot = abi.SLOTS_AT + AGENT * abi.SLOT_SIZE
+    board.region[slot : slot + abi.SLOT_SIZE] = bytes(abi.SLOT_SIZE)
+
+
+def _save_modules(modules: dict[str, bytes], path: str) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name in sorted(modules):
+            entry = zipfile.ZipInfo(name, _ZIP_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, modules[name])
+
+
+def options(config: str) -> dict[str, str]:
+    """What of a configuration matters here: NAME to value, "n" where it is off."""
+    found = dict(re.findall(r"^CONFIG_(\w+)=(.*)$", config, re.M))
+    return {name: found.get(name, "n") for name in SHOWN}
+
+
+SHOWN = (
+    "KPROBES", "OPTPROBES", "KPROBES_ON_FTRACE", "KPROBE_EVENTS", "UPROBE_EVENTS",
+    "FUNCTION_TRACER", "FUNCTION_GRAPH_TRACER", "FPROBE", "HIST_TRIGGERS",
+    "SYNTH_EVENTS", "BPF_SYSCALL", "DEBUG_INFO_BTF", "PREEMPT", "PREEMPT_RT", "HZ",
+    "KALLSYMS_ALL", "KPROBES_SANITY_TEST",
+)  # fmt: skip

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The numbers of a kernel's system calls, by its own table and symbols."""
+
+from __future__ import annotations
+
+from kpfs.engine.errors import MemoryFault
+from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.symbols import Symbols
+
+PREFIX, ABSENT = "__x64_sys_", "__x64_sys_ni_syscall"
+# what <asm/unistd.h> calls otherwise than the function is called
+NAMES = {
+    "newstat": "stat",
+    "newfstat": "fstat",
+    "newlstat": "lstat",
+    "newuname": "uname",
+    "umount": "umount2",
+    "sendfile64": "sendfile",
+}
+WORD = 8
+
+
+def call_numbers(memory: KernelMemory, symbols: Symbols) -> dict[str, int]:
+    """NAME to number, of all that the kernel has; {} if it has no table.
+
+    Context: the machine's lock is held.
+    """
+    table = symbols.lookup_name("sys_call_table")
+    if not table:
+        return {}
+    try:
+        words = memory.read(table[0].addr, table[0].size & -WORD)
+    except MemoryFault:
+        return {}
+    names = {
+        address: name.removeprefix(PREFIX)
+        for address, name in symbols.beginning_with(PREFIX)
+        if name != ABSENT
+    }
+    numbers: dict[str, int] = {}
+    for number in range(len(words) // WORD):
+        address = int.from_bytes(words[WORD * number : WORD * (number + 1)], "little")
+        name = names.get(address, "")
+        if name:
+            numbers.setdefault(NAMES.get(name, name), number)
+    return numbers

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel's log, read out of its memory: it is there when the kernel is dead, too.
+
+Where the fields of its structures are the kernel says itself, for crash dumps, in
+vmcoreinfo; where it does not, its log cannot be read so.
+Kernel: kernel/printk/printk_ringbuffer.h.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import NamedTuple
+
+from kpfs.engine.errors import MemoryFault
+from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.symbols import Symbols
+
+VMCOREINFO_SIZE = 4096
+MAX_RECORDS = 1 << 20
+_OFFSET = re.compile(r"^(?:OFFSET|SIZE)\((\S+)\)=(\d+)$", re.M)
+_STATE_SHIFT, _COMMITTED, _FINALIZED = 62, 1, 2
+_DATA_ID_SIZE = 8
+_NO_DATA = 1  # in a position: the record has no text
+_U32 = struct.Struct("<I")
+
+
+class Record(NamedTuple):
+    """One line of the log."""
+
+    seq: int
+    ns: int
+    priority: int  # facility * 8 + level
+    text: str
+
+    def kmsg(self) -> str:
+        """As /dev/kmsg gives it, without the fields of a device."""
+        head = f"{self.priority},{self.seq},{self.ns // 1000},-;"
+        return head + "\n ".join(self.text.split("\n")) + "\n"
+
+    def shown(self) -> str:
+        """As dmesg shows it."""
+        seconds, us = divmod(self.ns // 1000, 1_000_000)
+        return f"[{seconds:5}.{us:06}] {self.text}"
+
+
+def read_log(memory: KernelMemory, symbols: Symbols) -> list[Record]:
+    """All records that are there, the oldest first; [] where they cannot be found.
+
+    Context: the machine's lock is held.
+    """
+    try:
+        return _Ring(memory, symbols).records()
+    except (MemoryFault, KeyError):
+        return []
+
+
+class _Ring:
+    """struct printk_ringbuffer."""
+
+    def __init__(self, memory: KernelMemory, symbols: Symbols) -> None:
+        """Raises KeyError, MemoryFault."""
+        self.memory = memory
+        at = memory.word(symbols.address("vmcoreinfo_data"))
+        text = memory.read(at, VMCOREINFO_SIZE).split(b"\0")[0].decode("latin-1")
+        self.of = {name: int(value) for name, value in _OFFSET.findall(text)}
+        ring = memory.word(symbols.address("prb"))
+        descs = ring + self.of["printk_ringbuffer.desc_ring"]
+        texts = ring + self.of["printk_ringbuffer.text_data_ring"]
+        self.mask = (1 << self._u32(descs, "prb_desc_ring.count_bits")) - 1
+        self.descs = self._word(descs, "prb_desc_ring.descs")
+        self.infos = self._word(descs, "prb_desc_ring.infos")
+        self.head = self._word(descs, "prb_desc_ring.head_id")
+        self.tail = self._word(descs, "prb_desc_ring.tail_id")
+        self.text_mask = (1 << self._u32(texts, "prb_data_ring.size_bits")) - 1
+        self.text = self._word(texts, "prb_data_ring.data")
+
+    def _word(self, base: int, name: str) -> int:
+        return self.memory.word(base + self.of[name])
+
+    def _u32(self, base: int, name: str) -> int:
+        raw = self.memory.read(base + self.of[name], _U32.size)
+        return int(_U32.unpack(raw)[0])
+
+    def records(self) -> list[Record]:
+        found = []
+        number, left = self.tail, MAX_RECORDS
+        while left:
+            record = self._record(number)
+            if record is not None:
+                found.append(record)
+            if number == self.head:
+                break
+            number = (number + 1) & (1 << _STATE_SHIFT) - 1
+            left -= 1
+        return found
+
+    def _record(self, number: int) -> Record | None:
+        of, memory = self.of, self.memory
+        desc = self.descs + (number & self.mask) * of["prb_desc"]
+        state = self._word(desc, "prb_desc.state_var")
+        if state & (1 << _STATE_SHIFT) - 1 != number or (
+            state >> _STATE_SHIFT not in (_COMMITTED, _FINALIZED)
+        ):
+            return None
+        lpos = desc + of["prb_desc.text_blk_lpos"]
+        begin = self._word(lpos, "prb_data_blk_lpos.begin")
+        end = self._word(lpos, "prb_data_blk_lpos.next")
+        info = self.infos + (number & self.mask) * of["printk_info"]
+        raw = memory.read(info, of["printk_info"])
+        size = int.from_bytes(_field(raw, of["printk_info.text_len"], 2), "little")
+        text = b""
+        if not begin & _NO_DATA:
+            wraps = begin & ~self.text_mask != (end - 1) & ~self.text_mask
+            at = 0 if wraps else begin & self.text_mask
+            text = memory.read(self.text + at + _DATA_ID_SIZE, size)
+        return Record(
+            int.from_bytes(_field(raw, of["printk_info.seq"], 8), "little"),
+            int.from_bytes(_field(raw, of["printk_info.ts_nsec"], 8), "little"),
+            raw[of["printk_info.text_len"] + 2] << 3
+            | raw[of["printk_info.text_len"] + 3] >> 5,
+            text.decode("latin-1"),
+        )
+
+
+def _field(raw: bytes, at: int, size: int) -> bytes:
+    return raw[at : at + size]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A kernel as distributions ship it: a bzImage, whose payload is a compressed ELF file.
+
+Kernel: Documentation/arch/x86/boot.rst
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kpfs.linux.errors import UnfitError
+
+_SETUP_SECTS, _HEADER, _MAGIC = 0x1F1, 0x1F1, 0x202
+_JUMP = 0x201  # its operand says where the header ends
+_VERSION = 0x20E
+_PAYLOAD = 0x248
+SECTOR = 512
+
+
+class BzImage(NamedTuple):
+    release: str  # as uname -r says it
+    header: bytes  # of the boot protocol, for the boot parameters
+    vmlinux: bytes
+
+
+def parse(data: bytes) -> BzImage:
+    """Take it apart; UnfitError where it is none that can be unpacked."""
+    if data[_MAGIC : _MAGIC + 4] != b"HdrS":
+        raise UnfitError("this is no kernel (bzImage) for x86-64")
+    setup = ((data[_SETUP_SECTS] or 4) + 1) * SECTOR
+    version = struct.unpack_from("<H", data, _VERSION)[0] + SECTOR
+    release = data[version : version + 200].split(b"\0")[0].split()[0].decode()
+    offset, size = struct.unpack_from("<II", data, _PAYLOAD)
+    payload = data[setup + offset : setup + offset + size]
+    vmlinux = unpack(payload)
+    if vmlinux[:4] != b"\x7fELF":
+        raise UnfitError("what the kernel's file holds is damaged")
+    end = 0x202 + data[_JUMP]
+    return BzImage(release, data[_HEADER:end], vmlinux)
+
+
+def unpack(payload: bytes) -> bytes:
+    """Undo the compression, which is known by its first bytes."""
+    import lzma
+    import zlib
+
+    try:
+        if payload.startswith(b"\xfd7zXZ\0"):
+            return lzma.LZMADecompressor().decompress(payload)
+        if payload.startswith(b"\x1f\x8b"):
+            return zlib.decompressobj(31).decompress(payload)
+        if payload.startswith(b"\x5d\0\0"):
+            return lzma.LZMADecompressor(lzma.FORMAT_ALONE).decompress(payload)
+        if payload.startswith(b"BZh"):
+            import bz2
+
+            return bz2.BZ2Decompressor().decompress(payload)
+    except (lzma.LZMAError, zlib.error, OSError) as error:
+        raise UnfitError(f"the kernel's file is damaged: {error}") from None
+    for magic, command in ((b"\x28\xb5\x2f\xfd", "zstd"), (b"\x02\x21\x4c\x18", "lz4")):
+        if payload.startswith(magic):
+            return _by_command(command, payload)
+    raise UnfitError(f"the kernel is packed in an unknown way ({payload[:4].hex()})")
+
+
+def _by_command(command: str, payload: bytes) -> bytes:
+    """By a program of the host: Python's library knows neither."""
+    import subprocess
+
+    if command == "zstd":
+        payload = payload[:-4]  # its size stands behind
+    try:
+        done = subprocess.run([command, "-dcq"], input=payload, capture_output=True)
+    except FileNotFoundError:
+        raise UnfitError(
+            f"the kernel is packed by {command}, which is missing (Debian: apt install "
+            f"{command})"
+        ) from None
+    if not done.stdout:
+        raise UnfitError(f"{command}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout

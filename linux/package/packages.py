@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where kernels come from: packages of distributions, read without their tools."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+import re
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+from kpfs.linux.errors import UnfitError
+
+_AR_MAGIC, _AR_HEADER = b"!<arch>\n", 60
+_RPM_MAGIC, _RPM_LEAD, _RPM_HEADER = b"\xed\xab\xee\xdb", 96, b"\x8e\xad\xe8"
+_CPIO_HEADER = 110
+# linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
+_PACKAGE = re.compile(
+    r"linux-image-(?P<version>[0-9][0-9.+~a-z]*(?:-\d+)?)"
+    r"(?:-(?P<flavour>cloud|rt))?-amd64(?P<unsigned>-unsigned)?"
+)
+_NAME = re.compile(r"(?P<version>\d+\.\d+)(?:-(?P<flavour>cloud|rt))?")
+
+
+class Files(NamedTuple):
+    """What of a package is wanted, by its path in it."""
+
+    vmlinuz: bytes
+    config: str
+    modules: dict[str, bytes]  # by the path below /lib/modules/RELEASE
+    origin: str = ""  # the name of the file that they come from
+
+
+def short_name(name: str) -> bool:
+    """Whether a name is short for a package, as 6.1 and 6.12-cloud are."""
+    return _NAME.fullmatch(name) is not None
+
+
+def find_package(name: str) -> str:
+    """The newest package that a short name stands for, by apt."""
+    wanted = _NAME.fullmatch(name)
+    assert wanted
+    best: tuple[list[int], bool, str] | None = None
+    for package in _apt("apt-cache", "pkgnames", "linux-image-").split():
+        found = _PACKAGE.fullmatch(package)
+        if not found or found["flavour"] != wanted["flavour"]:
+            continue
+        if not re.match(re.escape(wanted["version"]) + r"(?!\d)", found["version"]):
+            continue
+        numbers = [int(number) for number in re.findall(r"\d+", found["version"])]
+        row = numbers, not found["unsigned"], package
+        best = max(best, row) if best else row
+    if best is None:
+        raise UnfitError(
+            f"apt offers no kernel {name}; give a package or a file by --deb, --rpm or "
+            "--vmlinuz"
+        )
+    return best[2]
+
+
+def download(package: str, folder: str) -> str:
+    """Have apt download a package, which needs no right: its file."""
+    _apt("apt-get", "download", package, folder=folder)
+    for entry in os.listdir(folder):
+        if entry.endswith(".deb"):
+            return os.path.join(folder, entry)
+    raise UnfitError(f"apt-get download {package}: no file came")
+
+
+def _apt(*command: str, folder: str = ".") -> str:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+    except FileNotFoundError:
+        raise UnfitError(
+            f"{command[0]} is missing: give the kernel by --deb, --rpm or --vmlinuz"
+        ) from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.startswith("E:")]
+        raise UnfitError((said or [f"{command[0]} failed"])[-1].removeprefix("E: "))
+    return done.stdout
+
+
+def read_package(path: str) -> Files:
+    """The files of a kernel in a .deb or .rpm."""
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(8)
+            file.seek(0)
+            if magic == _AR_MAGIC:
+                return _sort(_deb_files(file), path)
+            if magic.startswith(_RPM_MAGIC):
+                return _sort(_rpm_files(file.read()), path)
+    except OSError as error:
+        raise UnfitError(f"{path}: {error.strerror}") from None
+    except (lzma.LZMAError, zlib.error, tarfile.TarError, EOFError, ValueError):
+        raise UnfitError(f"{path}: the package is damaged") from None
+    raise UnfitError(f"{path}: neither a .deb nor an .rpm")
+
+
+def read_folder(folder: str) -> dict[str, bytes]:
+    """The modules below a folder, as /lib/modules/RELEASE."""
+    modules = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            if _is_wanted_module(name):
+                with open(path, "rb") as file:
+                    modules[os.path.relpath(path, folder)] = file.read()
+    return modules
+
+
+def _is_wanted_module(name: str) -> bool:
+    return re.search(r"\.ko(\.xz|\.gz|\.zst)?$", name) is not None or name in (
+        "modules.builtin",
+        "modules.builtin.modinfo",
+        "modules.order",
+    )
+
+
+def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> Files:
+    vmlinuz, config, modules = b"", "", {}
+    for name, data in entries:
+        name = name.lstrip("./").removeprefix("usr/")
+        below = re.match(r"lib/modules/[^/]+/(.*)", name)
+        if re.match(r"boot/vmlinuz-|lib/modules/[^/]+/vmlinuz$", name):
+            vmlinuz = data
+        elif re.match(r"boot/config-|lib/modules/[^/]+/config$", name):
+            config = data.decode("utf-8", "replace")
+        elif below and _is_wanted_module(os.path.basename(name)):
+            modules[below[1]] = data
+    if not vmlinuz:
+        raise UnfitError("the package holds no kernel (boot/vmlinuz-*)")
+    return Files(vmlinuz, config, modules, os.path.basename(path))
+
+
+# ---- .deb: an ar archive with a tar archive in it
+def _deb_files(file: IO[bytes]) -> Iterator[tuple[str, bytes]]:
+    file.seek(len(_AR_MAGIC))
+    while len(header := file.read(_AR_HEADER)) == _AR_HEADER:
+        name, size = header[:16].decode().strip().rstrip("/"), int(header[48:58])
+        if name.startswith("data.tar"):
+            yield from _tar_files(name, file, size)
+            return
+        file.seek(size + size % 2, os.SEEK_CUR)
+    raise UnfitError("the package holds no files")
+
+
+def _tar_files(name: str, file: IO[bytes], size: int) -> Iterator[tuple[str, bytes]]:
+    data: IO[bytes] = file
+    if name.endswith(".zst"):
+        data = io.BytesIO(zstd(file.read(size)))
+    with tarfile.open(fileobj=data, mode="r|*") as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is not None:
+                yield member.name, content.read()
+
+
+def zstd(data: bytes) -> bytes:
+    """Undo zstd, which Python's library knows from 3.14 on."""
+    try:
+        done = subprocess.run(["zstd", "-dcq"], input=data, capture_output=True)
+    except FileNotFoundError:
+        raise UnfitError(
+            "the package is packed by zstd, which is missing (Debian: apt install zstd)"
+        ) from None
+    if done.returncode:
+        raise UnfitError("the package is damaged")
+    return done.stdout
+
+
+# ---- .rpm: headers, then a cpio archive
+def _rpm_files(data: bytes) -> Iterator[tuple[str, bytes]]:
+    at = _RPM_LEAD
+    for padded in (True, False):
+        if data[at : at + 3] != _RPM_HEADER:
+            raise UnfitError("the package is damaged")
+        entries = int.from_bytes(data[at + 8 : at + 12], "big")
+        at += 16 + 16 * entries + int.from_bytes(data[at + 12 : at + 16], "big")
+        at += -at % 8 if padded else 0
+    yield from _cpio_files(_decompress(data[at:]))
+
+
+def _decompress(data: bytes) -> bytes:
+    if data.startswith(b"\x28\xb5\x2f\xfd"):
+        return zstd(data)
+    if data.startswith(b"\x1f\x8b"):
+        return zlib.decompress(data, 31)
+    return lzma.decompress(data)
+
+
+def _cpio_files(data: bytes) -> Iterator[tuple[str, bytes]]:
+    at = 0
+    while data[at : at + 5] == b"07070":
+        fields = [int(data[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]
+        mode, size, length = fields[1], fields[6], fields[11]
+        name = data[at + _CPIO_HEADER : at + _CPIO_HEADER + length - 1].decode()
+        start = at + _CPIO_HEADER + length
+        start += -start % 4
+        if name == "TRAILER!!!":
+            return
+        if mode & 0o170000 == 0o100000:
+            yield name, data[start : start + size]
+        at = start + size
+        at += -at % 4

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A kernel that was made, as one file: for another machine, or a cache of CI.
+
+    MAGIC, version, size and SHA-256 of what follows, all little-endian
+    zlib: for each file of the kernel's folder
+        length of its name, name, its size, number of pieces
+        offset and size of a piece, its bytes
+
+Only what is not zero of the memory is in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterator
+from typing import IO
+
+from kpfs.linux.board.board import MAX_RAM
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.store import image, store
+
+SUFFIX = ".kpfs"  # what such a file may end with; "6.1.kpfs" is imported as 6.1
+MAGIC, VERSION = b"kpfs kernel\n", 1
+LEVEL = 3  # of zlib: xz takes 17 s instead of 2, for a tenth less
+FILES = (
+    *(image.META, image.SYMBOLS, image.FUNCTIONS, image.CONFIG, image.MODULES),
+    image.RAM,
+)
+MAX_PIECES = 1 << 20
+_HEAD = struct.Struct("<12sIQ32s")
+_FILE = struct.Struct("<B")
+_SIZES = struct.Struct("<QQ")
+_CHUNK = 1 << 20
+
+
+def export(name: str, path: str) -> int:
+    """Write a kernel to a file, which takes the place of another one: its size.
+
+    UnfitError, OSError.
+    """
+    folder = store.folder(name)
+    image.read_meta(folder)
+    with _replacing(path) as file:
+        file.write(bytes(_HEAD.size))
+        packer = zlib.compressobj(LEVEL)
+        digest, size = hashlib.sha256(), 0
+        for piece in _pack(folder):
+            size += _put(file, digest, packer.compress(piece))
+        size += _put(file, digest, packer.flush())
+        file.seek(0)
+        file.write(_HEAD.pack(MAGIC, VERSION, size, digest.digest()))
+    return size + _HEAD.size
+
+
+@contextlib.contextmanager
+def _replacing(path: str) -> Iterator[IO[bytes]]:
+    """A file that takes the place of path if all goes well."""
+    folder = os.path.dirname(os.path.abspath(path))
+    fd, made = tempfile.mkstemp(prefix=".kpfs-", dir=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            yield file
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(made, 0o666 & ~umask)
+        os.replace(made, path)
+    except BaseException:
+        os.unlink(made)
+        raise
+
+
+def _put(file: IO[bytes], digest: hashlib._Hash, data: bytes) -> int:
+    digest.update(data)
+    return file.write(data)
+
+
+def _pack(folder: str) -> Iterator[bytes]:
+    for name in FILES:
+        try:
+            file = open(os.path.join(folder, name), "rb")
+        except FileNotFoundError:  # an image of an older kpfs
+            continue
+        with file:
+            pieces = list(_pieces(file.fileno()))
+            raw, size = name.encode(), os.fstat(file.fileno()).st_size
+            yield _FILE.pack(len(raw)) + raw + _SIZES.pack(size, len(pieces))
+            for at, length in pieces:
+                yield _SIZES.pack(at, length)
+                for start in range(at, at + length, _CHUNK):
+                    count = min(_CHUNK, at + length - start)
+                    yield os.pread(file.fileno(), count, start)
+
+
+def _pieces(fd: int) -> Iterator[tuple[int, int]]:
+    """Offset and size of what a sparse file holds."""
+    end, at = os.fstat(fd).st_size, 0
+    while at < end:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError:  # ENXIO: nothing follows
+            return
+        at = os.lseek(fd, start, os.SEEK_HOLE)
+        yield start, at - start
+
+
+def bring_in(path: str, name: str) -> image.Meta:
+    """Keep what was exported to a file by a name; UnfitError says why not, OSError."""
+    store.check_name(name)
+    with open(path, "rb") as file:
+        _check(file, path)
+        with store.new_folder(name) as folder:
+            try:
+                _unpack(_Unpacker(file), folder)
+            except (zlib.error, EOFError):
+                raise UnfitError(f"{path}: damaged") from None
+            return image.read_meta(folder, path)
+
+
+def _check(file: IO[bytes], path: str) -> None:
+    """See that it is whole."""
+    head = file.read(_HEAD.size)
+    if not head.startswith(MAGIC):
+        raise UnfitError(f"{path}: no kernel that kpfs has exported")
+    if len(head) < _HEAD.size:
+        raise UnfitError(f"{path}: cut short")
+    _, version, size, digest = _HEAD.unpack(head)
+    if version != VERSION:
+        raise UnfitError(f"{path}: exported by another version of kpfs")
+    found = hashlib.sha256()
+    while data := file.read(_CHUNK):
+        found.update(data)
+        size -= len(data)
+    if size > 0:
+        raise UnfitError(f"{path}: cut short")
+    if size < 0 or found.digest() != digest:
+        raise UnfitError(f"{path}: damaged")
+    file.seek(_HEAD.size)
+
+
+class _Unpacker:
+    """Reads so many bytes of what was packed; EOFError."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._unpacker = zlib.decompressobj()
+
+    def __call__(self, size: int) -> bytes:
+        unpacker, found = self._unpacker, b""
+        while len(found) < size:
+            raw = unpacker.unconsumed_tail or self._file.read(_CHUNK)
+            made = unpacker.decompress(raw, size - len(found))
+            if not raw and not made:
+                raise EOFError
+            found += made
+        return found
+
+
+def _unpack(read: _Unpacker, folder: str) -> None:
+    name = ""
+    while name != FILES[-1]:
+        (length,) = _FILE.unpack(read(_FILE.size))
+        name = read(length).decode("latin-1")
+        if name not in FILES:
+            raise EOFError
+        size, count = _SIZES.unpack(read(_SIZES.size))
+        if size > MAX_RAM or count > MAX_PIECES:
+            raise EOFError
+        with open(os.path.join(folder, name), "wb") as file:
+            file.truncate(size)
+            for _ in range(count):
+                at, left = _SIZES.unpack(read(_SIZES.size))
+                if at + left > size:
+                    raise EOFError
+                file.seek(at)
+                while left:
+                    left -= file.write(read(min(left, _CHUNK)))

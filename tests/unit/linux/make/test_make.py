@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is said of a kernel before it is booted."""
+
+import pytest
+
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.make import make
+from kpfs.linux.package import packages
+
+
+def test_a_kernel_without_kprobes_is_refused():
+    with pytest.raises(UnfitError, match=r"built without .*KPROBES"):
+        make.check_config("CONFIG_FTRACE=y\n")
+    make.check_config("")  # nothing is known of it
+
+
+def test_nor_is_one_whose_symbols_tell_so():
+    text = "1 T register_kprobe\n1 T tracing_open_generic\n"
+    with pytest.raises(UnfitError, match=r"built without KPROBE_EVENTS$"):
+        make.check_symbols(text.encode())
+    with pytest.raises(UnfitError, match="built without KALLSYMS"):
+        make.check_symbols(b"")
+    make.check_symbols((text + "1 t trace_kprobe_create\n").encode())
+
+
+def test_memory_has_limits():
+    with pytest.raises(UnfitError, match="memory: "):
+        make.make("a", packages.Files(b"", "", {}), memory=1)
+
+
+def test_what_matters_of_a_configuration():
+    found = make.options(
+        "CONFIG_KPROBES=y\n# CONFIG_FPROBE is not set\nCONFIG_HZ=250\n"
+    )
+    assert (found["KPROBES"], found["FPROBE"], found["HZ"]) == ("y", "n", "250")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The symbols of a kernel, looked up in the text that is kept."""
+
+import pytest
+
+from kpfs.linux.memory.symbols import Symbols
+
+TEXT = """\
+0000000000000000 A per_cpu
+ffffffff81000000 T _stext
+ffffffff81000000 T _text
+ffffffff81000010 T twice
+ffffffff81000040 t other
+ffffffff81000040 W weak
+ffffffff81000050 t twice
+ffffffff81000060 D data
+ffffffff81000080 D end
+"""
+BASE = 0xFFFFFFFF81000000
+
+
+@pytest.fixture
+def symbols(tmp_path):
+    (tmp_path / "symbols").write_text(TEXT)
+    return Symbols(str(tmp_path / "symbols"))
+
+
+def test_by_name_in_their_order(symbols):
+    first, second = symbols.lookup_name("twice")
+    assert (first.addr, first.size, first.type) == (BASE + 0x10, 0x30, "T")
+    assert (second.addr, second.size, second.type) == (BASE + 0x50, 0x10, "t")
+    assert symbols.lookup_name("wic") == []
+    assert symbols.address("_text") == BASE
+    assert symbols.address("none") == 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "name"),
+    [
+        (0, "_stext"),  # the first of two
+        (0xF, "_stext"),
+        (0x10, "twice"),
+        (0x3F, "twice"),
+        (0x4F, "other"),
+        (0x7F, "data"),
+        (0x80, "end"),
+    ],
+)
+def test_by_address(symbols, offset, name):
+    assert symbols.symbol_at(BASE + offset).name == name
+
+
+def test_where_nothing_is(symbols):
+    assert symbols.symbol_at(BASE + 0x81) is None
+    assert symbols.name_of(BASE + 0x81) == f"{BASE + 0x81:#x}"
+    assert symbols.name_of(BASE + 0x12) == "twice+0x2"
+
+
+def test_lists(symbols):
+    names = ["_stext", "_text", "twice", "other", "weak", "twice"]
+    assert list(symbols.functions()) == names
+    assert list(symbols.beginning_with("_")) == [(BASE, "_stext"), (BASE, "_text")]

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The files of a kernel in packages that are made up here."""
+
+import gzip
+import io
+import lzma
+import tarfile
+
+import pytest
+
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.make.cpio import Entry, archive
+from kpfs.linux.package import packages
+
+FILES = {
+    "boot/vmlinuz-6.1.0-9": b"kernel",
+    "boot/config-6.1.0-9": b"CONFIG_KPROBES=y\n",
+    "lib/modules/6.1.0-9/kernel/fs/fat.ko": b"module",
+    "lib/modules/6.1.0-9/modules.order": b"kernel/fs/fat.ko\n",
+    "usr/share/doc/README": b"nobody wants it",
+}
+WANTED = packages.Files(
+    b"kernel",
+    "CONFIG_KPROBES=y\n",
+    {"kernel/fs/fat.ko": b"module", "modules.order": b"kernel/fs/fat.ko\n"},
+)
+
+
+def deb(files, compress=lzma.compress, name="data.tar.xz"):
+    """An ar archive with a tar archive in it."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for path, data in files.items():
+            member = tarfile.TarInfo(f"./{path}")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    out = b"!<arch>\n"
+    for part, data in (("debian-binary", b"2.0"), (name, compress(raw.getvalue()))):
+        out += f"{part:16}{0:<12}{0:<6}{0:<6}{0o644:<8o}{len(data):<10}".encode()
+        out += b"`\n" + data + b"\n" * (len(data) % 2)
+    return out
+
+
+def rpm(files, compress=gzip.compress):
+    """A lead, two headers without entries, a cpio archive."""
+    entries = [Entry(f"./{path}", 0o100644, data) for path, data in files.items()]
+    header = b"\x8e\xad\xe8\x01" + bytes(12)
+    lead = b"\xed\xab\xee\xdb" + bytes(92)
+    return lead + header + header + compress(archive(entries))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        deb(FILES),
+        deb(FILES, gzip.compress, "data.tar.gz"),
+        deb(FILES, bytes, "data.tar"),
+        rpm(FILES),
+        rpm(FILES, lzma.compress),
+        rpm({f"usr/{name}": data for name, data in FILES.items()}),
+    ],
+)
+def test_the_files_of_a_kernel(tmp_path, data):
+    path = tmp_path / "package"
+    path.write_bytes(data)
+    assert packages.read_package(str(path)) == WANTED._replace(origin="package")
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "neither a .deb nor an .rpm"),
+        (b"MZ something else", "neither a .deb nor an .rpm"),
+        (deb({"usr/share/doc/README": b""}), "holds no kernel"),
+        (b"!<arch>\n", "holds no files"),
+        (deb(FILES, lambda data: lzma.compress(data)[:150]), "damaged"),
+        (rpm(FILES)[:100], "damaged"),
+        (rpm(FILES, lambda data: gzip.compress(data)[:60]), "damaged"),
+    ],
+)
+def test_what_is_no_package(tmp_path, data, why):
+    path = tmp_path / "package"
+    path.write_bytes(data)
+    with pytest.raises(UnfitError, match=why):
+        packages.read_package(str(path))
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(UnfitError, match="No such file"):
+        packages.read_package(str(tmp_path / "none"))
+
+
+def test_modules_of_a_folder(tmp_path):
+    for name, data in WANTED.modules.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "modules.dep").write_bytes(b"made by depmod")
+    assert packages.read_folder(str(tmp_path)) == WANTED.modules
+
+
+@pytest.fixture
+def offers(monkeypatch):
+    """Have apt offer these packages."""
+
+    def offer(*names):
+        monkeypatch.setattr(packages, "_apt", lambda *_: "\n".join(names))
+
+    return offer
+
+
+def test_the_newest_package_is_taken(offers):
+    offers(
+        "linux-image-6.1.0-9-amd64",
+        "linux-image-6.1.0-10-amd64",
+        "linux-image-6.1.0-10-amd64-unsigned",
+        "linux-image-6.1.0-11-cloud-amd64",
+        "linux-image-6.1.0-12-amd64-dbg",
+        "linux-image-6.12.4+deb12-amd64",
+        "linux-image-amd64",
+    )
+    assert packages.find_package("6.1") == "linux-image-6.1.0-10-amd64"
+    assert packages.find_package("6.1-cloud") == "linux-image-6.1.0-11-cloud-amd64"
+    assert packages.find_package("6.12") == "linux-image-6.12.4+deb12-amd64"
+    with pytest.raises(UnfitError, match=r"apt offers no kernel 6\.1-rt"):
+        packages.find_package("6.1-rt")
+
+
+def test_what_is_short_for_a_package():
+    short = ["6.1", "6.12", "6.1-cloud", "6.1-rt"]
+    assert [
+        name for name in [*short, "mine", "6", "6.1-big"] if packages.short_name(name)
+    ] == short

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A kernel as one file."""
+
+import json
+import os
+import struct
+
+import pytest
+
+from kpfs.linux.board.board import CPU_MODEL
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.store import archive, image, store
+
+MEMORY = 1 << 20
+PAGE = os.urandom(4096)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def kernel():
+    """Name of a kernel whose memory has two pages."""
+    meta: dict[str, object] = dict.fromkeys(image.Meta._fields) | {
+        "version": image.VERSION,
+        "cpu_model": CPU_MODEL,
+        "agent": image.agent_digest(),
+        "release": "6.1",
+    }
+    with store.new_folder("a") as folder:
+        with open(f"{folder}/{image.META}", "w") as file:
+            json.dump(meta, file)
+        for name in (image.SYMBOLS, image.CONFIG, image.MODULES):
+            with open(f"{folder}/{name}", "w") as file:
+                file.write(f"this is {name}")
+        with open(f"{folder}/{image.RAM}", "wb") as ram:
+            ram.truncate(MEMORY)
+            for at in (0x8000, 0x40000):
+                ram.seek(at)
+                ram.write(PAGE)
+    return "a"
+
+
+@pytest.fixture
+def exported(kernel, tmp_path):
+    archive.export(kernel, str(tmp_path / "a.kpfs"))
+    return tmp_path / "a.kpfs"
+
+
+def contents(name):
+    folder = store.folder(name)
+    found = {}
+    for entry in os.listdir(folder):
+        with open(os.path.join(folder, entry), "rb") as file:
+            found[entry] = file.read()
+    return found
+
+
+def test_there_and_back(exported):
+    assert exported.stat().st_size < 0x8000
+    assert archive.bring_in(str(exported), "b").release == "6.1"
+    assert contents("b") == contents("a")
+    assert store.size(store.folder("b")) < 0x20000
+
+
+def test_the_same_kernel_gives_the_same_file(exported, tmp_path):
+    archive.export("a", str(tmp_path / "b"))
+    assert (tmp_path / "b").read_bytes() == exported.read_bytes()
+
+
+def damaged(raw):
+    return raw[:-10] + bytes([raw[-10] ^ 1]) + raw[-9:]
+
+
+def of_another_version(raw):
+    return raw[:12] + struct.pack("<I", archive.VERSION + 1) + raw[16:]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda raw: raw[:-1], "cut short"),
+        (lambda raw: raw[:20], "cut short"),
+        (lambda raw: raw + b"0", "damaged"),
+        (damaged, "damaged"),
+        (of_another_version, "another version"),
+        (lambda _: b"", "no kernel that kpfs has exported"),
+        (lambda _: b"\x7fELF" * 100, "no kernel that kpfs has exported"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(exported, change, why):
+    exported.write_bytes(change(exported.read_bytes()))
+    with pytest.raises(UnfitError, match=why):
+        archive.bring_in(str(exported), "b")
+    assert os.listdir(store.place()) == ["a"]
+
+
+def test_a_failure_leaves_the_old_file(exported, monkeypatch):
+    before = exported.read_bytes()
+
+    def fail(_folder):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(archive, "_pack", fail)
+    with pytest.raises(OSError, match="No space"):
+        archive.export("a", str(exported))
+    assert exported.read_bytes() == before
+    assert sorted(os.listdir(exported.parent)) == ["a.kpfs", "home"]

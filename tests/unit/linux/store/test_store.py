@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernels by name, in a folder of their own."""
+
+import os
+
+import pytest
+
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.store import store
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return tmp_path
+
+
+def make(name, text):
+    with store.new_folder(name) as folder, open(f"{folder}/text", "w") as file:
+        file.write(text)
+
+
+def read(name):
+    with open(f"{store.folder(name)}/text") as file:
+        return file.read()
+
+
+def test_made_replaced_removed():
+    assert store.names() == []
+    make("6.1", "old")
+    make("b", "other")
+    assert (store.names(), read("6.1")) == (["6.1", "b"], "old")
+    with open(f"{store.folder('6.1')}/text") as older:
+        make("6.1", "new")
+        assert (read("6.1"), older.read()) == ("new", "old")
+    store.remove_folder(store.folder("6.1"))
+    assert store.names() == os.listdir(store.place()) == ["b"]
+
+
+def test_what_fails_leaves_the_old_one():
+    make("a", "old")
+    with pytest.raises(ZeroDivisionError), store.new_folder("a"):
+        raise ZeroDivisionError
+    assert read("a") == "old"
+    assert os.listdir(store.place()) == ["a"]
+
+
+def test_two_at_once():
+    with store.new_folder("a") as first, store.new_folder("a") as second:
+        assert first != second
+    assert os.listdir(store.place()) == ["a"]
+
+
+def test_what_a_killed_make_has_left_goes():
+    with store.new_folder("a") as folder:
+        left = os.path.join(store.place(), f"{store.NEW}left")
+        os.mkdir(left)
+        for path in (folder, left):
+            os.utime(path, (0, 0))
+        with store.new_folder("b"):
+            assert not os.path.exists(left)
+            assert os.path.exists(folder)
+    assert store.names() == ["a", "b"]
+
+
+def test_no_such_kernel():
+    with pytest.raises(UnfitError, match=r"no kernel a \(kpfs kernel make a\).*none"):
+        store.folder("a")
+    make("b", "")
+    with pytest.raises(UnfitError, match="those that are there: b"):
+        store.folder("a")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-a", "a b", "a\n"])
+def test_what_is_no_name(name):
+    with pytest.raises(UnfitError, match="no name for a kernel"):
+        store.folder(name)
+
+
+def test_what_is_no_kernel_is_said_in_the_list():
+    make("a", "")
+    [(name, wrong)] = store.metas()
+    assert name == "a"
+    assert "no kernel of kpfs" in str(wrong)
+    assert store.size(store.folder("a")) >= 0
