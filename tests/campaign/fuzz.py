@@ -80,7 +80,7 @@ class Writes(MountFuzzer):
         name = os.path.relpath(path, self.mount)
         self.made.append(f"{name} {data!r} {flags:#o} {offset}")
         watched = self.comparable(name, flags) if self.quiet else []
-        before = {each: self.look_at(each) for each in watched}
+        before = {each: self.remembered(each) for each in watched}
         if flags & os.O_TRUNC:  # opening alone has changed something
             self.seen.clear()
             self.known = []
@@ -89,6 +89,7 @@ class Writes(MountFuzzer):
         self.tally[word] = self.tally.get(word, 0) + 1
         several = b"\n" in data[:-1] or name.endswith(DEFINING)
         if number and not several:
+            self.seen.pop(name, None)  # a filter says what was wrong
             for each, text in before.items():
                 now = self.look_at(each)
                 if now != text:
@@ -101,13 +102,25 @@ class Writes(MountFuzzer):
         """The files to look at around such a write."""
         watched = [self.look.choice(LISTS)]
         itself = os.path.basename(name) not in (*RESTLESS, "filter")
-        if itself and os.access(self.path(name), os.R_OK) and self.readable(name):
+        if itself and self.readable(name):
             watched.append(name)
         # opening has emptied it, whatever becomes of the write
         return [] if flags & os.O_TRUNC else watched
 
     def readable(self, name: str) -> bool:
-        return bool(os.stat(self.path(name)).st_mode & 0o444) and "pipe" not in name
+        """Whether reading shows what it says, and it has not gone."""
+        try:
+            return bool(os.stat(self.path(name)).st_mode & 0o444) and "pipe" not in name
+        except FileNotFoundError:
+            return False
+
+    def remembered(self, name: str) -> str:
+        """What a file shows, for a list since the last write that was taken."""
+        if name not in LISTS:
+            return self.look_at(name)
+        if name not in self.seen:
+            self.seen[name] = self.look_at(name)
+        return self.seen[name]
 
     def look_at(self, name: str) -> str:
         """What a file shows, be it an errno."""

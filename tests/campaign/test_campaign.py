@@ -222,6 +222,20 @@ def test_the_fuzzer_forgets_what_it_has_emptied_itself(kpfs):
         writes.compare(list(writes.seen))
 
 
+@pytest.mark.fuse
+@pytest.mark.guest
+def test_the_fuzzer_forgets_a_filter_that_was_refused(kpfs):
+    mount = kpfs.mount("--quiet-guest")
+    (mount / "tracing/kprobe_events").write_text("p:kprobes/a vfs_read\n")
+    writes = Writes(mount, 1)
+    name = "tracing/events/kprobes/a/filter"
+    writes.targets = [str(mount / name)]
+    for _ in range(50):
+        writes.seen[name] = writes.show(name)
+        writes.any()
+        writes.compare(list(writes.seen))
+
+
 @pytest.mark.guest
 def test_a_hit_that_is_not_counted_is_seen(monkeypatch):
     monkeypatch.setattr(hits, "COUNTERS", {"all_hits": 4})

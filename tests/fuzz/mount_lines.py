@@ -9,6 +9,7 @@ hours: it is the files that such a line is for, and one other.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
@@ -45,19 +46,17 @@ class MountFuzzer(Lines):
         self.seen: dict[str, str] = {}
         self.known: list[tuple[str, str]] = []
 
-    def path(self, name: str) -> Path:
-        return self.mount / name.lstrip("/")
+    def path(self, name: str) -> str:
+        return f"{self.mount}/{name.lstrip('/')}"
 
     def events(self) -> list[tuple[str, str]]:
         if not self.known:
-            folders = [self.path(f"{TRACING}/events/{group}") for group in GROUPS]
-            self.known = sorted(
-                (folder.name, entry.name)
-                for folder in folders
-                if folder.exists()
-                for entry in os.scandir(folder)
-                if entry.is_dir()
-            )
+            for group in GROUPS:
+                # a group comes and goes with its events
+                with contextlib.suppress(FileNotFoundError):
+                    with os.scandir(self.path(f"{TRACING}/events/{group}")) as found:
+                        names = [entry.name for entry in found if entry.is_dir()]
+                    self.known += [(group, name) for name in sorted(names)]
         return self.known
 
     def show(self, name: str) -> str:
@@ -132,14 +131,15 @@ class MountFuzzer(Lines):
         """Take away all that the lines have made."""
         folders = [f"{TRACING}/events/{g}/{n}" for g, n in self.events()]
         for folder in folders:
-            self.path(f"{folder}/filter").write_text("0\n")
-            for line in self.path(f"{folder}/trigger").read_text().splitlines():
+            Path(self.path(f"{folder}/filter")).write_text("0\n")
+            trigger = Path(self.path(f"{folder}/trigger"))
+            for line in trigger.read_text().splitlines():
                 if not line.startswith(NO_TRIGGER):
                     words = line.partition(" if ")[0].split(":")[:-1]
-                    self.path(f"{folder}/trigger").write_text(f"!{':'.join(words)}\n")
+                    trigger.write_text(f"!{':'.join(words)}\n")
         for name in ("set_event", "set_ftrace_filter", "dynamic_events"):
-            self.path(f"{TRACING}/{name}").write_text("")  # O_TRUNC
-        self.path(f"{TRACING}/tracing_on").write_text("1")
+            Path(self.path(f"{TRACING}/{name}")).write_text("")  # O_TRUNC
+        Path(self.path(f"{TRACING}/tracing_on")).write_text("1")
         self.seen.clear()
         self.known = []
 
