@@ -343,7 +343,7 @@ class KpCmdline:  # struct kp_cmdline
     pid, comm = 0, 8
 
 
-# engine/runtime/record.h
+# engine/runtime/trace_entry.h
 TRACE_FLAG_IRQS_OFF = 0x1
 TRACE_FLAG_NEED_RESCHED = 0x4
 TRACE_FLAG_HARDIRQ = 0x8
@@ -351,6 +351,9 @@ TRACE_FLAG_SOFTIRQ = 0x10
 TRACE_FLAG_PREEMPT_RESCHED = 0x20
 TRACE_FLAG_NMI = 0x40
 TRACE_FLAG_BH_OFF = 0x80
+
+
+# engine/runtime/ring.h
 DELTA_BITS = 27
 TYPE_TIME_EXTEND = 30
 MAX_SMALL_DATA = 112

@@ -5,8 +5,9 @@
  * from this file to those and never back.
  */
 #include "fetch.h"
-#include "record.h"
+#include "ring.h"
 #include "trace.h"
+#include "trace_entry.h"
 
 /*
  * Begin a plain record. Its head is filled in already; the value is where its fields go, or 0 if

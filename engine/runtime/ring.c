@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Where the next record goes in the ring buffer of a CPU: all who write one ask here. */
-#include "record.h"
+#include "ring.h"
 
 /* Count what lite.S has written since the last time, and have it write no more for now. */
 static void settle(struct kp_ring *r)

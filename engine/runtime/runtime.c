@@ -3,7 +3,7 @@
  * What runs at a hit: the handlers of the probed address, called from the stubs of entry.S, and
  * those of a function's return.
  */
-#include "record.h"
+#include "runtime.h"
 
 /* Handlers as modules have them. The first argument is a struct kprobe * or kp_handler *. */
 typedef int handler_fn(u64, struct pt_regs *);

@@ -32,6 +32,7 @@
 #define PT_SP 152
 #define PT_SS 160
 #define PT_SIZE 168
+#define FLAGS_IF 0x200UL
 #define KP_CS 0x10
 #define KP_SS 0x18
 

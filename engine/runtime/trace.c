@@ -4,8 +4,9 @@
  * arrays or with triggers, events of the kernel's own trace points, function tracing.
  */
 #include "fetch.h"
-#include "record.h"
+#include "ring.h"
 #include "trace.h"
+#include "trace_entry.h"
 
 #define TRACE_FN 1 /* Kernel: enum trace_type */
 #define TRACE_STACK 4

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writing a record: a place for it by ring.c, the rest inline, for the paths where each
- * memory access counts.
+ * What each record begins with, and the name of its task; inline, as each memory access
+ * counts there. Kernel: struct trace_entry
  */
 #pragma once
 #include "runtime.h"
-
-#define FLAGS_IF 0x200UL
 
 /* struct trace_entry.flags. Kernel: enum trace_flag_type */
 #define TRACE_FLAG_IRQS_OFF 0x01
@@ -23,10 +21,6 @@
 #define SOFTIRQ_MASK 0xff00
 #define HARDIRQ_MASK 0xf0000
 #define NMI_MASK 0xf00000
-
-#define DELTA_BITS 27
-#define TYPE_TIME_EXTEND 30
-#define MAX_SMALL_DATA 112 /* 28 words */
 
 /* The head of every record, which is written as one word: type, flags, preempt count, pid. */
 #define ENTRY_HEAD(type, ctx, pid) \
@@ -75,6 +69,3 @@ static inline u32 kp_context(u32 pc, u64 eflags)
 		flags |= TRACE_FLAG_NEED_RESCHED | TRACE_FLAG_PREEMPT_RESCHED;
 	return (flags << 16 | (count > 15 ? 15 : count)) - 1;
 }
-
-/* A place for a record of size bytes, 0 if there is none: ring.c */
-void *kp_ring_place(struct kp_ring *r, u64 size);
