@@ -40,6 +40,11 @@ class Backend(Protocol):
     def buffer(self) -> int:
         """Address of some memory of the task."""
 
+    def insmod(self, module: str, words: bytes, *, named: bool) -> None:
+        """Load a module by its path, or if named by its name, with parameters."""
+
+    def rmmod(self, name: str) -> None: ...
+
 
 def encoded(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else os.fsencode(text)

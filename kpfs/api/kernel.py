@@ -17,30 +17,16 @@ from kpfs.engine.errors import KernelError
 
 if TYPE_CHECKING:
     from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
-    from kpfs.api.real import RealBackend, RealSession
+    from kpfs.api.real import RealBackend
+    from kpfs.api.real_session import RealSession
     from kpfs.api.records import Record
     from kpfs.api.snapshot import Snapshot
-    from kpfs.engine.ktypes import Symbol
     from kpfs.guest.kernel.klog import LogRecord
-    from kpfs.kernel.root import Kernel as Root
 
 DEFAULT_CPUS = 2
 DEFAULT_COMM = "python"
-WARNING = 4  # kernel: LOGLEVEL_WARNING
 STRING_MAX = 4096
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-_FUNCTIONS = "tTwW"  # types of symbols
-
-
-class _AsBuilt:
-    """The tables of a kernel that runs, and its text without what probes have put in.
-
-    See kpfs.engine.judge.Tables.
-    """
-
-    def __init__(self, root: Root) -> None:
-        self.kallsyms, self.text = root.guest.kallsyms, root.guest.text
-        self.read = root.arch.original_text
 
 
 class Explanation(NamedTuple):
@@ -76,8 +62,8 @@ class Kernel(Files):
         """Boot it.
 
         cpus: 1 to 16.  config: as of ``--config``, for example ``{"PREEMPT": False}``.
-        kernel: the name of a real one that was made (``kpfs kernel make``); that has
-        its files, tasks, log and clock, and for all else NotImplementedError.
+        kernel: the name of a real one that was made (``kpfs kernel make``); trace(),
+        probes, snapshots and write_memory() are NotImplementedError then.
         quiet: nothing runs but what is asked for, on virtual time, so that the same
         operations give the same trace; else programs run in the background, and time
         is the host's.
@@ -88,7 +74,7 @@ class Kernel(Files):
         elif config:
             raise ValueError("config is for our own kernel, and kernel names another")
         else:
-            from kpfs.api.real import RealSession
+            from kpfs.api.real_session import RealSession
 
             self._any = RealSession(kernel, quiet=quiet)
         self._backend = self._as_task(self._free_pid(), DEFAULT_COMM)
@@ -164,36 +150,19 @@ class Kernel(Files):
     ) -> None:
         """Load a module: a file of the host, or by its name one that comes with kpfs.
 
-        parameters: those of the module.  OSError: it is refused; the text has what the
-        kernel's log says.
+        Of a real kernel the name is that of a module of its package, which is loaded
+        after those that it needs.  parameters: those of the module.  OSError: it is
+        refused; the text has what the kernel's log says.
         """
-        from kpfs.fs.files.insmod import SHIPPED
-
         name = os.fspath(module)
-        path = f"{SHIPPED}/{name}.ko" if _NAME.fullmatch(name) else name
-        with open(path, "rb") as file:
-            image = file.read()
         words = " ".join(f"{key}={_word(value)}" for key, value in parameters.items())
-        session, log = self._session, self._session.root.guest.log
-        since = max((record.seq for record in log.records()), default=-1) + 1
-        with session.call(name):
-            try:
-                with session.root.lock:
-                    task = self._own.host_task()
-                session.root.syscalls.insmod(task, image, os.fsencode(words))
-            except KernelError as refused:
-                said = [r for r in log.records(since) if r.level <= WARNING]
-                why = os.fsdecode(bytes(said[-1].text)) if said else refused.why
-                raise KernelError(refused.errno, why) from None
+        self._backend.insmod(
+            name, os.fsencode(words), named=bool(_NAME.fullmatch(name))
+        )
 
     def rmmod(self, name: str) -> None:
         """Unload a module."""
-        self.write("machine/rmmod", name)
-
-    @property
-    def _own(self) -> OwnBackend:
-        assert isinstance(self._backend, OwnBackend)
-        return self._backend
+        self._backend.rmmod(name)
 
     # ---- what it shows
     def trace(self, instance: str = "") -> Iterator[Record]:
@@ -224,27 +193,15 @@ class Kernel(Files):
 
         OSError: ENOENT, there is no such function.
         """
-        from kpfs.engine.ktypes import KAddr
-
-        with self._session.call(symbol), self._session.root.lock:
-            found = self._function(symbol)
-            end = KAddr(found.addr + found.size)
-            return self._session.root.state.arch.text_listing(found.addr, end)
+        return self._any.disassemble(symbol)
 
     def explain(self, symbol: str | int, offset: int = 0) -> Explanation:
         """Whether a probe would be accepted at a place, and become a jump, and why.
 
         The checks are those of registration; nothing is changed, and no code run.
         """
-        from kpfs.engine.arch.arches import JUDGES
-        from kpfs.explain.command import Explainer
-
         place = hex(symbol) if isinstance(symbol, int) else symbol
-        point = f"{place}+{offset:#x}" if offset else place
-        with self._session.call(), self._session.root.lock:
-            root = self._session.root
-            judge = JUDGES[root.guest.arch](_AsBuilt(root))
-            verdict, text = Explainer(root.state, judge).explain(point)
+        verdict, text = self._any.explain(f"{place}+{offset:#x}" if offset else place)
         jump = verdict.jump
         return Explanation(
             accepted=not verdict.errno,
@@ -295,16 +252,10 @@ class Kernel(Files):
     # ---- memory, also for handlers
     def symbol(self, name: str) -> int:
         """The address of a symbol; OSError: ENOENT, there is none."""
-        found = self._session.root.guest.kallsyms.lookup_name(name)
-        if not found:
+        address = self._any.symbol(name)
+        if not address:
             raise FileNotFoundError(errno.ENOENT, "no such symbol", name)
-        return found[0].addr
-
-    def _function(self, name: str) -> Symbol:
-        for found in self._session.root.guest.kallsyms.lookup_name(name):
-            if found.type in _FUNCTIONS and found.size:
-                return found
-        raise KernelError(errno.ENOENT, "no such function")
+        return address
 
     def read_memory(self, address: int, size: int) -> bytes:
         """Bytes of the kernel's memory, or of a task's.
@@ -312,9 +263,7 @@ class Kernel(Files):
         In a handler a place that is not mapped is the kernel's MemoryFault, as it is
         for a handler in C; elsewhere it is OSError, EFAULT.
         """
-        return self._session.memory(
-            lambda: self._session.root.guest.read(address, size)
-        )
+        return self._any.read_memory(address, size)
 
     def write_memory(self, address: int, data: bytes) -> None:
         """Change bytes of memory; see read_memory()."""
@@ -322,11 +271,7 @@ class Kernel(Files):
 
     def read_string(self, address: int, size: int = STRING_MAX) -> str:
         """The text at an address up to its NUL, of at most size bytes."""
-        return os.fsdecode(
-            self._session.memory(
-                lambda: self._session.root.guest.read_cstring(address, size)
-            )
-        )
+        return os.fsdecode(self._any.read_string(address, size))
 
 
 def _word(value: int | str | bool) -> str:

@@ -8,8 +8,10 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
+from kpfs.api.files import WRITE
 from kpfs.api.session import Session
 from kpfs.engine.errors import KernelError
+from kpfs.fs.files.insmod import SHIPPED
 from kpfs.fs.node import Dir, Node, walk
 from kpfs.fs.paths import mount_path
 from kpfs.guest.kernel.hosttask import INIT_PID, HostTask
@@ -17,6 +19,7 @@ from kpfs.kernel.caller import Caller
 
 SIZE = 1 << 17  # bytes of a read()
 LOG = "kmsg"
+WARNING = 4  # kernel: LOGLEVEL_WARNING
 T = TypeVar("T")
 
 
@@ -138,6 +141,25 @@ class OwnBackend:
     def buffer(self) -> int:
         with self._session.call(), self._session.root.lock:
             return self.host_task().buffer
+
+    # ---- modules
+    def insmod(self, module: str, words: bytes, *, named: bool) -> None:
+        with open(f"{SHIPPED}/{module}.ko" if named else module, "rb") as file:
+            image = file.read()
+        session, log = self._session, self._session.root.guest.log
+        since = max((record.seq for record in log.records()), default=-1) + 1
+        with session.call(module):
+            try:
+                with session.root.lock:
+                    task = self.host_task()
+                session.root.syscalls.insmod(task, image, words)
+            except KernelError as refused:
+                said = [r for r in log.records(since) if r.level <= WARNING]
+                why = os.fsdecode(bytes(said[-1].text)) if said else refused.why
+                raise KernelError(refused.errno, why) from None
+
+    def rmmod(self, name: str) -> None:
+        self.write("machine/rmmod", os.fsencode(name), WRITE)
 
     def end(self, status: int) -> None:
         """Let the task exit."""

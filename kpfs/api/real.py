@@ -1,72 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files and tasks of a real kernel in this process: see kpfs.linux."""
+"""The files, tasks and modules of a real kernel in this process."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from typing import TypeVar
 
-from kpfs.api.session import os_error
+from kpfs.api.files import encoded
+from kpfs.api.own import WARNING
+from kpfs.api.real_session import RealSession
 from kpfs.engine.errors import KernelError
+from kpfs.fs.fuse.linux_machine import BUFFER_SIZE, OwnNode
 from kpfs.fs.fuse.linux_ops import guest_path
-from kpfs.host.errors import SetupError
 from kpfs.kernel.caller import Caller
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.kernel import LinuxKernel
 from kpfs.linux.kernel.machine import Op, Out
 from kpfs.linux.kernel.tasks import Reply, Task
 
 SIZE = 1 << 15  # bytes of a read() and of a getdents64()
 LOG = "kmsg"
 MAX_RECORDS = 4096  # of the log; a probe on the way may make each read() log one more
-FIRST_PID = 4_000_001  # no process of the guest's own comes so far
-NSEC = 1_000_000_000
-T = TypeVar("T")
-
-
-class RealSession:
-    """A real kernel that runs."""
-
-    def __init__(self, name: str, *, quiet: bool) -> None:
-        """SetupError: there is no kernel of that name (``kpfs kernel make``)."""
-        try:
-            self.kernel = LinuxKernel(name, quiet=quiet)
-        except UnfitError as error:
-            raise SetupError(str(error)) from None
-        self.quiet = quiet
-        self.closed = False
-        self.next_pid = FIRST_PID
-        self.kernel.start()
-
-    def close(self) -> None:
-        """End the guest."""
-        if not self.closed:
-            self.closed = True
-            self.kernel.stop()
-
-    def do(self, path: str, action: Callable[[], T]) -> T:
-        """Do an operation on a path; OSError."""
-        if self.closed:
-            raise ValueError("this kernel is closed")
-        try:
-            with self.kernel.lock:
-                return action()
-        except KernelError as refused:
-            raise os_error(refused, path) from None
-
-    # ---- the clock
-    def now(self) -> float:
-        """Seconds since the kernel was booted."""
-        return self.do("", lambda: self.kernel.machine.now() / NSEC)
-
-    def advance(self, seconds: float) -> None:
-        """Let so many seconds pass, with all that is due in them."""
-        machine = self.kernel.machine
-        until = machine.now() + round(seconds * NSEC)
-        self.do("", lambda: machine.advance(until))
+_PROT_READ, _PROT_WRITE = 1, 2
+_MAP_PRIVATE, _MAP_ANONYMOUS = 2, 0x20
 
 
 class RealBackend:
@@ -77,6 +33,7 @@ class RealBackend:
         self._ended = False
         caller = Caller(pid, os.getuid() if not uid else uid, uid)
         self._task: Task = session.do("", lambda: self._fork(caller, comm))
+        self._buffer = 0
 
     def _fork(self, caller: Caller, comm: str) -> Task:
         tasks = self._session.kernel.tasks
@@ -101,7 +58,14 @@ class RealBackend:
         return guest_path(path) if path else b"/\0"
 
     # ---- files
+    def _own(self, path: str) -> OwnNode | None:
+        """One of the files that are not the guest's; OSError, ENOENT."""
+        return self._session.call(path, lambda: self._session.own.find(path))
+
     def read(self, path: str) -> bytes:
+        if node := self._own(path):
+            return self._session.call(path, lambda: node.text(self._task.host_pid))
+
         def action() -> bytes:
             flags = os.O_RDONLY | os.O_NONBLOCK
             opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
@@ -128,6 +92,10 @@ class RealBackend:
         return b"".join(pieces)
 
     def write(self, path: str, data: bytes, flags: int) -> None:
+        if node := self._own(path):
+            self._session.call(path, lambda: node.store(data, lambda: self._task))
+            return
+
         def action() -> None:
             opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
             fd = self._request(opening).results[0]
@@ -147,6 +115,9 @@ class RealBackend:
 
     # ---- directories
     def names(self, path: str) -> list[str]:
+        if node := self._own(path):
+            return self._session.call(path, lambda: [n for n, _ in node.names()])
+
         def action() -> list[str]:
             flags = os.O_RDONLY | os.O_DIRECTORY
             opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
@@ -173,7 +144,7 @@ class RealBackend:
             return True
 
         try:
-            return self._session.do(path, action)
+            return self._own(path) is not None or self._session.do(path, action)
         except OSError:
             return False
 
@@ -187,13 +158,73 @@ class RealBackend:
 
     # ---- the task
     def syscall(self, name: str, args: tuple[int | str | bytes, ...]) -> int:
-        raise NotImplementedError("system calls by name are for our own kernel alone")
+        session = self._session
+
+        def action() -> int:
+            number = session.own.syscall.number(name)
+            values = [a if isinstance(a, int) else encoded(a) + b"\0" for a in args]
+            return self._request(Op(number, tuple(values))).results[0]
+
+        return session.do(name, action)
 
     @property
     def buffer(self) -> int:
-        raise NotImplementedError("a task's memory is that of our own kernel alone")
+        if not self._buffer:
+            how = _PROT_WRITE | _PROT_READ, _MAP_PRIVATE | _MAP_ANONYMOUS
+            asking = Op(nr.MMAP, (0, BUFFER_SIZE, *how, -1, 0))
+            made = self._session.do("", lambda: self._request(asking))
+            self._buffer = made.results[0]
+        return self._buffer
+
+    # ---- modules
+    def insmod(self, module: str, words: bytes, *, named: bool) -> None:
+        files = self._needed(module) if named else [(module, _read(module))]
+        for path, image in files[:-1]:
+            self._load(path, image, b"")
+        self._load(*files[-1], words)
+
+    def _needed(self, name: str) -> list[tuple[str, bytes]]:
+        """A module of the package, behind those it needs that are not there."""
+        from kpfs.linux.store import image
+        from kpfs.linux.store.modules import Modules
+
+        package = Modules(os.path.join(self._session.kernel.folder, image.MODULES))
+        loaded = {line.split()[0] for line in self.read("modules").splitlines()}
+        try:
+            *others, wanted = package.needed(name)
+        except (KeyError, UnfitError) as missing:
+            why = f"no module {missing}"
+            raise FileNotFoundError(errno.ENOENT, why, name) from None
+        missing_ones = [one for one in others if one[0].encode() not in loaded]
+        return [*missing_ones, wanted]
+
+    def _load(self, path: str, image: bytes, words: bytes) -> None:
+        kernel = self._session.kernel
+
+        def action() -> None:
+            seen = {record.seq for record in kernel.dmesg()}
+            fd = kernel.make_file(self._task, image)
+            loading = Op(nr.FINIT_MODULE, (fd, words + b"\0", 0))
+            closing = Op(nr.CLOSE, (fd,))
+            try:
+                self._request(loading, closing)
+            except KernelError as refused:
+                new = [record for record in kernel.dmesg() if record.seq not in seen]
+                said = [r.text for r in new if r.priority & 7 <= WARNING]
+                raise KernelError(refused.errno, (said or [""])[-1]) from None
+
+        self._session.do(path, action)
+
+    def rmmod(self, name: str) -> None:
+        removing = Op(nr.DELETE_MODULE, (os.fsencode(name) + b"\0", os.O_NONBLOCK))
+        self._session.do(name, lambda: self._request(removing))
 
     def end(self, status: int) -> None:
         """Let the task exit."""
         tasks = self._session.kernel.tasks
         self._session.do("", lambda: tasks.exit(self._task, status))
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

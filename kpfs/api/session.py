@@ -13,19 +13,24 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kpfs import config as configuration
 from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.engine.ktypes import KAddr
 from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.kernel.root import Kernel as Root
 
+if TYPE_CHECKING:
+    from kpfs.explain.verdicts import Verdict
+
 MAX_CPUS = 16
 NSEC = 1_000_000_000
 FIRST_PID = 1000  # of tasks for which no pid is asked
 T = TypeVar("T")
+_FUNCTIONS = "tTwW"  # types of symbols
 _CALL = re.compile(r"^\w+\(\): ")  # what HostCalls says before the reason
 
 
@@ -54,6 +59,17 @@ class Theirs:
 
     def __init__(self, call: Callable[..., object]) -> None:
         self.call = call
+
+
+class _AsBuilt:
+    """The tables of a kernel that runs, and its text without what probes have put in.
+
+    See kpfs.engine.judge.Tables.
+    """
+
+    def __init__(self, root: Root) -> None:
+        self.kallsyms, self.text = root.guest.kallsyms, root.guest.text
+        self.read = root.arch.original_text
 
 
 class Session:
@@ -128,7 +144,37 @@ class Session:
                 root.background.guest_ran()
             guest.clock.advance(end)
 
+    # ---- what it is like
+    def disassemble(self, symbol: str) -> str:
+        """A function's text as it stands; OSError, ENOENT: there is none."""
+        with self.call(symbol), self.root.lock:
+            for found in self.root.guest.kallsyms.lookup_name(symbol):
+                if found.type in _FUNCTIONS and found.size:
+                    end = KAddr(found.addr + found.size)
+                    return self.root.state.arch.text_listing(found.addr, end)
+            raise KernelError(errno.ENOENT, "no such function")
+
+    def explain(self, point: str) -> tuple[Verdict, str]:
+        """See kpfs.explain.command.Explainer.explain()."""
+        from kpfs.engine.arch.arches import JUDGES
+        from kpfs.explain.command import Explainer
+
+        with self.call(), self.root.lock:
+            judge = JUDGES[self.root.guest.arch](_AsBuilt(self.root))
+            return Explainer(self.root.state, judge).explain(point)
+
+    def symbol(self, name: str) -> int:
+        """The address of a symbol, 0: there is none.  A handler may ask, too."""
+        found = self.root.guest.kallsyms.lookup_name(name)
+        return found[0].addr if found else 0
+
     # ---- memory and handlers
+    def read_memory(self, address: int, size: int) -> bytes:
+        return self.memory(lambda: self.root.guest.read(address, size))
+
+    def read_string(self, address: int, size: int) -> bytes:
+        return self.memory(lambda: self.root.guest.read_cstring(address, size))
+
     def memory(self, access: Callable[[], T]) -> T:
         """Do an access to memory, which a handler may do too."""
         if get_ident() in self._in_handler:

@@ -12,6 +12,7 @@ import errno
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kpfs import colour
 from kpfs.colour import CYAN, GREEN, RED, YELLOW, paint
@@ -26,6 +27,9 @@ from kpfs.explain.image import DumpedImage
 from kpfs.explain.verdicts import Verdict, errno_name, judge, judging_state
 from kpfs.host.errors import SetupError
 from kpfs.host.progress import waiting_for
+
+if TYPE_CHECKING:
+    from kpfs.linux.kernel.kernel import LinuxKernel
 
 EXIT_REFUSED = 1
 COLOURS = {"FTRACE": CYAN, "OPTIMIZED": GREEN, "none": YELLOW}  # of tags; else RED
@@ -178,7 +182,6 @@ def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
 
 def _explain_kernel(name: str, points: Sequence[str], functions: bool) -> int:
     """Judge a kernel of a distribution by what the image has of it."""
-    from kpfs.explain.kernel import KernelImage
     from kpfs.guest.emu.libunicorn import EmulatorError
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.kernel.kernel import LinuxKernel
@@ -188,11 +191,17 @@ def _explain_kernel(name: str, points: Sequence[str], functions: bool) -> int:
     except (UnfitError, EmulatorError) as error:
         raise SetupError(str(error)) from None
     try:
-        image = KernelImage(linux)
-        explainer = Explainer(judging_state(image, image.judge), image.judge)
-        return print_points(explainer, points, functions=functions)
+        return print_points(explainer_of(linux), points, functions=functions)
     finally:
         linux.stop()
+
+
+def explainer_of(linux: LinuxKernel) -> Explainer:
+    """For a real kernel, as it is without its probes.  Context: lock not held."""
+    from kpfs.explain.kernel import KernelImage
+
+    image = KernelImage(linux)
+    return Explainer(judging_state(image, image.judge), image.judge)
 
 
 def _explain_guest(points: Sequence[str], functions: bool) -> int:

@@ -36,7 +36,7 @@ class KernelImage(KernelTables):
     def __init__(self, kernel: LinuxKernel) -> None:
         self.kallsyms = kernel.symbols
         self.text = self.log = self
-        self._memory = kernel.memory
+        self._memory = kernel.saved_memory
         symbols = kernel.symbols
         self._text, self._etext = symbols.address("_text"), symbols.address("_etext")
         with open(os.path.join(kernel.folder, image.CONFIG), encoding="utf-8") as file:

@@ -30,7 +30,6 @@ LOOK = 0.2  # s between looks whether the caller still waits
 BAD_ADDRESS = 8  # where no task has memory
 _PROT_READ, _MAP_PRIVATE = 1, 2
 _SYSLOG_READS = frozenset((2, 3, 4))  # actions that fill a buffer
-_NAME = b"module\0"
 
 # What is left of a call, to be done without the lock: its value, or -errno.
 Rest = Callable[[], int]
@@ -73,7 +72,9 @@ class Answered:
             machine, tasks = self.kernel.machine, self.kernel.tasks
             try:
                 task = task_of(note.pid)
-                fd = -1 if wanted.data is None else self.file(task, wanted.data)
+                fd = -1
+                if wanted.data is not None:
+                    fd = self.kernel.make_file(task, wanted.data)
                 ops = wanted.ops(fd)
                 places = self.kernel.begin(task, ops)
             except KernelError as error:
@@ -116,20 +117,6 @@ class Answered:
             if not self.host.write(note.pid, wanted.out, data):
                 return -errno.EFAULT
         return value
-
-    def file(self, task: Task, data: bytes) -> int:
-        """A task's descriptor of a file that holds data and has no name."""
-        made = self.kernel.request(task, [Op(nr.MEMFD_CREATE, (_NAME, 0))])
-        fd = made.results[0]
-        for at in range(0, len(data) if fd >= 0 else 0, CHUNK):
-            part = data[at : at + CHUNK]
-            taken = self.kernel.request(task, [Op(nr.WRITE, (fd, part, len(part)))])
-            if taken.results != [len(part)]:
-                self.kernel.request(task, [Op(nr.CLOSE, (fd,))])
-                raise KernelError(errno.ENOMEM, "the guest has no room for the module")
-        if fd < 0:
-            raise KernelError(-fd, "memfd_create")
-        return fd
 
     def text(self, pid: int, address: int) -> Argument:
         """A string of the caller's, or an address that is as bad in the guest."""

@@ -133,6 +133,22 @@ class LinuxKernel:
             raise KernelError(-size, path)
         return content
 
+    def make_file(self, task: Task, data: bytes) -> int:
+        """A task's descriptor of a file that holds data and has no name.
+
+        ENOMEM: the guest has no room for it.  Context: lock held.
+        """
+        fd = self.request(task, [Op(nr.MEMFD_CREATE, (b"module\0", 0))]).results[0]
+        if fd < 0:
+            raise KernelError(-fd, "memfd_create")
+        for at in range(0, len(data), READ_SIZE):
+            part = data[at : at + READ_SIZE]
+            taken = self.request(task, [Op(nr.WRITE, (fd, part, len(part)))]).results
+            if taken != [len(part)]:
+                self.request(task, [Op(nr.CLOSE, (fd,))])
+                raise KernelError(errno.ENOMEM, "no room for a file in the guest")
+        return fd
+
     def _ran(self) -> None:
         if self._on_wake is not None:
             self._on_wake()

@@ -212,9 +212,10 @@ class OwnTree:
 
     def __init__(self, kernel: LinuxKernel, mount_table: MountTable) -> None:
         self.kernel = kernel
+        self.syscall = Syscall(kernel)
         self.machine = OwnDir(
             {
-                "syscall": Syscall(kernel),
+                "syscall": self.syscall,
                 "reboot": Reboot(kernel),
                 "mounts": Mounts(mount_table),
                 "text": TextDir(kernel),

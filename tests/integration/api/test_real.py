@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.Kernel(kernel=...): a distribution's kernel, by kpfs.api.real."""
+"""kpfs.Kernel(kernel=...): a distribution's kernel.
+
+Tests kpfs.api.real, kpfs.api.real_session.
+"""
+
+import errno
+import os
 
 import pytest
 
@@ -69,12 +75,84 @@ def test_instances_and_time(k):
 
 
 @pytest.mark.kernel
+def test_machine(k):
+    assert k.read("machine/text/vfs_read") == k.disassemble("vfs_read")
+    assert "syscall" in k.listdir("machine")
+    assert k.exists("machine/stats")
+    assert not k.exists("machine/none")
+    with pytest.raises(FileNotFoundError):
+        k.read("machine/mounts")
+    with pytest.raises(FileNotFoundError):
+        k.disassemble("no_such_function")
+    with pytest.raises(OSError, match="Invalid argument"):
+        k.read("machine/reboot")
+
+
+@pytest.mark.kernel
+def test_system_calls(k):
+    task = k.task(pid=4242, comm="caller")
+    assert task.syscall("getpid") == 4242
+    fd = task.syscall("openat", -100, "/proc/version", os.O_RDONLY)
+    count = task.syscall("read", fd, task.buffer, 100)
+    assert k.read_memory(task.buffer, count).decode() == k.read("version")[:count]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        task.syscall("close", 99)
+    with pytest.raises(OSError, match="not implemented"):
+        task.syscall("nothing")
+    with pytest.raises(PermissionError):
+        task.syscall("execve", "/init", 0, 0)
+
+
+@pytest.mark.kernel
+def test_what_it_is_like(k):
+    banner = k.symbol("linux_banner")
+    assert k.read_string(banner) == k.read("version")
+    assert k.read_string(banner, 5) == "Linux"
+    with pytest.raises(OSError, match="nothing at 0x10") as caught:
+        k.read_memory(0x10, 4)
+    assert caught.value.errno == errno.EFAULT
+    with pytest.raises(FileNotFoundError):
+        k.symbol("no_such_symbol")
+
+
+@pytest.mark.kernel
+def test_explain_does_not_see_the_probes(k):
+    fresh = k.explain("vfs_read")
+    assert fresh.accepted
+    assert fresh.ftrace
+    k.write("tracing/kprobe_events", "p:e vfs_read+0x5\np:f vfs_read")
+    for event in "ef":
+        k.write(f"tracing/events/kprobes/{event}/enable", "1")
+    assert "+0x5" in k.read("kprobes/list")
+    assert k.explain("vfs_read") == fresh
+    assert not k.explain("int3_magic").accepted
+    for event in "ef":
+        k.write(f"tracing/events/kprobes/{event}/enable", "0")
+    k.write("tracing/kprobe_events", "")
+
+
+@pytest.mark.kernel
+def test_modules(k, tmp_path):
+    k.insmod("nf_conntrack")  # it needs others
+    loaded = k.read("modules")
+    assert loaded.startswith("nf_conntrack ")
+    assert "nf_defrag_ipv4 " in loaded
+    with pytest.raises(FileExistsError):
+        k.insmod("nf_conntrack")
+    with pytest.raises(BlockingIOError):
+        k.rmmod("nf_defrag_ipv4")
+    k.rmmod("nf_conntrack")
+    assert "nf_conntrack " not in k.read("modules")
+    with pytest.raises(FileNotFoundError, match="no module"):
+        k.insmod("no_such_module")
+    broken = tmp_path / "broken.ko"
+    broken.write_bytes(b"no ELF")
+    with pytest.raises(OSError, match="Exec format error"):
+        k.insmod(broken)
+
+
+@pytest.mark.kernel
 def test_what_is_our_own_kernels_alone(k):
-    for use in (
-        k.snapshot,
-        k.trace,
-        lambda: k.kprobe("vfs_read"),
-        lambda: k.symbol("x"),
-    ):
+    for use in (k.snapshot, k.trace, lambda: k.kprobe("vfs_read")):
         with pytest.raises(NotImplementedError, match="our own kernel"):
             use()

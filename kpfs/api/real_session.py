@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A real kernel in this process: see kpfs.linux."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from kpfs.api.session import os_error
+from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.fs.fuse.linux_machine import OwnTree
+from kpfs.host.errors import SetupError
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.kernel.kernel import LinuxKernel
+
+if TYPE_CHECKING:
+    from kpfs.explain.command import Explainer
+    from kpfs.explain.verdicts import Verdict
+
+FIRST_PID = 4_000_001  # no process of the guest's own comes so far
+NSEC = 1_000_000_000
+PAGE_SIZE = 4096
+T = TypeVar("T")
+
+
+def no_mounts(_pid: int) -> bytes:
+    """machine/mounts: nothing is mounted."""
+    raise FileNotFoundError(errno.ENOENT, "no mount")
+
+
+class RealSession:
+    """A real kernel that runs."""
+
+    def __init__(self, name: str, *, quiet: bool) -> None:
+        """SetupError: there is no kernel of that name (``kpfs kernel make``)."""
+        try:
+            self.kernel = LinuxKernel(name, quiet=quiet)
+        except UnfitError as error:
+            raise SetupError(str(error)) from None
+        self.quiet = quiet
+        self.closed = False
+        self.next_pid = FIRST_PID
+        self.own = OwnTree(self.kernel, no_mounts)
+        self.kernel.start()
+
+    def close(self) -> None:
+        """End the guest."""
+        if not self.closed:
+            self.closed = True
+            self.kernel.stop()
+
+    def do(self, path: str, action: Callable[[], T]) -> T:
+        """Do an operation on a path, with the lock; OSError."""
+
+        def locked() -> T:
+            with self.kernel.lock:
+                return action()
+
+        return self.call(path, locked)
+
+    def call(self, path: str, action: Callable[[], T]) -> T:
+        """Do one that takes the lock itself; OSError."""
+        if self.closed:
+            raise ValueError("this kernel is closed")
+        try:
+            return action()
+        except KernelError as refused:
+            raise os_error(refused, path) from None
+        except MemoryFault as fault:
+            raise OSError(errno.EFAULT, f"nothing at {fault.addr:#x}") from None
+
+    # ---- the clock
+    def now(self) -> float:
+        """Seconds since the kernel was booted."""
+        return self.do("", lambda: self.kernel.machine.now() / NSEC)
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass, with all that is due in them."""
+        machine = self.kernel.machine
+        until = machine.now() + round(seconds * NSEC)
+        self.do("", lambda: machine.advance(until))
+
+    # ---- what it is like
+    def disassemble(self, symbol: str) -> str:
+        """A function's text as it stands; OSError, ENOENT: there is none."""
+
+        def action() -> bytes:
+            node = self.own.find(f"machine/text/{symbol}")
+            assert node is not None
+            return node.text(0)
+
+        return os.fsdecode(self.call(symbol, action))
+
+    def explain(self, point: str) -> tuple[Verdict, str]:
+        """See kpfs.explain.command.Explainer.explain()."""
+        return self._explainer.explain(point)
+
+    @cached_property
+    def _explainer(self) -> Explainer:
+        from kpfs.explain.command import explainer_of
+
+        return explainer_of(self.kernel)
+
+    def symbol(self, name: str) -> int:
+        """The address of a symbol, 0: there is none."""
+        return self.kernel.symbols.address(name)
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        return self.do("", lambda: self.kernel.memory.read(address, size))
+
+    def read_string(self, address: int, size: int) -> bytes:
+        def action() -> bytes:
+            found = b""
+            while len(found) < size and b"\0" not in found:
+                room = PAGE_SIZE - (address + len(found)) % PAGE_SIZE
+                piece = min(size - len(found), room)
+                found += self.kernel.memory.read(address + len(found), piece)
+            return found.partition(b"\0")[0]
+
+        return self.do("", action)
