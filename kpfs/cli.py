@@ -27,7 +27,7 @@ EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
 MAX_CPUS, OWN_CPUS = 16, 2
 TAKE_A_WORD = frozenset(
-    {"--cpus", "--log", "--config", "--kernel", "--rw", "--mirror"}
+    {"--cpus", "--log", "--config", "--kernel", "--rw", "--memory", "--mirror"}
     | {"--kernels", "--jobs", "--shard", "--junit"}
     | {"-e", "--event", "-o", "--output", "--format"}
 )
@@ -245,6 +245,14 @@ def _cpus(text: str) -> int:
     return int(text)
 
 
+def _mebibytes(text: str) -> int:
+    import argparse
+
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB")
+    return int(text)
+
+
 def _option(text: str) -> tuple[str, bool]:
     import argparse
 
@@ -277,14 +285,19 @@ def _check_kernel(arguments: Namespace) -> None:
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.store import image, store
 
-    if arguments.config:
-        raise SetupError("--config is for our own kernel; --kernel names a real one")
-    if arguments.cpus:
-        raise SetupError("--cpus is for our own kernel; a real one has a single CPU")
+    _check_options(arguments)
     try:
         image.read_meta(store.folder(arguments.kernel))
     except UnfitError as error:
         raise SetupError(str(error)) from None
+
+
+def _check_options(arguments: Namespace) -> None:
+    """SetupError where a real kernel cannot be configured so."""
+    if arguments.config:
+        raise SetupError("--config is for our own kernel; --kernel names a real one")
+    if arguments.cpus:
+        raise SetupError("--cpus is for our own kernel; a real one has a single CPU")
 
 
 def _from_here(resolve: Callable[[str], str], name: str) -> str:
@@ -337,6 +350,13 @@ def _run_arguments(parser: ArgumentParser) -> None:
         default=[],
         metavar="DIR",
         help="with --inside: what CMD changes in DIR is changed on this host",
+    )
+    parser.add_argument(
+        "--memory",
+        type=_mebibytes,
+        default=0,
+        metavar="MIB",
+        help="with --inside: refuse a kernel that was made with less",
     )
     parser.usage = "kpfs run [OPTION...] [--] [CMD [ARG...]]"
 
@@ -426,6 +446,8 @@ def run(arguments: Namespace) -> int:
         return run_inside(arguments)
     if arguments.rw:
         raise SetupError("--rw is for --inside")
+    if arguments.memory:
+        raise SetupError("--memory is for --inside")
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(
@@ -469,12 +491,12 @@ def run_inside(arguments: Namespace) -> int:
     """``kpfs run --kernel NAME --inside``."""
     if not arguments.kernel:
         raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
-    _check_kernel(arguments)
-    from kpfs.inside.machine import Kind
+    _check_options(arguments)
+    from kpfs.inside.kind import Kind
     from kpfs.inside.start import run as run_command
 
     kind = Kind(arguments.kernel, arguments.quiet_guest, arguments.exact)
-    return run_command(kind, arguments.argv, arguments.rw)
+    return run_command(kind, arguments.argv, arguments.rw, arguments.memory)
 
 
 def trace(arguments: Namespace) -> int:

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from kpfs.host.errors import SetupError
 from kpfs.host.process import die_with_parent
-from kpfs.inside.machine import Kind
+from kpfs.inside.kind import Kind
 from kpfs.inside.start import run as run_inside
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import image, store
@@ -64,6 +64,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rw", action="append", default=[], metavar="DIR", help="as of 'kpfs run'"
+    )
+    parser.add_argument(
+        "--memory", type=_jobs, default=0, metavar="MIB", help="as of 'kpfs run'"
     )
     parser.add_argument(
         "--exact", action="store_true", help="programs that change their own code"
@@ -186,7 +189,7 @@ def _become(kernel: str, arguments: Namespace, output: IO[bytes]) -> None:
         for fd, number in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
             os.dup2(fd, number)
         kind = Kind(kernel, quiet=False, exact=arguments.exact)
-        status = run_inside(kind, arguments.argv, arguments.rw)
+        status = run_inside(kind, arguments.argv, arguments.rw, arguments.memory)
     except SetupError as error:
         print(f"kpfs: {error}", file=sys.stderr)
     finally:

@@ -18,11 +18,11 @@ import socket
 import sys
 import termios
 import tty
+from collections.abc import Iterable
 from typing import Any
 
 from kpfs.host.errors import SetupError
-from kpfs.linux.inside.command import Request
-from kpfs.linux.inside.stdio import terminal_state
+from kpfs.linux.inside.request import Request, TerminalState
 
 FORWARDED = {  # whether the whole group gets it, as from a terminal
     signal.SIGINT: True,
@@ -34,7 +34,7 @@ FORWARDED = {  # whether the whole group gets it, as from a terminal
     signal.SIGUSR2: False,
 }
 WATCHED = (*FORWARDED, signal.SIGWINCH, signal.SIGCONT)
-WINSIZE = 8
+WINSIZE, TERMIOS = 8, 36  # bytes, as the kernel has them
 
 
 class LostError(Exception):
@@ -135,6 +135,17 @@ class Client:
             with contextlib.suppress(termios.error):
                 termios.tcsetattr(0, termios.TCSADRAIN, self._settings)
             self._settings = None
+
+
+def terminal_state(fds: Iterable[int]) -> TerminalState | None:
+    """That of the first of these that is a terminal."""
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            return TerminalState(
+                fcntl.ioctl(fd, termios.TCGETS, bytes(TERMIOS)),
+                fcntl.ioctl(fd, termios.TIOCGWINSZ, bytes(WINSIZE)),
+            )
+    return None
 
 
 def request_of(argv: list[str], writable: list[str]) -> Request:

@@ -9,28 +9,22 @@ import os
 import select
 import signal
 import socket
-from typing import Any, NamedTuple
+from typing import Any
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.inside.kind import Kind
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import tree
-from kpfs.linux.inside.command import Command, Ended, Request
+from kpfs.linux.inside.command import Command, Ended
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop
 from kpfs.linux.inside.modules import Modules
+from kpfs.linux.inside.request import Request
 from kpfs.linux.kernel.machine import Machine
 from kpfs.linux.store import image, store
 
 TROUBLE = 2
-
-
-class Kind(NamedTuple):
-    """What makes one guest differ from another."""
-
-    kernel: str
-    quiet: bool
-    exact: bool
 
 
 class Guest:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests that are ready: one process for each kind, which is forked for a command.
 
-It is made at the first use and listens at a socket of the user's.  From what commands
-have read it learns what the next one will, and has that in the guest's page cache.  It
-ends when it has been idle for a while, and when nobody could find it any more.
+It is made at the first use and listens at a socket of the user's.  Here is how it is
+found; kpfs.inside.server has what it does.
 """
 
 from __future__ import annotations
@@ -13,28 +12,20 @@ import fcntl
 import hashlib
 import json
 import os
-import select
-import signal
 import socket
 import stat
 import tempfile
 from collections.abc import Iterator
 
-from kpfs.engine.errors import KernelError
-from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.inside.machine import Guest, Kind, Session, refuse
+from kpfs.inside.kind import Kind
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.inside.command import Request
-from kpfs.linux.inside.learned import Learned
-from kpfs.linux.inside.loop import CallError
+from kpfs.linux.inside.request import Request
 from kpfs.linux.store import store
 
 SECONDS = "KPFS_WARM"  # environment: how long one is kept; 0: there is none
 DEFAULT_SECONDS = 60
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_LIMIT = 1 << 20  # bytes of a request
 _FDS = 3
-_LESSON, _ROWS = 1 << 16, 100  # bytes of one, and what it tells at most
 _NAMESPACES = ("mnt", "user", "pid", "net", "uts")
 
 
@@ -133,7 +124,9 @@ def _start(kind: Kind, path: str) -> None:
         try:
             if os.fork() == 0:
                 _detach(listener.fileno())
-                serve(kind, path, listener)
+                from kpfs.inside.server import serve
+
+                serve(kind, path, listener, seconds())
             status = 0
         finally:
             os._exit(status)
@@ -154,88 +147,3 @@ def _detach(listener: int) -> None:
                 os.close(int(name))
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
         comm.write("kpfs-warm")
-
-
-# ---- the process itself
-def serve(kind: Kind, path: str, listener: socket.socket) -> None:
-    """Run commands for those who ask, until nobody has for a while."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # they are nobody's zombies
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        guest = Guest(kind)
-    except (UnfitError, EmulatorError, CallError, KernelError, OSError) as error:
-        listener.settimeout(1)
-        with contextlib.suppress(OSError):
-            refuse(listener.accept()[0], str(error))
-        return
-    try:
-        Server(guest, path, listener).run()
-    finally:
-        # who has connected meanwhile is not answered, and does without
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-
-
-class Server:
-    """A ready guest.  Context: one thread."""
-
-    def __init__(self, guest: Guest, path: str, listener: socket.socket) -> None:
-        self._guest = guest
-        self._path = path
-        self._listener = listener
-        self._learned = Learned(guest.loop, guest.worker)
-        self._lessons, self._teach = socket.socketpair(
-            socket.AF_UNIX, socket.SOCK_SEQPACKET
-        )
-
-    def run(self) -> None:
-        poll = select.poll()
-        poll.register(self._listener, select.POLLIN)
-        poll.register(self._lessons, select.POLLIN)
-        patience = seconds() * 1000
-        while True:
-            busy = self._learned.pending
-            found = poll.poll(0 if busy else patience)
-            if not found and not busy:
-                return
-            if not found:
-                self._learned.step()
-            for fd, _ in found:
-                if fd == self._lessons.fileno():
-                    self._learned.add(json.loads(self._lessons.recv(_LESSON)))
-                else:
-                    self._accept()
-
-    def _accept(self) -> None:
-        try:
-            client, _ = self._listener.accept()
-        except OSError:
-            return  # it is gone
-        with client:
-            if os.fork() == 0:
-                try:
-                    self._be_session(client)
-                finally:
-                    os._exit(0)
-
-    def _be_session(self, client: socket.socket) -> None:
-        """In a process of its own: one command."""
-        self._listener.close()
-        self._lessons.close()
-        client.settimeout(10)
-        data, fds, _, _ = socket.recv_fds(client, 1, _FDS)
-        while not data.endswith(b"\n") and len(data) < _LIMIT:
-            if not (piece := client.recv(65536)):
-                return
-            data += piece
-        client.settimeout(None)
-        if len(fds) != _FDS:
-            return
-        reads = self._guest.files.reads = []
-        Session(self._guest, client).run(Request.unpacked(json.loads(data)), fds)
-        client.close()
-        self._teach.setblocking(False)
-        with contextlib.suppress(OSError):
-            for start in range(0, len(reads), _ROWS):
-                lesson = json.dumps(reads[start : start + _ROWS]).encode()
-                self._teach.send(lesson)

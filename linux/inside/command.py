@@ -12,22 +12,17 @@ import struct
 import termios
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Loop, Worker
-from kpfs.linux.inside.stdio import (
-    Input,
-    Output,
-    TerminalState,
-    open_pipe,
-    open_terminal,
-)
+from kpfs.linux.inside.request import Request
+from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
 from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import MachineDiedError, Op, Out, Place
+from kpfs.linux.kernel.machine import Op, Out, Place
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 NSEC = 1_000_000_000
@@ -39,35 +34,6 @@ _IFREQ = struct.Struct("<16sh22x")
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
 _TIMESPEC = struct.Struct("<qq")
 _ROOM = abi.DATA_SIZE - 8192  # bytes of arguments and environment
-
-
-class Request(NamedTuple):
-    """What is to be run, and as whom."""
-
-    argv: tuple[str, ...]
-    environment: dict[str, str]
-    cwd: str
-    writable: tuple[str, ...] = ()  # folders of the host, absolute
-    umask: int = 0o022
-    hostname: str = ""
-    terminal: TerminalState | None = None  # as it was before we took it
-    files: tuple[int, int] = (1024, 4096)  # RLIMIT_NOFILE
-
-    def packed(self) -> dict[str, Any]:
-        """As JSON has it."""
-        row = self._asdict()
-        if self.terminal:
-            row["terminal"] = [part.hex() for part in self.terminal]
-        return row
-
-    @classmethod
-    def unpacked(cls, row: dict[str, Any]) -> Request:
-        """What packed() has made."""
-        for name in ("argv", "writable", "files"):
-            row[name] = tuple(row[name])
-        if row["terminal"]:
-            row["terminal"] = TerminalState(*map(bytes.fromhex, row["terminal"]))
-        return cls(**row)
 
 
 class Ended(NamedTuple):
@@ -330,6 +296,3 @@ def _candidates(request: Request) -> list[str]:
 def _limit(number: int, limits: tuple[int, int]) -> Op:
     soft, hard = (value & (1 << 64) - 1 for value in limits)
     return Op(nr.PRLIMIT64, (0, number, struct.pack("<QQ", soft, hard), 0))
-
-
-__all__ = ["Command", "Ended", "MachineDiedError", "Request"]

@@ -6,25 +6,21 @@ What is a terminal on the host is one in the guest, and all else is a pipe there
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
 import select
 import stat
 import struct
 import termios
-from collections.abc import Sequence
-from typing import NamedTuple
 
 from kpfs.linux.inside.loop import Loop, Worker
+from kpfs.linux.inside.request import TerminalState
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.machine import Op, Out, Place
 
 _CHUNK = 1 << 16
 _SAFE = select.PIPE_BUF  # bytes that can be written when poll() says so
 _PIPE = struct.Struct("<2i")
-_WINSIZE, _TERMIOS = 8, 36  # bytes, as the kernel has them
 TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # Python's termios lacks them
 _AGAIN = {errno.EAGAIN, errno.EINTR}
 
@@ -138,24 +134,6 @@ def open_pipe(worker: Worker) -> tuple[int, int]:
     worker.wait()
     ends = _PIPE.unpack_from(worker.memory, places[0])
     return ends[0], ends[1]
-
-
-class TerminalState(NamedTuple):
-    """How a terminal is, as the kernel's structures have it."""
-
-    settings: bytes
-    size: bytes
-
-
-def terminal_state(fds: Sequence[int]) -> TerminalState | None:
-    """That of the first of these that is a terminal."""
-    for fd in fds:
-        with contextlib.suppress(OSError):
-            return TerminalState(
-                fcntl.ioctl(fd, termios.TCGETS, bytes(_TERMIOS)),
-                fcntl.ioctl(fd, termios.TIOCGWINSZ, bytes(_WINSIZE)),
-            )
-    return None
 
 
 def open_terminal(worker: Worker, like: TerminalState) -> tuple[int, int]:

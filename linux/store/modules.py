@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from kpfs.engine.errors import KernelError
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.package.packages import zstd
 
 _FILE = re.compile(r"(?P<name>[^/]+)\.ko(?P<packing>\.xz|\.gz|\.zst)?$")
 
@@ -69,6 +68,8 @@ class Modules:
                 case "gz":
                     return gzip.decompress(data)
                 case "zst":
+                    from kpfs.linux.package.packages import zstd
+
                     return zstd(data)
         except (lzma.LZMAError, OSError, EOFError):
             raise UnfitError(f"{path}: the module is damaged") from None

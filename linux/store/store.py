@@ -13,9 +13,12 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.store import image
+
+if TYPE_CHECKING:
+    from kpfs.linux.store import image
 
 NEW = ".new-"  # what the name of a folder begins with that is not whole yet
 FRESH = 10  # s
@@ -127,6 +130,8 @@ def remove_folder(path: str) -> None:
 
 def metas() -> list[tuple[str, image.Meta | UnfitError]]:
     """Each kernel, and what it says of itself or what is wrong with it."""
+    from kpfs.linux.store import image
+
     rows: list[tuple[str, image.Meta | UnfitError]] = []
     for name in names():
         try:

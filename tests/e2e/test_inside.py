@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands that are programs of a distribution's kernel: ``kpfs run --inside``.
 
-Tests kpfs.inside.client, kpfs.inside.machine, kpfs.inside.start, kpfs.inside.warm,
-kpfs.linux.inside.command, kpfs.linux.inside.learned, kpfs.linux.inside.loop,
-kpfs.linux.inside.modules, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
+Tests kpfs.inside.client, kpfs.inside.kind, kpfs.inside.machine, kpfs.inside.server,
+kpfs.inside.start, kpfs.inside.warm, kpfs.linux.inside.command,
+kpfs.linux.inside.learned, kpfs.linux.inside.loop, kpfs.linux.inside.modules,
+kpfs.linux.inside.request, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
 """
 
 import contextlib
@@ -366,6 +367,13 @@ def test_what_is_special_on_the_host_cannot_be_reached(kpfs, tmp_path):
         (["--kernel", "none", "--inside"], "no kernel none"),
         (["--kernel", KERNEL, "--rw", "/"], "--rw is for --inside"),
         (["--kernel", KERNEL, "--inside", "--rw", "/none"], "/none: not a directory"),
+        (["--kernel", KERNEL, "--memory", "9"], "--memory is for --inside"),
+        (["--kernel", KERNEL, "--inside", "--memory", "0"], "not a number of MiB"),
+        (
+            ["--kernel", KERNEL, "--inside", "--memory", "1024"],
+            f"made with 512 MiB of memory; for 1024 make it again: kpfs kernel make "
+            f"{KERNEL} --memory 1024",
+        ),
     ],
 )
 def test_wrong_use_is_told_in_one_line(kpfs, options, why):
