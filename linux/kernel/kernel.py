@@ -13,6 +13,7 @@ from time import monotonic
 from kpfs.engine.errors import KernelError
 from kpfs.kernel.lock import FairLock
 from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.directories import Directories
 from kpfs.linux.kernel.machine import Machine, MachineDiedError, Op, Out
 from kpfs.linux.kernel.ready import ReadyTexts, open_texts
 from kpfs.linux.kernel.tasks import Reply, Task, Tasks
@@ -52,6 +53,7 @@ class LinuxKernel:
         self._ticker: threading.Thread | None = None
         self._stopped = False
         self._on_wake: Callable[[], None] | None = None
+        self.directories: Directories | None = None  # once somebody follows them
         self._somebody_waits = threading.Event()
         self._start_machine()
 
@@ -87,6 +89,9 @@ class LinuxKernel:
         machine.dead = machine.dead or "the guest was rebooted"
         tasks.stop()
         machine.close()
+        if self.directories is not None:
+            self.directories.on_change()
+            self.follow_directories(self.directories.on_change)
         for follower in self._followers:
             follower()
 
@@ -104,12 +109,12 @@ class LinuxKernel:
         try:
             return self.tasks.request(task, ops, memory)
         finally:
-            self._ran()
+            self._ran(ops)
 
     def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
         """See Tasks.begin()."""
         places = self.tasks.begin(task, ops, memory)
-        self._ran()
+        self._ran(ops)
         return places
 
     def attempt(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
@@ -149,9 +154,17 @@ class LinuxKernel:
                 raise KernelError(errno.ENOMEM, "no room for a file in the guest")
         return fd
 
-    def _ran(self) -> None:
+    def _ran(self, ops: Sequence[Op] = ()) -> None:
+        if self.directories is not None:
+            self.directories.ran(ops)
         if self._on_wake is not None:
             self._on_wake()
+
+    def follow_directories(self, on_change: Callable[[], None]) -> None:
+        """Have somebody told, under the lock, that directories may have changed."""
+        self.directories = Directories(
+            self.machine.board, self.saved_memory, self.symbols, on_change
+        )
 
     # ---- time
     def start(self, on_wake: Callable[[], None] | None = None) -> None:
@@ -201,8 +214,7 @@ class LinuxKernel:
             tasks.died()
             return None
         tasks.look()
-        if self._on_wake is not None:
-            self._on_wake()
+        self._ran()
         if machine.quiet:
             return MIN_SLEEP
         left = (machine.deadline() - machine.host_now()) / NSEC

@@ -8,6 +8,7 @@ kpfs.linux.make.boot, kpfs.linux.make.firmware, kpfs.linux_serve, kpfs.mirror.li
 import os
 import re
 import signal
+import stat
 import subprocess
 import time
 
@@ -56,6 +57,41 @@ def test_a_mount_shows_the_guests_files(kpfs):
     (m / "tracing" / "instances" / "i").mkdir()
     assert "trace" in os.listdir(m / "tracing" / "instances" / "i")
     (m / "tracing" / "instances" / "i").rmdir()
+
+
+def test_what_comes_and_goes_is_seen_at_once(kpfs, tmp_path):
+    """Linux keeps what it was told of all else."""
+    m = kpfs.mount("--kernel", KERNEL)
+    tracing = m / "tracing"
+    events = tracing / "events"
+    for place in (events / "sched" / "sched_switch" / "enable", tracing / "instances"):
+        place.stat()
+    links, enable = events.stat().st_nlink, events / "kprobes" / "e" / "enable"
+    for _ in range(2):
+        assert not enable.exists()
+        (tracing / "kprobe_events").write_text("p:e vfs_read\n")
+        assert enable.read_text() == "0\n"
+        assert enable.exists()
+        assert events.stat().st_nlink == links + 1
+        (tracing / "instances" / "i").mkdir()
+        assert (tracing / "instances" / "i" / "trace").exists()
+        (tracing / "instances" / "i").rmdir()
+        assert not (tracing / "instances" / "i").exists()
+        (tracing / "kprobe_events").write_text("")
+        assert events.stat().st_nlink == links
+    before = (tracing / "trace").stat()
+    assert (before.st_size, stat.S_IMODE(before.st_mode)) == (0, 0o640)
+    (tracing / "trace").chmod(0o600)
+    assert stat.S_IMODE((tracing / "trace").stat().st_mode) == 0o600
+    with (
+        (tracing / "trace").open("rb", 0) as file,
+        (tmp_path / "copy").open("wb") as copy,
+        # which would be told that there is nothing, but for the size of an open file
+        pytest.raises(OSError, match="Invalid argument"),
+    ):
+        os.sendfile(copy.fileno(), file.fileno(), None, 4096)
+    (m / "machine" / "reboot").write_text("1")
+    assert stat.S_IMODE((tracing / "trace").stat().st_mode) == 0o640
 
 
 @pytest.mark.parametrize("option", [(), ("--host-uname",)])

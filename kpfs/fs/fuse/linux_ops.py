@@ -9,14 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import threading
 from collections.abc import Callable, MutableMapping
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse import proto
-from kpfs.fs.fuse.linux_machine import OwnHandle, OwnNode, OwnTree, own_stat
+from kpfs.fs.fuse.linux_machine import OwnHandle, OwnTree, own_stat
+from kpfs.fs.fuse.linux_paths import Path, Paths
 from kpfs.fs.fuse.loop import Answer, Request
-from kpfs.fs.fuse.server import OPEN_SIZE, Notify, Server
+from kpfs.fs.fuse.server import FOREVER, OPEN_SIZE, Notify, Server
 from kpfs.fs.write_call import EMPTY_WRITE
 from kpfs.kernel.caller import Caller
 from kpfs.linux.kernel import syscalls as nr
@@ -43,6 +43,11 @@ PLACES = {
     "cmdline": "/proc/cmdline",
     "kmsg": "/dev/kmsg",
 }
+# In these directories, once they are as they were made, what is there stays.
+LASTING = (
+    *("/kprobes/", "/tracing/", "/module/", "/debug/kprobes/", "/debug/tracing/"),
+    *("/sys/debug/", "/sys/dev/", "/sys/fs/", "/sys/kernel/", "/sys/vm/"),
+)
 FILES = frozenset(("kallsyms", "modules", "version", "cmdline", "kmsg"))
 _ROOT = nr.Stat(stat.S_IFDIR | 0o755, 2, 0, 0, 0, 4096, 1, 0, 0, 0)
 
@@ -65,44 +70,6 @@ def guest_path(path: str) -> bytes:
         raise KernelError(errno.ENOENT, path)
     whole = f"{place}/{rest}" if rest else place
     return whole.encode("latin-1") + b"\0"
-
-
-class Paths:
-    """The paths that Linux knows by number.  Any thread may ask."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._last = proto.ROOT
-        self._paths = {proto.ROOT: ""}
-        self._numbers: dict[str, int] = {"": proto.ROOT}
-        self._lookups: dict[int, int] = {}
-
-    def __getitem__(self, number: int) -> str:
-        path = self._paths.get(number)
-        if path is None:
-            raise KernelError(errno.ESTALE, f"inode {number} is not known")
-        return path
-
-    def look_up(self, path: str) -> int:
-        """The number of a path, which Linux knows once more."""
-        with self._guard:
-            number = self._numbers.get(path)
-            if number is None:
-                self._last = number = self._last + 1
-                self._numbers[path], self._paths[number] = number, path
-            self._lookups[number] = self._lookups.get(number, 0) + 1
-            return number
-
-    def forget(self, number: int, lookups: int) -> None:
-        """Linux knows it so many times less."""
-        with self._guard:
-            left = self._lookups.get(number, 0) - lookups
-            self._lookups[number] = left
-            if left <= 0 and number != proto.ROOT:
-                del self._lookups[number]
-                path = self._paths.pop(number, None)
-                if path is not None:
-                    del self._numbers[path]
 
 
 class LinuxOperations(Server):
@@ -128,6 +95,8 @@ class LinuxOperations(Server):
         self.own_files: dict[int, OwnHandle] = {}
         self.writers = writers
         self.paths = Paths()
+        self.opened_paths: dict[int, Path] = {}  # of open files
+        self.asked: set[int] = set()  # directories whose attributes Linux has
         self.pollers: list[tuple[Task, int]] = []
         self.methods |= {
             proto.LOOKUP: self.lookup,
@@ -152,6 +121,34 @@ class LinuxOperations(Server):
     def started(self) -> None:
         self.kernel.start(self.notify_pollers)
         super().started()
+        with self.kernel.lock:
+            self.kernel.follow_directories(self.directories_changed)
+
+    # ---- what Linux may keep
+    def may_last(self, path: str) -> bool:
+        """Whether what a path leads to is there as long as the mount.  Lock held."""
+        first, _, rest = path.strip("/").partition("/")
+        if first == "machine" or not rest:
+            return not rest.startswith("text/")
+        known = self.kernel.directories
+        return known is not None and known.as_made and f"{path}/".startswith(LASTING)
+
+    def may_keep(self, path: Path, found: nr.Stat) -> bool:
+        """Whether Linux may keep the attributes, the size among them."""
+        if not path.lasts:
+            return False
+        if not is_file(found):
+            self.asked.add(path.number)
+            return True
+        kept = self.keeping and not path.open_files
+        path.shrunk |= kept
+        return kept
+
+    def directories_changed(self) -> None:
+        """Have Linux ask for their attributes anew.  Called under the kernel's lock."""
+        asked, self.asked = self.asked, set()
+        for number in asked:
+            self.forget_attributes(number)
 
     # ---- system calls
     def request(self, task: Task, *ops: Op) -> Reply:
@@ -182,7 +179,7 @@ class LinuxOperations(Server):
     def path(self, request: Request, body: bytes) -> str:
         """A path of the mount by its directory and its name."""
         name = body.split(b"\0", 1)[0].decode("latin-1")
-        return f"{self.paths[request.nodeid]}/{name}"
+        return f"{self.paths[request.nodeid].text}/{name}"
 
     def child(self, request: Request, body: bytes) -> bytes:
         """The guest's path of that."""
@@ -193,14 +190,18 @@ class LinuxOperations(Server):
 
     def entry(self, request: Request, name: bytes) -> Answer:
         """The answer that makes an entry known to Linux; name ends with a 0."""
-        path = self.path(request, name)
-        found = self.stat(request, path)
-        number = self.paths.look_up(path)
-        size = OPEN_SIZE if is_file(found) else found.size
-        head = proto.ENTRY.pack(number, 0, 0, 0, 0, 0)
+        text = self.path(request, name)
+        with self.kernel.lock:
+            found = self.stat(request, text)
+            path = self.paths.look_up(text)
+            path.lasts |= self.may_last(text)
+            kept = self.may_keep(path, found)
+        hold = FOREVER if path.lasts else 0, FOREVER if kept else 0
+        head = proto.ENTRY.pack(path.number, 0, *hold, 0, 0)
+        size = found.size if kept or not is_file(found) else OPEN_SIZE
         return Answer(
-            payload=head + self.attributes(number, found, size),
-            undo=lambda: self.paths.forget(number, 1),
+            payload=head + self.attributes(path.number, found, size),
+            undo=lambda: self.paths.forget(path.number, 1),
         )
 
     def forget_one(self, number: int, lookups: int) -> None:
@@ -208,6 +209,7 @@ class LinuxOperations(Server):
 
     # ---- attributes
     def stat(self, request: Request, path: str) -> nr.Stat:
+        """The attributes of what a path leads to.  The lock is held."""
         if not path:
             return _ROOT
         own = self.own.find(path)
@@ -216,29 +218,33 @@ class LinuxOperations(Server):
         how = nr.AT_SYMLINK_NOFOLLOW, nr.STATX_BASIC
         place = guest_path(path)
         op = Op(nr.STATX, (nr.AT_FDCWD, place, *how, Out(nr.STATX_SIZE)))
-        with self.kernel.lock:
-            reply = self.request(self.watcher(request), op)
-            return nr.read_statx(reply.out(1, nr.STATX_SIZE))
+        reply = self.request(self.watcher(request), op)
+        return nr.read_statx(reply.out(1, nr.STATX_SIZE))
 
     def getattr(self, request: Request) -> bytes:
         flags, fh = proto.GETATTR_REQUEST.unpack_from(request.body)
-        found = self.stat(request, self.paths[request.nodeid])
-        if flags & proto.GETATTR_FH and fh in self.own_files:
-            pass
-        elif flags & proto.GETATTR_FH:  # the only reason is SEEK_END
-            opened = self.files[fh]
-            with self.kernel.lock:
-                task, fd = self.descriptor(request, opened)
-                end = Op(nr.LSEEK, (fd, 0, nr.SEEK_END))
-                opened.pos = self.request(task, end).results[0]
-            found = found._replace(size=opened.pos)
-        if is_file(found) and not flags & proto.GETATTR_FH:
-            what = proto.INVAL_INODE.pack(request.nodeid, -1, 0)
-            self.notify(proto.NOTIFY_INVAL_INODE, what)  # see kpfs.fs.fuse.ops
-        return self.attributes_answer(request.nodeid, found, found.size)
+        path = self.paths[request.nodeid]
+        with self.kernel.lock:
+            found = self.stat(request, path.text)
+            if flags & proto.GETATTR_FH:  # the only reason is SEEK_END
+                path.shrunk, kept = True, False
+                if fh not in self.own_files:
+                    opened = self.files[fh]
+                    task, fd = self.descriptor(request, opened)
+                    end = Op(nr.LSEEK, (fd, 0, nr.SEEK_END))
+                    opened.pos = self.request(task, end).results[0]
+                    found = found._replace(size=opened.pos)
+            else:
+                kept = self.may_keep(path, found)
+                if is_file(found) and not kept:
+                    self.forget_attributes(path.number)
+        return self.attributes_answer(path, kept, found, found.size)
 
-    def attributes_answer(self, number: int, found: nr.Stat, size: int) -> bytes:
-        return proto.ATTR_ANSWER.pack(0, 0, 0) + self.attributes(number, found, size)
+    def attributes_answer(
+        self, path: Path, kept: bool, found: nr.Stat, size: int
+    ) -> bytes:
+        hold = proto.ATTR_ANSWER.pack(FOREVER if kept else 0, 0, 0)
+        return hold + self.attributes(path.number, found, size)
 
     def attributes(self, number: int, found: nr.Stat, size: int) -> bytes:
         mode = found.mode
@@ -257,40 +263,48 @@ class LinuxOperations(Server):
         )
 
     def setattr(self, request: Request) -> bytes:
+        valid, *_ = proto.SETATTR_REQUEST.unpack_from(request.body)
+        path = self.paths[request.nodeid]
+        if self.own.find(path.text) is not None and not valid & ~proto.FATTR_SIZE:
+            ops = []
+        else:
+            ops = self.changes(guest_path(path.text), request)
+        with self.kernel.lock:
+            if ops:
+                self.request(self.task(request), *ops)
+            found = self.stat(request, path.text)
+            kept = self.may_keep(path, found)
+        shown = found.size if kept or not is_file(found) else OPEN_SIZE
+        return self.attributes_answer(path, kept, found, shown)
+
+    def changes(self, place: bytes, request: Request) -> list[Op]:
+        """What SETATTR wants done to a path of the guest."""
         valid, _, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, uid, gid = (
             proto.SETATTR_REQUEST.unpack_from(request.body)
         )
-        place = self.paths[request.nodeid]
-        if self.own.find(place) is not None and valid & ~proto.FATTR_SIZE == 0:
-            return self.attributes_answer(request.nodeid, self.stat(request, place), 0)
-        path = guest_path(place)
         ops = []
         if valid & proto.FATTR_MODE:
-            ops.append(Op(nr.FCHMODAT, (nr.AT_FDCWD, path, mode & 0o7777)))
+            ops.append(Op(nr.FCHMODAT, (nr.AT_FDCWD, place, mode & 0o7777)))
         if valid & (proto.FATTR_UID | proto.FATTR_GID):
             ids = (
                 uid if valid & proto.FATTR_UID else -1,
                 gid if valid & proto.FATTR_GID else -1,
             )
             follow = nr.AT_SYMLINK_NOFOLLOW
-            ops.append(Op(nr.FCHOWNAT, (nr.AT_FDCWD, path, *ids, follow)))
+            ops.append(Op(nr.FCHOWNAT, (nr.AT_FDCWD, place, *ids, follow)))
         if valid & proto.FATTR_SIZE:
-            ops.append(Op(nr.TRUNCATE, (path, size)))
+            ops.append(Op(nr.TRUNCATE, (place, size)))
         if valid & (proto.FATTR_ATIME | proto.FATTR_MTIME):
             omit = 0, nr.UTIME_OMIT
             times = nr.TIMESPECS.pack(
                 *((atime, atime_ns) if valid & proto.FATTR_ATIME else omit),
                 *((mtime, mtime_ns) if valid & proto.FATTR_MTIME else omit),
             )
-            ops.append(Op(nr.UTIMENSAT, (nr.AT_FDCWD, path, times, 0)))
-        if ops:
-            self.by_caller(request, *ops)
-        found = self.stat(request, place)
-        shown = OPEN_SIZE if is_file(found) else found.size
-        return self.attributes_answer(request.nodeid, found, shown)
+            ops.append(Op(nr.UTIMENSAT, (nr.AT_FDCWD, place, times, 0)))
+        return ops
 
     def readlink(self, request: Request) -> bytes:
-        path = guest_path(self.paths[request.nodeid])
+        path = guest_path(self.paths[request.nodeid].text)
         op = Op(nr.READLINKAT, (nr.AT_FDCWD, path, Out(MAX_PATH), MAX_PATH))
         with self.kernel.lock:
             reply = self.request(self.watcher(request), op)
@@ -299,7 +313,7 @@ class LinuxOperations(Server):
     # ---- directories
     def entries(self, request: Request) -> list[tuple[str, int]]:
         found: list[tuple[str, int]] = []
-        path = self.paths[request.nodeid]
+        path = self.paths[request.nodeid].text
         if not path:
             folders = [name for name in (*PLACES, "machine") if name not in FILES]
             return [(name, stat.S_IFDIR) for name in (".", "..", *folders)] + [
@@ -355,7 +369,7 @@ class LinuxOperations(Server):
         (number,) = proto.FH.unpack_from(request.body)
         name, at = request.body[8:], nr.AT_FDCWD
         path = self.child(request, name)
-        old = guest_path(self.paths[number])
+        old = guest_path(self.paths[number].text)
         self.by_caller(request, Op(nr.LINKAT, (at, old, at, path, 0)))
         return self.entry(request, name)
 
@@ -364,7 +378,7 @@ class LinuxOperations(Server):
         old, _, new = request.body[8:].partition(b"\0")
         path = self.child(request, old)
         name = new.rstrip(b"\0").decode("latin-1")
-        there = guest_path(f"{self.paths[number]}/{name}")
+        there = guest_path(f"{self.paths[number].text}/{name}")
         at = nr.AT_FDCWD
         self.by_caller(request, Op(nr.RENAMEAT, (at, path, at, there)))
         return b""
@@ -376,24 +390,31 @@ class LinuxOperations(Server):
         path = self.child(request, name)
         fh, how = self.opened(request, path, flags | os.O_CREAT, mode & 0o7777)
         entry = self.entry(request, name)
+        self.note_open(self.paths.known(self.path(request, name)), fh, flags)
         return Answer(payload=entry.payload + proto.OPEN_ANSWER.pack(fh, how, 0))
 
     def open(self, request: Request) -> Answer:
         (flags,) = proto.OPEN_REQUEST.unpack_from(request.body)
         path = self.paths[request.nodeid]
-        own = self.own.find(path)
+        own = self.own.find(path.text)
         if own is not None:
-            return self.open_own(request, own)
-        fh, how = self.opened(request, guest_path(path), flags, 0)
+            fh, how = next(self.handles), proto.FOPEN_DIRECT_IO
+            self.own_files[fh] = OwnHandle(own, request.pid)
+        else:
+            fh, how = self.opened(request, guest_path(path.text), flags, 0)
+        self.note_open(path, fh, flags)
         return Answer(
             payload=proto.OPEN_ANSWER.pack(fh, how, 0), undo=lambda: self.close(fh)
         )
 
-    def open_own(self, request: Request, node: OwnNode) -> Answer:
-        fh = next(self.handles)
-        self.own_files[fh] = OwnHandle(node, request.pid)
-        payload = proto.OPEN_ANSWER.pack(fh, proto.FOPEN_DIRECT_IO, 0)
-        return Answer(payload=payload, undo=lambda: self.close(fh))
+    def note_open(self, path: Path, fh: int, flags: int) -> None:
+        """A path is open now: its size is to be OPEN_SIZE."""
+        self.opened_paths[fh] = path
+        path.open_files.add(fh)
+        if path.shrunk or path.truncated:
+            path.shrunk = False
+            self.restore_size(path.number)
+        path.truncated |= bool(flags & os.O_TRUNC)  # as soon as Linux has the answer
 
     def opened(
         self, request: Request, path: bytes, flags: int, mode: int
@@ -471,6 +492,7 @@ class LinuxOperations(Server):
         return proto.IOCTL_ANSWER.pack(in_place(self.files, opened), 0, 0, 0)
 
     def close(self, fh: int) -> None:
+        self.opened_paths.pop(fh).open_files.discard(fh)
         if self.own_files.pop(fh, None) is not None:
             return
         with self.kernel.lock:

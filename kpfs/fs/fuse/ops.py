@@ -13,16 +13,12 @@ from kpfs.fs.booted import Booted
 from kpfs.fs.fuse import proto, server
 from kpfs.fs.fuse.inodes import Inode, Inodes
 from kpfs.fs.fuse.loop import Answer, Request
-from kpfs.fs.fuse.server import OPEN_SIZE, Notify, Server
+from kpfs.fs.fuse.server import FOREVER, OPEN_SIZE, Notify, Server
 from kpfs.fs.node import Dir, DynDir, File, Node
 from kpfs.fs.vfs import InPlace, OpenFile, Vfs
 from kpfs.fs.write_call import EMPTY_WRITE
 from kpfs.kernel.root import Kernel
 
-# Nothing changes what is in a fixed directory, and nobody but Linux itself the
-# attributes of anything.  Those of an open file, with its two sizes, Linux asks for
-# each time.
-FOREVER = 1 << 30  # s
 POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
 NSEC = 1_000_000_000
 CHANGES_OF_TREE = {
@@ -123,11 +119,15 @@ class Operations(Server):
         kept = self.may_keep(inode)
         if not kept:
             inode.check()
-            self.keep_size(inode)
+            self.forget_attributes(inode.number)
         return self.attributes_answer(inode, kept, node.size)
 
     def may_keep(self, inode: Inode) -> bool:
-        """Whether Linux may keep the attributes, the size among them."""
+        """Whether Linux may keep the attributes, the size among them.
+
+        Nobody but Linux itself changes any.  Those of an open file, with its two sizes,
+        it asks for each time.
+        """
         if isinstance(inode.node, Dir) or is_constant(inode.node):
             return True
         kept = self.keeping and inode.permanent and not inode.open_files
@@ -150,22 +150,6 @@ class Operations(Server):
             self.ids[1] if node.gid is None else node.gid,
             *(0, node.blksize, 0),
         )
-
-    def keep_size(self, inode: Inode) -> None:
-        """Let Linux pass on the attributes of the answer, but not take them over.
-
-        It does not do that if an invalidation comes in between.
-        """
-        what = proto.INVAL_INODE.pack(inode.number, -1, 0)
-        self.notify(proto.NOTIFY_INVAL_INODE, what)
-
-    def restore_size(self, inode: Inode) -> None:
-        """Let Linux have OPEN_SIZE: there is a byte in its last place.
-
-        It then asks for the size when somebody wants to know.
-        """
-        what = proto.STORE.pack(inode.number, OPEN_SIZE - 1, 1)
-        self.notify(proto.NOTIFY_STORE, what + b"\0")
 
     def setattr(self, request: Request) -> bytes:
         valid, fh, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, uid, gid = (
@@ -233,7 +217,7 @@ class Operations(Server):
         inode.open_files.add(fh)
         if inode.shrunk or inode.truncated:
             inode.shrunk = False
-            self.restore_size(inode)
+            self.restore_size(inode.number)
         if not node.constant:  # as soon as Linux has the answer
             inode.truncated |= bool(flags & os.O_TRUNC)
         how = proto.FOPEN_DIRECT_IO

@@ -31,6 +31,7 @@ UNKNOWN_INO = 0xFFFFFFFF
 # file of size 0 for empty.  So it asks for a page, is refused, and the caller goes back
 # to read(), as on debugfs.
 OPEN_SIZE = 1 << 20
+FOREVER = 1 << 30  # s that Linux keeps an entry, or attributes
 Notify = Callable[[int, bytes], object]
 Method = Callable[[Request], "Answer | bytes | None"]
 
@@ -126,6 +127,23 @@ class Server:
 
     def statfs(self, _request: Request) -> bytes:
         return proto.STATFS_ANSWER.pack(0, 0, 0, 0, 0, 4096, NAME_MAX, 4096)
+
+    # ---- the two sizes of a file
+    def forget_attributes(self, number: int) -> None:
+        """Have Linux ask for the attributes of an inode again.
+
+        In the middle of its asking: it passes the answer on, but does not take it over.
+        """
+        what = proto.INVAL_INODE.pack(number, -1, 0)
+        self.notify(proto.NOTIFY_INVAL_INODE, what)
+
+    def restore_size(self, number: int) -> None:
+        """Let Linux have OPEN_SIZE: there is a byte in its last place.
+
+        It then asks for the size when somebody wants to know.
+        """
+        what = proto.STORE.pack(number, OPEN_SIZE - 1, 1)
+        self.notify(proto.NOTIFY_STORE, what + b"\0")
 
     # ---- what is given back
     def forget(self, request: Request) -> None:

@@ -16,8 +16,8 @@ from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.loop import Answer, Request
-from kpfs.fs.fuse.ops import FOREVER, Operations
-from kpfs.fs.fuse.server import MAX_BACKGROUND, OPEN_SIZE, OpenDir
+from kpfs.fs.fuse.ops import Operations
+from kpfs.fs.fuse.server import FOREVER, MAX_BACKGROUND, OPEN_SIZE, OpenDir
 from kpfs.fs.write_call import EMPTY_WRITE
 from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel
