@@ -4,22 +4,25 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import errno
 import os
 import select
 import signal
 import sys
+from functools import partial
 
 from kpfs.daemon import Settings, check_fuse, serve, start
-from kpfs.host import guard, mounts
+from kpfs.host import guard, mounts, patience
 from kpfs.host.errors import SetupError
 from kpfs.host.mounts import served_by
 from kpfs.host.progress import waiting_for
 
-OTHERS_PATIENCE = 1_000  # ms
-ANSWER_PATIENCE = 2.0  # s
-END_PATIENCE = 1_500  # ms; before the daemon's guard (kpfs.host.guard) loses its own
-UMOUNT_PATIENCE = 3_000  # ms
+# s, as kpfs.host.patience counts them
+ANSWER_PATIENCE = 2.0
+OTHERS_PATIENCE = 0.5
+END_PATIENCE = 1.5  # before the daemon's guard (kpfs.host.guard) loses its own
+DEATH_PATIENCE = 3.0
 
 
 def mount(settings: Settings, name: str, target: str, *, foreground: bool) -> int:
@@ -93,31 +96,46 @@ def umount(name: str) -> int:
     pid = served_by(entry.source) if entry else 0
     if not entry or not pid:
         raise SetupError(f"{name}: no mount of kpfs")
-    daemon = None
-    with contextlib.suppress(OSError):
-        daemon = os.pidfd_open(pid)
-    if daemon is None or _has_ended(daemon, 0):
+    daemon = _daemon(pid, entry)
+    if daemon is None:
         _unmount(target, lazy=True)
         return 0
     with waiting_for("waiting for its daemon"):
-        stuck = not _answers(target)
+        answer = _ask(target, pid)
+    if answer is Answer.DEAD:
+        _unmount(target, lazy=True)
+        return 0
+    stuck = answer is Answer.NONE
     if not stuck:
-        _unmount(target, lazy=mounts.is_dead(target))
+        _unmount(target, lazy=False)
         # it goes on if a mount namespace made since then has the mount too
         with waiting_for("waiting for its daemon to end"):
-            stuck = not _has_ended(daemon, OTHERS_PATIENCE) and not _end(daemon)
+            stuck = not _ends(daemon, pid, OTHERS_PATIENCE) and not _end(daemon, pid)
     if stuck:
         mounts.abort(target)
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(daemon, signal.SIGKILL)
-        if not _has_ended(daemon, UMOUNT_PATIENCE):
+        if not _ends(daemon, pid, DEATH_PATIENCE):
             raise SetupError(f"its daemon (pid {pid}) goes on, although it was killed")
-        _take_away(target, entry)
+        if left := mounts.where_now(entry):
+            mounts.detach(left.target)
         print(
             f"kpfs: {name}: its daemon (pid {pid}) was stuck: killed",
             file=sys.stderr,
         )
     return 0
+
+
+def _daemon(pid: int, entry: mounts.MountEntry) -> int | None:
+    """A pidfd of the process that serves a mount; None: it is gone, or elsewhere."""
+    try:
+        daemon = os.pidfd_open(pid)
+    except OSError:
+        return None
+    if mounts.serves(pid, entry) and not _has_ended(daemon, 0):
+        return daemon
+    os.close(daemon)
+    return None
 
 
 def _place(name: str) -> str:
@@ -132,38 +150,58 @@ def _place(name: str) -> str:
         os.close(place)
 
 
-def _has_ended(daemon: int, patience: int) -> bool:
-    """Whether the process of a pidfd ends within so many ms."""
+def _has_ended(daemon: int, seconds: float) -> bool:
+    """Whether the process of a pidfd ends within so many seconds on the clock."""
     waiting = select.poll()
     waiting.register(daemon, select.POLLIN)
-    return bool(waiting.poll(patience))
+    return bool(waiting.poll(seconds * 1000))
 
 
-def _end(daemon: int) -> bool:
-    """Tell the process of a pidfd to end; returns whether it does in time."""
+def _ends(daemon: int, pid: int, seconds: float) -> bool:
+    """Whether a process, and its pidfd, ends in time."""
+    return patience.comes(pid, seconds, partial(_has_ended, daemon))
+
+
+def _end(daemon: int, pid: int) -> bool:
+    """Tell a process to end; returns whether it does in time."""
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(daemon, signal.SIGTERM)
-    return _has_ended(daemon, END_PATIENCE)
+    return _ends(daemon, pid, END_PATIENCE)
 
 
-def _answers(target: str) -> bool:
-    """Whether the daemon that serves target answers in time, if only by an error.
+class Answer(enum.Enum):
+    """What the daemon that serves a mount says when it is asked for a file."""
 
-    A thread asks, as it waits for as long as the daemon does not answer.
+    SOME = enum.auto()  # be it an error
+    NONE = enum.auto()  # in time
+    DEAD = enum.auto()  # nobody serves it
+
+
+def _ask(target: str, pid: int) -> Answer:
+    """Ask the daemon that serves target.
+
+    A thread does, as it waits for as long as the daemon does not answer.
     """
     import threading
 
+    answer = Answer.NONE
+
     def ask() -> None:
-        with contextlib.suppress(OSError), open(f"{target}/kprobes/enabled") as file:
-            file.read()
+        nonlocal answer
+        try:
+            with open(f"{target}/kprobes/enabled", "rb") as file:
+                file.read()
+            answer = Answer.SOME
+        except OSError as error:
+            gone = error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+            answer = Answer.DEAD if gone else Answer.SOME
 
     question = threading.Thread(target=ask, daemon=True)
     question.start()
-    question.join(ANSWER_PATIENCE)
-    return not question.is_alive()
 
+    def answered(step: float) -> bool:
+        question.join(step)
+        return not question.is_alive()
 
-def _take_away(target: str, entry: mounts.MountEntry) -> None:
-    """Unmount what is still there of a mount whose daemon has ended."""
-    if any(other.ident == entry.ident for other in mounts.table()):
-        mounts.detach(target)
+    patience.comes(pid, ANSWER_PATIENCE, answered)
+    return answer

@@ -145,7 +145,7 @@ def kill(pid: int, number: signal.Signals) -> None:
         os.close(handle)
 
 
-def wait_for(fd: int, complaint: str, seconds: float = 10) -> None:
+def wait_for(fd: int, complaint: str, seconds: float = TIMEOUT) -> None:
     """Wait until fd is readable (a pidfd: until its process has ended)."""
     import select
 

@@ -13,9 +13,8 @@ import logging
 import os
 import select
 import signal
-import time
 
-from kpfs.host import mounts
+from kpfs.host import mounts, patience
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ def start(log: int) -> None:
         _close_all_but({told, log})
         with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
             comm.write("kpfs-guard")
-        if _has_to_act(told):
+        if _has_to_act(daemon, told):
             _end(daemon, told, log)
     finally:
         os._exit(0)
@@ -74,36 +73,40 @@ def _close_all_but(kept: set[int]) -> None:
                 os.close(int(name))
 
 
-def _has_to_act(told: int) -> bool:
+def _has_to_act(daemon: int, told: int) -> bool:
     """Wait until the daemon is told to end; True if it then does not do so."""
-    return bool(os.read(told, 1)) and not _ends(told, PATIENCE)
+    return bool(os.read(told, 1)) and not _ends(daemon, told, PATIENCE)
 
 
-def _ends(told: int, seconds: float) -> bool:
-    """Whether the other end of the pipe, which the daemon has, is closed by then."""
+def _ends(daemon: int, told: int, seconds: float) -> bool:
+    """Whether the other end of the pipe, which the daemon has, is closed in time."""
     waiting = select.poll()
     waiting.register(told, select.POLLIN)
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
-        if waiting.poll(left * 1000) and not os.read(told, 512):
-            return True
-    return False
+
+    def closed(step: float) -> bool:
+        return bool(waiting.poll(step * 1000)) and not os.read(told, 512)
+
+    return patience.comes(daemon, seconds, closed)
 
 
 def _end(daemon: int, told: int, log: int) -> None:
     """Kill the daemon and unmount what it served, which would answer nobody."""
     source = mounts.source_name(daemon)
-    targets = [entry.target for entry in mounts.table() if entry.source == source]
+    served = [
+        entry
+        for entry in mounts.table()
+        if entry.source == source and mounts.serves(daemon, entry)
+    ]
     line = f"kpfs[{daemon}] the daemon did not end within {PATIENCE:g} s: killed\n"
     with contextlib.suppress(OSError):
         os.write(log, line.encode())
     # first, as a thread of the daemon that waits for its own answer could not end
-    for target in targets:
-        mounts.abort(target)
+    for entry in served:
+        mounts.abort(entry.target)
     if os.getppid() == daemon:
         os.kill(daemon, signal.SIGKILL)
-    _ends(told, DEATH)
-    targets = [entry.target for entry in mounts.table() if entry.source == source]
-    for target in reversed(targets):
+    _ends(daemon, told, DEATH)
+    for entry in reversed(served):
         with contextlib.suppress(OSError):
-            mounts.detach(target)
+            if now := mounts.where_now(entry):
+                mounts.detach(now.target)

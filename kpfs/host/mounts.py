@@ -32,6 +32,8 @@ LINUX_TYPES = {
 # The host kernel's build-id, under which perf would keep our symbols in ~/.debug.  Ours
 # has none, and something empty covers it.
 NOTES = "/sys/kernel/notes"
+FUSE_DEVICE = "/dev/fuse"
+CONNECTION = re.compile(r"^fuse_connection:\t(\d+)$", re.M)  # Linux 6.18
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -39,7 +41,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class MountEntry(NamedTuple):
     """A line of /proc/self/mountinfo."""
 
-    ident: int  # stays when a directory above is renamed
+    ident: int  # stays when a directory above is renamed; free for another afterwards
     device: int  # st_dev of its files
     target: str
     fstype: str
@@ -163,6 +165,18 @@ def mount_at(path: str) -> MountEntry | None:
     return found
 
 
+def where_now(mount: MountEntry) -> MountEntry | None:
+    """A mount as the table has it now, wherever it has been moved; None: it is gone.
+
+    Its ident alone would not tell: Linux gives that of one that has gone to the next.
+    """
+    same = mount.ident, mount.device, mount.source
+    for entry in table():
+        if (entry.ident, entry.device, entry.source) == same:
+            return entry
+    return None
+
+
 def _unescape(word: str) -> str:
     """Undo the octal escapes of mountinfo (space, tab, newline, backslash)."""
     return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), word)
@@ -177,6 +191,28 @@ def served_by(source: str) -> int:
     """The inverse of source_name(); 0 if source is none of ours."""
     name, _, pid = source.partition(":")
     return int(pid) if name == "kpfs" and pid.isdigit() else 0
+
+
+def serves(pid: int, mount: MountEntry) -> bool:
+    """Whether a process is the one that serves a FUSE mount.
+
+    What the mount table says of it may be about another pid namespace, or a process
+    that is long dead.
+    """
+    with contextlib.suppress(OSError):
+        return any(_is_of(pid, fd, mount) for fd in os.listdir(f"/proc/{pid}/fd"))
+    return False
+
+
+def _is_of(pid: int, fd: str, mount: MountEntry) -> bool:
+    """Whether a descriptor of a process is that through which a mount is served."""
+    with contextlib.suppress(OSError):
+        if os.readlink(f"/proc/{pid}/fd/{fd}") == FUSE_DEVICE:
+            with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as info:
+                said = CONNECTION.search(info.read())
+            # older kernels do not say which
+            return said is None or int(said[1]) == os.minor(mount.device)
+    return False
 
 
 def as_linux_shows(table: str, source: str) -> str:

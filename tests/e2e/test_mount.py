@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from kpfs.host import mounts
 from tests import harness, modbox
 from tests.there import there
 
@@ -94,10 +95,47 @@ def test_umount_of_a_mount_that_a_namespace_has_too(kpfs, mount):
         os.killpg(other.pid, signal.SIGTERM)
 
 
+def test_who_is_to_end_takes_no_other_mount_away(kpfs, mount):
+    """Though Linux gives the next one the ident of the one that is gone here."""
+    with subprocess.Popen(
+        [*kpfs.command("run"), "sh", "-c", "echo up; exec sleep 60"],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as other:
+        assert there(other.stdout).readline() == b"up\n"
+        daemon = harness.daemon_of(mount)
+        mounts.detach(str(mount))
+        following = kpfs.mount()
+        harness.kill(daemon, signal.SIGTERM)
+        assert harness.is_mounted(following)
+        assert (following / "kprobes/enabled").read_text() == "1\n"
+        os.killpg(other.pid, signal.SIGTERM)
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_a_signal_ends_it_cleanly(mount, name):
+def test_a_signal_ends_it_cleanly(kpfs, mount, name):
     harness.kill(harness.daemon_of(mount), signal.Signals[name])
     assert not harness.is_mounted(mount)
+    assert f"{mount}: ended by {name}\n" in kpfs.log.read_text()
+
+
+def test_the_log_says_that_somebody_has_unmounted_it(kpfs, mount):
+    daemon = os.pidfd_open(harness.daemon_of(mount))
+    mounts.detach(str(mount))
+    harness.wait_for(daemon, "the daemon goes on")
+    os.close(daemon)
+    assert f"{mount}: unmounted, or aborted\n" in kpfs.log.read_text()
+
+
+def test_a_mount_that_was_aborted_is_taken_away(mount):
+    """As by umount -f, which leaves it where it is while somebody uses it."""
+    daemon = os.pidfd_open(harness.daemon_of(mount))
+    used = os.open(mount, os.O_PATH)
+    mounts.abort(str(mount))
+    harness.wait_for(daemon, "the daemon goes on")
+    assert not harness.is_mounted(mount)
+    os.close(used)
+    os.close(daemon)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "umount"])
@@ -228,7 +266,10 @@ module_init(go);
 
 @pytest.fixture
 def stuck(kpfs, mount):
-    """(mount, who waits): the guest loops for a write, with interrupts off."""
+    """(mount, who waits): the guest loops for a write, with interrupts off.
+
+    That it ends in time is tested by unit/host/test_patience.py, which has a clock.
+    """
     kpfs.announce("did not end within 2 s: killed")
     kpfs.announce("soft lockup|lockup")
     made = modbox.module("loops", LOOPS)
@@ -242,12 +283,11 @@ def stuck(kpfs, mount):
 def test_a_signal_while_the_guest_is_stuck(kpfs, stuck):
     mount, writer = stuck
     daemon = harness.daemon_of(mount)
-    began = time.monotonic()
     harness.kill(daemon, signal.SIGTERM)
-    assert time.monotonic() - began < 3
-    assert writer.wait(1) != 0
-    time.sleep(0.2)  # the guard ends after the daemon
-    assert not harness.is_mounted(mount)
+    assert writer.wait(10) != 0
+    until = time.monotonic() + 10
+    while harness.is_mounted(mount):  # the guard ends after the daemon
+        assert time.monotonic() < until
     assert f"kpfs[{daemon}] the daemon did not end within 2 s: killed" in (
         kpfs.log.read_text()
     )
@@ -256,12 +296,10 @@ def test_a_signal_while_the_guest_is_stuck(kpfs, stuck):
 def test_umount_while_the_guest_is_stuck(kpfs, stuck):
     mount, writer = stuck
     daemon = harness.daemon_of(mount)
-    began = time.monotonic()
     done = kpfs("umount", mount)
-    assert time.monotonic() - began < 4
     words = f"kpfs: {mount}: its daemon (pid {daemon}) was stuck: killed\n"
     assert (done.returncode, done.stderr) == (0, words)
-    assert writer.wait(1) != 0
+    assert writer.wait(10) != 0
     assert not harness.is_mounted(mount)
     assert not harness.alive(daemon)
 

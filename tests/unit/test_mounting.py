@@ -2,6 +2,8 @@
 """kpfs mount and kpfs umount where they cannot do as told."""
 
 import errno
+import os
+import subprocess
 
 import pytest
 
@@ -61,3 +63,31 @@ def test_a_mount_that_goes_while_it_is_unmounted(monkeypatch, stays):
             mounting._unmount("/somewhere", lazy=False)
     else:
         mounting._unmount("/somewhere", lazy=False)
+
+
+@pytest.mark.parametrize("in_use", [False, True])
+def test_a_process_that_has_the_number_of_a_dead_daemon(monkeypatch, tmp_path, in_use):
+    """It has nothing to do with the mount, and goes on."""
+    taken_away = []
+    monkeypatch.setattr(
+        mounting, "_unmount", lambda path, *, lazy: taken_away.append((path, lazy))
+    )
+    number = os.getpid()
+    other = None
+    if in_use:
+        other = subprocess.Popen(["sleep", "60"])
+        number = other.pid
+    else:
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        number = gone.pid
+    entry = MountEntry(1, 2, str(tmp_path), "fuse.kpfs", f"kpfs:{number}")
+    monkeypatch.setattr(mounts, "mount_at", lambda _path: entry)
+    try:
+        assert mounting.umount(str(tmp_path)) == 0
+        assert taken_away == [(str(tmp_path), True)]
+        assert other is None or other.poll() is None
+    finally:
+        if other:
+            other.kill()
+            other.wait()

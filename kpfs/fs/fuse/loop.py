@@ -14,6 +14,7 @@ well (FUSE_INTERRUPT), and so is received soon.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import logging
@@ -43,6 +44,7 @@ JOIN_TIMEOUT = (
 )
 WHOLE = 8192  # bytes of an answer that are rather copied than written apart
 CLOCK_MONOTONIC, TFD_CLOEXEC, TFD_NONBLOCK = 1, 0o2000000, 0o4000
+SignalMask = set[int | signal.Signals]
 # what Linux says to a read of the device that it wants repeated
 AGAIN = (errno.EINTR, errno.EAGAIN, errno.ENOENT)
 
@@ -136,7 +138,7 @@ class Loop:
         self._watch = _Watch()
         self._stuck = -1  # the turn of the lock that takes long
         self._closing = False
-        self._ended = False  # main() knows that the mount ends, or has been told
+        self._why = ""  # the mount ends, which main() knows or has been told
         self._main = 0  # the thread that waits for the end
 
     def notify(self, code: int, payload: bytes) -> None:
@@ -147,39 +149,38 @@ class Loop:
             log.debug("notification %d: %s", code, error)
 
     # ---- from the beginning to the end
-    def main(self, on_end: Callable[[], object]) -> None:
+    def main(self, on_end: Callable[[], object], mask: SignalMask) -> None:
         """Serve until a signal comes or it is unmounted; called by the main thread.
 
-        on_end is called before it is unmounted.
+        on_end is called before it is unmounted.  The signals that end the mount are
+        blocked, and stay so in all other threads: this one alone ends it.  mask: the
+        signal mask to wait with.
         """
         self._main = threading.get_ident()
         # not by mount_at(), which looks at the place itself: nobody answers there yet
-        table = mounts.table()
-        ours = [entry.ident for entry in table if entry.target == self._mountpoint]
-        # blocked in all other threads, too: this thread alone ends the mount
-        old = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        ours = [each for each in mounts.table() if each.target == self._mountpoint]
         try:
             with self._guard:
                 if not self._pass_on():
                     raise RuntimeError("no thread can be started")
-            self._await_end(old)
+            self._await_end(mask)
+            log.info("%s: %s", self._mountpoint, self._why)
             self._finish_answers()
             on_end()
-            if not self._is_unmounted():
-                _unmount(ours[-1])
+            for mount in ours[-1:]:
+                _unmount(mount)
             deadline = time.monotonic() + JOIN_TIMEOUT
             for thread in list(self._threads):
                 thread.join(max(0, deadline - time.monotonic()))
         finally:
             for number in ENDING:  # there is nothing left for them to end
                 signal.signal(number, signal.SIG_IGN)
-            signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
-    def _await_end(self, mask: set[int | signal.Signals]) -> None:
+    def _await_end(self, mask: SignalMask) -> None:
         """Wait for one of the signals that end the mount, which are blocked.
 
-        mask: the signal mask to wait with.  They get a handler of Python, as the guard
-        (kpfs.host.guard) learns of no others.
+        They get a handler of Python, as the guard (kpfs.host.guard) learns of no
+        others.
         """
         told, tell = os.pipe()
         guarded = guard.pipe()
@@ -188,9 +189,14 @@ class Loop:
         events.register(self._watch.fd, select.POLLIN)
         if guarded >= 0:
             events.register(guarded, 0)
+
+        def end(number: int, _frame: object) -> None:
+            self._why = self._why or f"ended by {signal.Signals(number).name}"
+            os.write(tell, b"!")
+
         try:
             for number in ENDING:
-                signal.signal(number, lambda *_: os.write(tell, b"!"))
+                signal.signal(number, end)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             while told not in (ready := [fd for fd, _ in events.poll()]):
                 if guarded in ready:
@@ -202,27 +208,21 @@ class Loop:
         finally:
             os.close(told)
 
-    def _is_unmounted(self) -> bool:
-        """Whether somebody else has unmounted it: what is there now is not ours."""
-        device = select.poll()
-        device.register(self._device, 0)
-        return bool(device.poll(0))
-
     def _finish_answers(self) -> None:
         """Have all answered, and what waits refused; nothing is answered afterwards."""
         with self._guard:
-            self._closing = self._ended = True
+            self._closing = True
             for request in list(self._running.values()):
                 request.interrupt()
             self._answered.wait_for(lambda: not self._running, ANSWER_TIMEOUT)
             for thread in self._idle:
                 thread.go.release()
 
-    def _end(self) -> None:
+    def _end(self, why: str) -> None:
         """The mount is gone, or cannot be served: tell the main thread."""
         with self._guard:
-            if not self._ended:
-                self._ended = True
+            if not self._why:
+                self._why = why
                 signal.pthread_kill(self._main, signal.SIGTERM)
 
     # ---- the threads
@@ -233,7 +233,7 @@ class Loop:
             while self._holder is thread:
                 request = self._receive()
                 if request is None:
-                    self._end()
+                    self._end("unmounted, or aborted")
                     return
                 self._take(thread, request)
                 self._give(request, self._serve(request))
@@ -241,7 +241,7 @@ class Loop:
                     return
         except BaseException:
             log.exception("the loop failed")
-            self._end()
+            self._end("not served any more")
 
     def _receive(self) -> Request | None:
         """The next request; None if there will be none.  Context: with the baton."""
@@ -416,9 +416,8 @@ class _Watch:
         self.wound = False
 
 
-def _unmount(ident: int) -> None:
+def _unmount(mount: mounts.MountEntry) -> None:
     """Take the mount away from where it is now: not always where it was made."""
-    for entry in mounts.table():
-        if entry.ident == ident:
-            mounts.detach(entry.target)
-            return
+    if now := mounts.where_now(mount):
+        with contextlib.suppress(OSError):  # somebody else does just then
+            mounts.detach(now.target)

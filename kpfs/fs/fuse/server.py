@@ -11,6 +11,7 @@ import errno
 import itertools
 import logging
 import os
+import signal
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.loop import Answer, Loop, Request
 from kpfs.fs.node import NAME_MAX
 from kpfs.host import fusemount
+from kpfs.host.guard import ENDING
 from kpfs.kernel.lock import FairLock
 
 log = logging.getLogger(__name__)
@@ -215,7 +217,12 @@ def mount(
     SIGHUP.  SetupError: it cannot be mounted.
     """
     place = os.path.realpath(mountpoint)
-    device = fusemount.mount(place, fsname, allow_other=allow_other)
-    server = make(lambda *what: loop.notify(*what))
-    loop = Loop(device, place, server.serve, lock)
-    loop.main(server.end)
+    # one that comes from now on would leave a mount that nobody serves
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        device = fusemount.mount(place, fsname, allow_other=allow_other)
+        server = make(lambda *what: loop.notify(*what))
+        loop = Loop(device, place, server.serve, lock)
+        loop.main(server.end, mask)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The mount table as tools are to see it."""
+"""The mount table, and as tools are to see it."""
 
 import os
 from functools import partial
 from types import SimpleNamespace
 
+import pytest
+
 from kpfs.fs.files.mount_table import Mounts
-from kpfs.host.mounts import as_linux_shows, provide_in_root, shown_table, table
+from kpfs.host import mounts
+from kpfs.host.mounts import (
+    MountEntry,
+    as_linux_shows,
+    provide_in_root,
+    serves,
+    shown_table,
+    table,
+    where_now,
+)
 from tests.there import stand_in
 
 FLAGS = "rw,nosuid,nodev,relatime"
@@ -64,3 +75,41 @@ def test_what_is_there_or_cannot_be_is_not_provided(tmp_path):
     provide_in_root(str(there), make)
     provide_in_root(str(tmp_path / "no/such"), make)
     assert list(table()) == before
+
+
+OURS = MountEntry(43, 40, "/tmp/m", "fuse.kpfs", "kpfs:7")
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"source": "kpfs:8"},  # of the next daemon
+        {"device": 41},  # of one in another pid namespace
+        {"ident": 44},  # bound elsewhere
+    ],
+)
+def test_a_mount_that_has_gone_is_not_another(monkeypatch, others):
+    """Linux gives its ident to the next mount."""
+    monkeypatch.setattr(mounts, "table", lambda: iter([OURS._replace(**others)]))
+    assert where_now(OURS) is None
+
+
+def test_a_mount_is_found_where_it_was_moved_to(monkeypatch):
+    moved = OURS._replace(target="/tmp/new/m")
+    monkeypatch.setattr(mounts, "table", lambda: iter([moved]))
+    assert where_now(OURS) == moved
+
+
+@pytest.mark.fuse
+def test_who_has_fuse_open_serves_no_mount_that_is_not_his(tmp_path):
+    assert not serves(os.getpid(), OURS)
+    device = os.open("/dev/fuse", os.O_RDWR)  # not a mount's
+    try:
+        with open(f"/proc/self/fdinfo/{device}") as info:
+            if "fuse_connection" in info.read():
+                assert not serves(os.getpid(), OURS)
+            else:
+                assert serves(os.getpid(), OURS)
+    finally:
+        os.close(device)
+    assert not serves(1 << 30, OURS)  # there is no such process

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How a mount begins; test_ops.py and integration/fuse have what it answers."""
+
+import signal
+
+import pytest
+
+from kpfs.fs.fuse import server
+from kpfs.host import fusemount
+from kpfs.host.errors import SetupError
+from kpfs.host.guard import ENDING
+from kpfs.kernel.lock import FairLock
+
+
+def test_a_signal_waits_until_the_mount_can_be_ended(monkeypatch):
+    """Else it would leave a mount that nobody serves."""
+    blocked = []
+
+    def refuse(*_words, allow_other):
+        blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+        raise SetupError("no")
+
+    monkeypatch.setattr(fusemount, "mount", refuse)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with pytest.raises(SetupError):
+        server.mount(lambda notify: pytest.fail("made"), FairLock(), "/nowhere")
+    assert set(ENDING) <= set(blocked[0])
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
