@@ -201,6 +201,10 @@ class Runtime:
             return None
         return _text(comm)
 
+    def cmdline_table(self) -> bytes:
+        """The bytes that comm_of() looks at.  Context: any, as it."""
+        return bytes(self._cmdlines)
+
     def save_cmdline(self, pid: int, comm: str) -> None:
         """Remember the name of a task.  Kernel: tracing_record_cmdline()."""
         name = comm.encode("latin-1")[:15]

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kpfs.api.records import Record, decode, field_format
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
-from kpfs.engine.trace.ring.ring_buffer import merged
 from kpfs.engine.trace.text.lines import lat_fmt
+from kpfs.engine.trace.text.page_text import runs
 from kpfs.engine.trace.text.trace_iter import ALL, TraceIterator
 
 if TYPE_CHECKING:
@@ -30,23 +29,23 @@ def records(tr: TraceArray) -> Iterator[Record]:
         taken = iterator.take(ALL)
     finally:
         iterator.close()
-    sources = []
-    data: dict[tuple[int, int], bytes] = {}  # by CPU and number of the page
-    for ring, pages in zip(tr.ring.cpus, taken.pages, strict=True):
-        sources.append(taken.lines.batches(ring.cpu, pages))
-        data |= {(ring.cpu, page.number): page.data for page in pages}
+    cpus = [ring.cpu for ring in tr.ring.cpus]
+    sources = [
+        taken.lines.pages(cpu, pages)
+        for cpu, pages in zip(cpus, taken.pages, strict=True)
+    ]
     events = {event.id: _Format(event) for event in tr.events}
     comms: dict[int, str] = {}
-    for chunk in merged(sources, taken.whole):
-        for ts, cpu, line, start, end in chunk:
-            number, at = divmod(start, PAGE_SIZE)
-            raw = data[cpu, number][at : at + end - start]
+    for run in runs(sources, taken.whole):
+        cpu = cpus[run.source]
+        for i in range(run.first, run.last):
+            raw, line = run.data(i), run.made.lines(i, i + 1)
             kind, flags, preempt_count, pid = _HEAD.unpack_from(raw)
             if pid not in comms:
                 comms[pid] = tr.find_cmdline(pid)
             event = events.get(kind) or _GONE
             yield Record(
-                timestamp=ts,
+                timestamp=run.made.times[i],
                 cpu=cpu,
                 pid=pid,
                 comm=comms[pid],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The rings of all CPUs as one buffer: switched, resized, merged by time, swapped.
+"""The rings of all CPUs as one buffer: switched, resized, swapped.
 
 All functions are for control context.
 """
@@ -7,10 +7,7 @@ All functions are for control context.
 from __future__ import annotations
 
 import errno
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from operator import itemgetter
-from typing import TypeVar
+from collections.abc import Iterable
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.runtime.records import KpArray
@@ -22,9 +19,6 @@ from kpfs.engine.trace.ring.cpu_ring import (
     Room,
     pages_for,
 )
-
-_Entry = TypeVar("_Entry", bound=tuple[object, ...])  # begins with the time
-_time = itemgetter(0)
 
 
 class Rings:
@@ -40,39 +34,6 @@ class Rings:
     def overruns(self) -> int:
         """How many entries were lost to newer ones.  Kernel: ring_buffer_overruns()."""
         return sum(ring.overrun for ring in self.cpus)
-
-
-def merged(
-    sources: Sequence[Iterator[list[_Entry]]], whole: Collection[int] | None = None
-) -> Iterator[list[_Entry]]:
-    """The entries of all sources, oldest first, some at a time.
-
-    A source gives those of a CPU, in batches, as tuples that begin with the time; of
-    entries with the same time, those of the earlier source come first.
-    whole: the sources behind whose end there is nothing, None: all.  At the end of
-    another one it ends, for what comes next may be there.
-    """
-    if len(sources) == 1:
-        yield from sources[0]
-        return
-    waiting: list[list[_Entry]] = [[] for _ in sources]
-    while True:
-        for i, source in enumerate(sources):
-            waiting[i] = waiting[i] or next(source, [])
-            if not waiting[i] and whole is not None and i not in whole:
-                return
-        ends = [(_time(left[-1]), i) for i, left in enumerate(waiting) if left]
-        if not ends:
-            return
-        until, first = min(ends)
-        chunk: list[_Entry] = []
-        for i, left in enumerate(waiting):
-            bisect = bisect_right if i <= first else bisect_left
-            taken = bisect(left, until, key=_time)
-            chunk += left[:taken]
-            waiting[i] = left[taken:]
-        chunk.sort(key=_time)  # stable, and CPUs came in order
-        yield chunk
 
 
 class Snapshot(Rings):

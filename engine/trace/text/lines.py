@@ -4,23 +4,31 @@
 from __future__ import annotations
 
 import struct
+from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate, count, repeat
-from typing import NamedTuple
+from itertools import accumulate
+from weakref import ReferenceType, ref
 
 from kpfs import abi
 from kpfs.engine.trace.array.trace_array import TraceArray
-from kpfs.engine.trace.event.trace_event import Printer, SymbolText
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, Page, entries
+from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
+from kpfs.engine.trace.ring.cpu_ring import (
+    BUF_PAGE_HDR_SIZE,
+    HEADER_WORDS,
+    Page,
+    entries,
+)
 from kpfs.engine.trace.symbols import ip_sym
+from kpfs.engine.trace.text.page_text import PageText
 
-# A record: its time, CPU, line, and where its data begin and end in the CPU's pages
-Entry = tuple[int, int, str, int, int]
 _Parts = tuple[str, str]  # of a line: the text before and behind the time
 
-BATCH = 128  # records per batch: few, as a reader may have room for little
+BATCH = 128  # records that are looked at together
 KNOWN_MAX = 1 << 16
 KEPT_MAX = 1 << 12  # from one read() to the next
+KEPT_TEXT = 1 << 24  # characters of pages, likewise
+NOTED_MAX = 128  # pages
 PADDING = 29  # the first type of an entry that does not tell the size of its data
 NSEC = 1_000_000_000
 LINE_MAX = 4096  # kernel: struct trace_seq
@@ -37,79 +45,122 @@ _U64 = struct.Struct("<Q")
 _U16 = struct.Struct("<H")
 
 
-class Known(NamedTuple):
-    """The text of data, within one second."""
-
-    begin: int  # ns: the first time that is rounded to it
-    end: int
-    secs: str
-    texts: dict[bytes, _Parts]
-
-
 class Lines:
-    """Makes lines of records, for one reading of the trace.
+    """Makes lines of records, for those who read a trace at the same time.
 
-    It remembers the text that it made of which bytes: most records differ only in time.
+    It remembers the text that it made of which bytes, as most records differ only in
+    time, and the text of whole pages, as others read them, too.
+
+    Text may be made by several threads at once, without the lock.  What they make they
+    only note; it is put in order by the next one who calls current().
     Kernel: print_trace_line(), trace_print_context()
     """
 
-    def __init__(self, tr: TraceArray, in_ns: bool | None = None) -> None:
-        """in_ns: whether times are in ns, if not as the clock now says."""
+    def __init__(
+        self, tr: TraceArray, in_ns: bool | None = None, kept: int = KEPT_TEXT
+    ) -> None:
+        """in_ns: whether times are in ns, if not as the clock now says.
+
+        kept: how many characters of whole pages it keeps.
+        """
         self._tr = tr
         self._made_for = self._surroundings()
+        self._seen_at = self._names()
+        self._events: dict[int, TraceEvent | None] = {}  # by the number in records
         self._comms: dict[int, str] = {}
-        self.known: dict[int, Known] = {}  # of each CPU
+        # by data, of each CPU, and for seconds that have so many digits
+        self.known: dict[tuple[int, int], dict[bytes, _Parts]] = {}
         self._prefixes: dict[tuple[int, int], str] = {}
         self._printers: dict[int, Printer] = {}
         self._irq_info = tr.options["irq-info"]
         self._symbol = symbol_text(tr)
         self._context_info = tr.options["context-info"]
-        self.in_ns = self._context_info and (tr.ring.in_ns if in_ns is None else in_ns)
-
-    def batches(
-        self, cpu: int, pages: Iterable[Page], batch: int = BATCH
-    ) -> Iterator[list[Entry]]:
-        """The records on a CPU's pages, so many at a time."""
-        return _CpuLines(self, cpu, batch).batches(pages)
+        self.wants_ns = tr.ring.in_ns if in_ns is None else in_ns
+        self.in_ns = self._context_info and self.wants_ns
+        self._kept = kept
+        self._pages: dict[tuple[int, int], PageText] = {}  # by CPU and place
+        self._size = 0  # characters of these
+        # what was made since it was put in order
+        self._made: deque[tuple[tuple[int, int], PageText]] = deque(maxlen=NOTED_MAX)
 
     def current(self) -> bool:
-        """Whether it would still give the same text, and is worth being kept."""
-        return (
-            self._made_for == self._surroundings()
-            and len(self._comms) + sum(len(k.texts) for k in self.known.values())
-            < KEPT_MAX
-            and all(self._tr.find_cmdline(p) == c for p, c in self._comms.items())
-        )
+        """Whether it would still give the same text.  Context: control."""
+        if self._made_for != self._surroundings() or len(self._comms) > KEPT_MAX:
+            return False
+        if self._seen_at != (names := self._names()):
+            tr, events, comms = self._tr, self._events.copy(), self._comms.copy()
+            if any(tr.events.by_id(n) is not event for n, event in events.items()):
+                return False
+            if any(tr.find_cmdline(pid) != comm for pid, comm in comms.items()):
+                return False
+            self._seen_at = names
+        self._put_in_order()
+        return True
 
-    def _surroundings(self) -> tuple[int, int, list[bool]]:
+    def _surroundings(self) -> tuple[int, list[bool]]:
         tr = self._tr
-        symbols = tr.st.machine.kallsyms.generation
-        return symbols, tr.events.epoch, list(tr.options.values.values())
+        return tr.st.machine.kallsyms.generation, list(tr.options.values.values())
+
+    def _names(self) -> tuple[int, bytes]:
+        """What changes when the events or the names of tasks do."""
+        return self._tr.events.epoch, self._tr.runtime.cmdline_table()
+
+    def _put_in_order(self) -> None:
+        """Keep the pages that were made last, and not too much of all."""
+        while self._made:
+            key, page = self._made.popleft()
+            old = self._pages.pop(key, None)
+            self._size += len(page.text) - (len(old.text) if old else 0)
+            self._pages[key] = page
+        while self._size > self._kept:
+            self._size -= len(self._pages.pop(next(iter(self._pages))).text)
+        if sum(map(len, self.known.copy().values())) > KEPT_MAX:
+            self.known = {}
+
+    # ---- pages
+
+    def pages(self, cpu: int, pages: Iterable[Page]) -> Iterator[tuple[Page, PageText]]:
+        """Pages of a CPU, each with the lines of all records on it."""
+        return ((page, self.page(cpu, page)) for page in pages)
+
+    def page(self, cpu: int, page: Page) -> PageText:
+        """The lines of all records on a page, from its begin to page.end."""
+        body = page.data[BUF_PAGE_HDR_SIZE : 4 * page.end]
+        key = cpu, page.number
+        made = self._pages.get(key)
+        if made is None or made.stamp != page.stamp or not body.startswith(made.body):
+            made = PageText.empty(page.stamp)
+        if made.body != body:
+            made = _PageLines(self, cpu, page).after(made, body)
+            self._made.append((key, made))
+        return made
+
+    # ---- records
 
     def alone(self, ts: int, cpu: int, record: bytes) -> str:
         """The line of one record."""
-        secs, second = self.second(ts)
-        head, tail = self.parts(cpu, memoryview(record), 0, len(record), secs)
-        if self.in_ns:
-            return head + str((ts - second) // 1000).zfill(6) + tail
-        return self.line(ts, (head, tail))
+        time = self.time(ts)
+        before, behind = self.parts(cpu, memoryview(record), 0, len(record), len(time))
+        return before + time + behind
 
-    def second(self, ts: int) -> tuple[str, int]:
-        """The text of a time's second, and the first time that is rounded to it."""
+    def time(self, ts: int) -> str:
+        """The text of a time.  Kernel: trace_print_time()"""
+        if not self._context_info:
+            return ""
         if not self.in_ns:
-            return "", 1 << 64
-        second = (ts + 500) // NSEC
-        return f"{second:5d}.", second * NSEC - 500
+            return f"{ts:12d}"
+        second, rest = divmod(ts + 500, NSEC)
+        return f"{second:5d}.{rest // 1000:06d}"
 
     def parts(
-        self, cpu: int, page: memoryview, record: int, end: int, secs: str
+        self, cpu: int, page: memoryview, record: int, end: int, width: int
     ) -> _Parts:
-        """The text of a line before and behind the fraction of its time."""
+        """The text of a line before and behind its time, of so many characters."""
         (common,) = _U64.unpack_from(page, record)
         number = common & 0xFFFF
         show = self._printers.get(number)
         if show is None:
-            event = self._tr.events.by_id(number)
+            event = self._event(number)
             show = event.printer(self._symbol) if event else _unknown(number)
             self._printers[number] = show
         page = page[:end]
@@ -120,9 +171,8 @@ class Lines:
         prefix = self._prefixes.get(key)
         if prefix is None:
             prefix = self._prefixes[key] = self._prefix(*key)
-        head = prefix + secs
-        size = len(head) + len(": ") + (6 if self.in_ns else 12)
-        return head, f": {self._fitted(text, size, page, record)}"
+        size = len(prefix) + width + len(": ")
+        return prefix, f": {self._fitted(text, size, page, record)}"
 
     def _fitted(self, text: str, before: int, pages: memoryview, record: int) -> str:
         """The text of a record, cut off if it is too long for a line.
@@ -132,7 +182,7 @@ class Lines:
         if before + len(text) < LINE_MAX:
             return text
         (number,) = _U16.unpack_from(pages, record)
-        event = self._tr.events.by_id(number)
+        event = self._event(number)
         if event is None:
             return text
         left, fitted = LINE_MAX - before, ""
@@ -143,119 +193,137 @@ class Lines:
             left -= len(piece)
         return fitted
 
-    def line(self, ts: int, parts: _Parts) -> str:
-        """A line whose time is not in ns, or that has none."""
-        head, tail = parts
-        return f"{head}{ts:12d}{tail}" if self._context_info else tail
-
     def _prefix(self, cpu: int, common: int) -> str:
         """The text before the time; common: the record's flags, preempt count, pid."""
         pid = common >> 16
         pid -= (pid & 0x8000_0000) << 1
-        comm = self._comms[pid] = self._tr.find_cmdline(pid)
+        comm = self._comm(pid)
         flags = ""
         if self._irq_info:
             flags = lat_fmt(common & 0xFF, common >> 8 & 0xFF)
         return f"{comm:>16}-{pid:<7d} [{cpu:03d}] {flags} "
 
+    # ---- what may change: current() must see all that text was made of.  So each is
+    # looked up again once it is noted, as current() may have looked in between.
 
-class _CpuLines:
-    """Makes the lines of one CPU's records."""
+    def _event(self, number: int) -> TraceEvent | None:
+        while True:
+            event = self._events[number] = self._tr.events.by_id(number)
+            if event is self._tr.events.by_id(number):
+                return event
 
-    def __init__(self, lines: Lines, cpu: int, batch: int) -> None:
+    def _comm(self, pid: int) -> str:
+        while True:
+            comm = self._comms[pid] = self._tr.find_cmdline(pid)
+            if comm == self._tr.find_cmdline(pid):
+                return comm
+
+
+class SharedLines:
+    """The Lines that those use who read one file, as long as somebody does."""
+
+    def __init__(self) -> None:
+        self._last: ReferenceType[Lines] | None = None
+
+    def get(self, tr: TraceArray, in_ns: bool) -> Lines:
+        """Those to use now; in_ns: see Lines.  Context: control."""
+        lines = self._last() if self._last else None
+        if lines is None or lines.wants_ns != in_ns or not lines.current():
+            lines = Lines(tr, in_ns)
+            self._last = ref(lines)
+        return lines
+
+
+class _PageLines:
+    """Makes the lines of the records on one page."""
+
+    def __init__(self, lines: Lines, cpu: int, page: Page) -> None:
         self._lines = lines
         self._cpu = cpu
-        self._batch = batch
-        self._know(lines.known.get(cpu) or Known(0, 0, "", {}))
-        # the page at hand: its place in the ring, and its data
-        self._base = 0
-        self._raw = b""
-        self._view = memoryview(b"")
-        self._words: list[int] = []
+        self._raw = page.data
+        self._view = memoryview(page.data)
+        self._words = page.words()
+        self._times: list[int] = []
+        self._starts: list[int] = []  # words
+        self._stops: list[int] = []
+        self._made: list[str] = []
 
-    def _know(self, known: Known) -> None:
-        self._second, self._next_second, self._secs, self._known = known
+    def after(self, made: PageText, body: bytes) -> PageText:
+        """What there was, and the lines of what has come; body: all of the page's."""
+        ts = made.times[-1] if made.times else made.stamp
+        i, end = (HEADER_WORDS + len(b) // 4 for b in (made.body, body))
+        while i < end and self._lines.in_ns and self._alike(i, end, ts):
+            i, ts = self._stops[-1], self._times[-1]
+        self._any(i, end, ts)
+        ends = list(accumulate(map(len, self._made), initial=len(made.text)))
+        return PageText(
+            made.stamp,
+            body,
+            made.times + array("Q", self._times),
+            made.starts + array("H", self._starts),
+            made.stops + array("H", self._stops),
+            made.ends + array("I", ends[1:]),
+            made.text + "".join(self._made),
+        )
 
-    def batches(self, pages: Iterable[Page]) -> Iterator[list[Entry]]:
-        for page in pages:
-            self._base, self._raw = page.number * PAGE_SIZE, page.data
-            self._view, self._words = memoryview(page.data), page.words()
-            i, ts = page.first, page.ts
-            if ts < self._second:  # a reader has gone back
-                self._next_second = 0
-            while i < page.end:
-                batch, i, ts = self._alike(i, page.end, ts)
-                if not batch:
-                    break
-                yield batch
-            yield from self._any(i, page.end, ts)
+    def _alike(self, i: int, end: int, ts: int) -> bool:
+        """Make lines of some records from word i on, if they are of one size.
 
-    def _alike(self, i: int, end: int, ts: int) -> tuple[list[Entry], int, int]:
-        """Records from word i on, if of one size: (records, next i, time there).
-
-        There are none if sizes differ or if another second begins among them.
+        False: sizes differ, or another second begins among them.
         """
         words, raw = self._words, self._raw
         kind = words[i] & 31
-        if not 0 < kind < PADDING or not self._lines.in_ns:
-            return [], i, ts
+        if not 0 < kind < PADDING:
+            return False
         step = kind + 1
-        end = min(end, i + self._batch * step)
+        end = min(end, i + BATCH * step)
         heads = words[i:end:step]
         times = list(accumulate([head >> 5 for head in heads], initial=ts))
-        if {head & 31 for head in heads} != {kind} or times[-1] >= self._next_second:
-            return [], i, ts
         del times[0]
+        second = (times[0] + 500) // NSEC
+        first = second * NSEC - 500  # time that is rounded to it
+        if {head & 31 for head in heads} != {kind} or times[-1] >= first + NSEC:
+            return False
+        secs = f"{second:5d}."
+        size, width = 4 * kind, len(secs) + 6
+        known = self._known(width)
         places = range(4 * i + 4, 4 * end, 4 * step)
-        size, known = 4 * kind, self._known
         try:
             found = [known[raw[at : at + size]] for at in places]
         except KeyError:
-            found = [self._parts(at, at + size) for at in places]
-        second = self._second
-        lines = [
-            f"{head}{str((time - second) // 1000).zfill(6)}{tail}"
-            for time, (head, tail) in zip(times, found, strict=True)
+            found = [self._parts(width, at, at + size) for at in places]
+        zero = first - NSEC  # so that each number has 7 digits
+        self._made += [
+            f"{before}{secs}{str((time - zero) // 1000)[1:]}{behind}"
+            for time, (before, behind) in zip(times, found, strict=True)
         ]
-        first = self._base + 4 * i + 4
-        starts = count(first, 4 * step)
-        ends = count(first + size, 4 * step)
-        batch = zip(times, repeat(self._cpu), lines, starts, ends, strict=False)
-        return list(batch), i + step * len(heads), times[-1]
+        self._times += times
+        self._starts += range(i + 1, end, step)
+        self._stops += range(i + step, end + 1, step)
+        return True
 
-    def _any(self, i: int, end: int, ts: int) -> Iterator[list[Entry]]:
-        """Records of any size from word i on."""
-        base, cpu, line = self._base, self._cpu, self._line
-        found: list[Entry] = []
+    def _any(self, i: int, end: int, ts: int) -> None:
+        """Make lines of records of any size from word i on."""
         for time, start, stop in entries(self._words, i, end, ts):
-            place, last = 4 * start, 4 * stop
-            text = line(time, place, last)
-            found.append((time, cpu, text, base + place, base + last))
-            if len(found) == self._batch:
-                yield found
-                found = []
-        if found:
-            yield found
+            text = self._lines.time(time)
+            before, behind = self._parts(len(text), 4 * start, 4 * stop)
+            self._made.append(f"{before}{text}{behind}")
+            self._times.append(time)
+            self._starts.append(start)
+            self._stops.append(stop)
 
-    def _line(self, ts: int, start: int, end: int) -> str:
-        """The line of a record that is at these bytes of the page."""
-        if ts >= self._next_second:
-            secs, second = self._lines.second(ts)
-            known = Known(second, second + NSEC, secs, {})
-            self._lines.known[self._cpu] = known
-            self._know(known)
-        parts = self._known.get(self._raw[start:end]) or self._parts(start, end)
-        if self._lines.in_ns:
-            return parts[0] + str((ts - self._second) // 1000).zfill(6) + parts[1]
-        return self._lines.line(ts, parts)
+    def _known(self, width: int) -> dict[bytes, _Parts]:
+        """What is known of the data of records whose time has so many characters."""
+        return self._lines.known.setdefault((self._cpu, width), {})
 
-    def _parts(self, start: int, end: int) -> _Parts:
-        data = self._raw[start:end]
-        parts = self._known.get(data)
+    def _parts(self, width: int, start: int, end: int) -> _Parts:
+        """The text of the record at these bytes of the page, around its time."""
+        data, known = self._raw[start:end], self._known(width)
+        parts = known.get(data)
         if parts is None:
-            parts = self._lines.parts(self._cpu, self._view, start, end, self._secs)
-            if len(self._known) < KNOWN_MAX:
-                self._known[data] = parts
+            parts = self._lines.parts(self._cpu, self._view, start, end, width)
+            if len(known) < KNOWN_MAX:
+                known[data] = parts
         return parts
 
 

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from contextlib import AbstractContextManager
-from itertools import accumulate, islice
+from itertools import islice
 from typing import NamedTuple
 
 from kpfs.engine.trace.array.trace_array import TraceArray
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, CpuRing, Page
-from kpfs.engine.trace.ring.ring_buffer import merged
-from kpfs.engine.trace.text.lines import Entry, Lines
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, CpuRing, Page, Record
+from kpfs.engine.trace.text.lines import Lines
+from kpfs.engine.trace.text.page_text import runs
 
 # The most that Linux gives per read(); here, who asks for more gets more whole lines
 PIPE_PAGE = 4096
+KEPT = 1 << 20  # characters of pages that were not read to their end
 
 
 class Taken(NamedTuple):
@@ -40,7 +40,7 @@ class Made(NamedTuple):
 
     taken: Taken
     room: int  # characters that were asked for
-    entries: list[Entry]
+    used: dict[int, tuple[int, Record]]  # by CPU: how many, the last one
     text: str
 
 
@@ -105,7 +105,7 @@ class TracePipe:
         found = [list(islice(ring.unread(), limit + 1)) for ring in rings]
         whole = {i for i, pages in enumerate(found) if len(pages) <= limit}
         if self._lines is None or not self._lines.current():
-            self._lines = Lines(tr)
+            self._lines = Lines(tr, kept=KEPT)
         return Taken(
             rings=rings,
             states=[ring.state() for ring in rings],
@@ -117,46 +117,39 @@ class TracePipe:
 
     def _make(self, taken: Taken, count: int) -> Made:
         """The lines of records for about count characters.  Context: any."""
-        entries: list[Entry] = []
+        used: dict[int, tuple[int, Record]] = {}
         texts: list[str] = []
-        used = 0
+        size = 0
         lost = {cpu: number for cpu, number in taken.lost.items() if number}
         sources = [
-            taken.lines.batches(ring.cpu, pages)
+            taken.lines.pages(ring.cpu, pages)
             for ring, pages in zip(taken.rings, taken.pages, strict=True)
         ]
-        for chunk in merged(sources, taken.whole):
-            lines = [entry[2] for entry in chunk]
-            if lost:
-                _tell_of_losses(lost, chunk, lines)
-            size = sum(map(len, lines))
-            if used + size >= count:
-                ends = list(accumulate(map(len, lines), initial=used))
-                fit = bisect_left(ends, count)
-                if ends[fit] > max(count, PIPE_PAGE) and (texts or fit > 1):
-                    fit -= 1
-                entries += chunk[:fit]
-                texts += lines[:fit]
+        for run in runs(sources, taken.whole):
+            cpu, made = taken.rings[run.source].cpu, run.made
+            number = lost.pop(cpu, 0)
+            note = f"CPU:{cpu} [LOST {number} EVENTS]\n" if number else ""
+            last = run.up_to(count - size - len(note))
+            text = note + made.lines(run.first, last)
+            full = size + len(text) >= count
+            if size + len(text) > max(count, PIPE_PAGE) and (
+                texts or last - run.first > 1
+            ):
+                last -= 1
+                text = note + made.lines(run.first, last)
+            if last > run.first:
+                texts.append(text)
+                size += len(text)
+                before = used[cpu][0] if cpu in used else 0
+                used[cpu] = before + last - run.first, run.record(last - 1, cpu)
+            if full:
                 break
-            entries += chunk
-            texts += lines
-            used += size
-        return Made(taken, count, entries, "".join(texts))
+        return Made(taken, count, used, "".join(texts))
 
     def _consume(self, made: Made) -> str:
         """Take the records out of the buffer; their text."""
         for ring in made.taken.rings:
-            mine = [e for e in made.entries if e[1] == ring.cpu]
-            if mine:
-                time, cpu, _, start, end = mine[-1]
+            if ring.cpu in made.used:
                 ring.overrun_seen = ring.overrun
-                ring.consume(len(mine), (time, cpu, start, end))
+                ring.consume(*made.used[ring.cpu])
         return made.text
-
-
-def _tell_of_losses(lost: dict[int, int], chunk: list[Entry], lines: list[str]) -> None:
-    """Say in front of a CPU's first line how many records were lost before it."""
-    for i, entry in enumerate(chunk):
-        number = lost.pop(entry[1], 0)
-        if number:
-            lines[i] = f"CPU:{entry[1]} [LOST {number} EVENTS]\n{lines[i]}"

@@ -8,20 +8,19 @@ tasks and options are at that time.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from itertools import accumulate, chain
+from itertools import chain
 from typing import NamedTuple
 
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, Page, entries
-from kpfs.engine.trace.ring.ring_buffer import Rings, merged
+from kpfs.engine.trace.ring.ring_buffer import Rings
 from kpfs.engine.trace.ring.ring_iter import RingIter
-from kpfs.engine.trace.text.lines import BATCH, Entry, Lines
+from kpfs.engine.trace.text.lines import Lines, SharedLines
+from kpfs.engine.trace.text.page_text import Run, runs
 
 ALL = 1 << 40  # characters, more than any trace has
-LINE = 64  # characters, fewer than most lines have
 _PID_AT = 4  # in a record.  Kernel: struct trace_entry
 _HEADER = """\
 # tracer: {tracer}
@@ -95,11 +94,13 @@ class TraceIterator:
         tr: TraceArray,
         cpu: int | None = None,
         snapshot: Callable[[], str] | None = None,
+        shared: SharedLines | None = None,
     ) -> None:
         """Begin to read; the rings keep their size until close().
 
         cpu: the only CPU to read, None: all.  snapshot: read what a snapshot has; it
-        gives the text to show if there is no record.
+        gives the text to show if there is no record.  shared: what others use, too, who
+        read the same.
         """
         self._tr = tr
         self._cpu = cpu
@@ -113,6 +114,7 @@ class TraceIterator:
         # as it was when the file was opened
         self._overrun = any(ring.overrun for ring in rings)
         self._in_ns = tr.ring.in_ns
+        self._shared = shared or SharedLines()
         self._lines: Lines | None = None
         self._started: set[int] = set()  # CPUs whose first record has been shown
         self._iters: list[RingIter] = []
@@ -203,7 +205,7 @@ class TraceIterator:
         found = [it.pages(limit) for it in self._iters]
         whole = {i for i, (_, all_of_it) in enumerate(found) if all_of_it}
         if self._lines is None or not self._lines.current():
-            self._lines = Lines(self._tr, self._in_ns)
+            self._lines = self._shared.get(self._tr, self._in_ns)
         return Taken([pages for pages, _ in found], whole, self._lines)
 
     def make(self, taken: Taken, count: int) -> bool:
@@ -213,7 +215,6 @@ class TraceIterator:
         Context: any; nobody else may use this iterator.
         """
         text = _Text(self._text, count)
-        batch = min(BATCH, max(text.room // LINE, 1))
         lines = taken.lines
         ahead = self._ahead
         if ahead is not None and not text.full:
@@ -222,60 +223,38 @@ class TraceIterator:
             text.add(self._notes(ahead.cpu, ahead.number, ahead.missed) + line)
         if self._ahead is None:
             sources = [
-                lines.batches(it.ring.cpu, pages, batch)
+                lines.pages(it.ring.cpu, pages)
                 for it, pages in zip(self._iters, taken.pages, strict=True)
             ]
-            for chunk in merged(sources, taken.whole):
-                used = self._add(text, chunk)
-                behind = chunk[used : used + 1]
-                if behind:
-                    self._look_ahead(taken, behind[0])
-                self._pass(taken, chunk[:used] + behind)
-                if behind:
+            for run in runs(sources, taken.whole):
+                used = self._add(text, run)
+                if used < run.last:
+                    self._look_ahead(run, used)
                     break
         self._text = text.whole()
         return self._ahead is None and len(taken.whole) < len(self._iters)
 
-    def _add(self, text: _Text, chunk: list[Entry]) -> int:
-        """Add lines as long as there is room; returns how many records were used."""
-        missed = [it for it in self._iters if it.missed]
-        if not missed and (
-            not self._annotates() or self._started.issuperset([e[1] for e in chunk])
-        ):
-            used = text.add_some([entry[2] for entry in chunk])
-            self._index += used
-            return used
-        for used, (_, cpu, line, *_) in enumerate(chunk):
-            if text.full:
-                return used
-            self._index += 1
-            lost = [it for it in missed if it.missed and it.ring.cpu == cpu]
-            for it in lost:
-                it.missed = False
-            text.add(self._notes(cpu, self._index, bool(lost)) + line)
-        return len(chunk)
-
-    def _pass(self, taken: Taken, chunk: list[Entry]) -> None:
-        """Move the iterators behind these records."""
-        left = {it.ring.cpu: i for i, it in enumerate(self._iters)}
-        for ts, cpu, _, start, end in reversed(chunk):
-            if cpu in left:
-                page = _page(taken.pages[left.pop(cpu)], start)
-                it = next(it for it in self._iters if it.ring.cpu == cpu)
-                it.advance(page, (end - page.number * PAGE_SIZE) // 4, ts)
-                if not left:
-                    return
-
-    def _look_ahead(self, taken: Taken, entry: Entry) -> None:
-        """Keep the next record, which is not to be shown yet.  Kernel: iter->ent"""
-        ts, cpu, _, start, end = entry
-        i, it = next((i, it) for i, it in enumerate(self._iters) if it.ring.cpu == cpu)
-        page = _page(taken.pages[i], start)
-        base = page.number * PAGE_SIZE
-        self._index += 1
-        data = page.data[start - base : end - base]
-        self._ahead = Ahead(ts, cpu, self._index, it.missed, data)
+    def _add(self, text: _Text, run: Run) -> int:
+        """Add lines as long as there is room; returns one behind the last record."""
+        if text.full:
+            return run.first
+        it, made = self._iters[run.source], run.made
+        note = self._notes(it.ring.cpu, self._index + 1, it.missed)
         it.missed = False
+        used = run.up_to(text.room - len(note))
+        text.add(note + made.lines(run.first, used))
+        self._index += used - run.first
+        it.advance(run.page, made.stops[used - 1], made.times[used - 1])
+        return used
+
+    def _look_ahead(self, run: Run, number: int) -> None:
+        """Keep the next record, which is not to be shown yet.  Kernel: iter->ent"""
+        it, ts = self._iters[run.source], run.made.times[number]
+        self._index += 1
+        data = run.data(number)
+        self._ahead = Ahead(ts, it.ring.cpu, self._index, it.missed, data)
+        it.missed = False
+        it.advance(run.page, run.made.stops[number], ts)
 
     # ---- what is not a record
 
@@ -324,23 +303,5 @@ class _Text:
         self._pieces.append(piece)
         self.room -= len(piece)
 
-    def add_some(self, lines: Sequence[str]) -> int:
-        """Add lines as long as there is room; returns how many."""
-        if self.full:
-            return 0
-        size = sum(map(len, lines))
-        if size >= self.room:
-            ends = list(accumulate(map(len, lines)))
-            fit = bisect_left(ends, self.room) + 1
-            lines, size = lines[:fit], ends[fit - 1]
-        self._pieces += lines
-        self.room -= size
-        return len(lines)
-
     def whole(self) -> str:
         return "".join(self._pieces)
-
-
-def _page(pages: Sequence[Page], place: int) -> Page:
-    """The copy of the page that a place in the ring lies on."""
-    return next(page for page in pages if page.number == place // PAGE_SIZE)

@@ -13,6 +13,7 @@ from kpfs.fs.node import encode
 from kpfs.fs.seqfile import SeqFile, SeqHandle
 
 if TYPE_CHECKING:
+    from kpfs.engine.trace.text.lines import SharedLines
     from kpfs.engine.trace.text.trace_iter import TraceIterator
 
 PIECE = 1 << 16  # characters that are passed over at a time
@@ -28,6 +29,7 @@ class TextFile(CpuFile, SeqFile):
     seq_for_writers = False
     tracing_lseek = True
     is_snapshot = False
+    _shared: SharedLines | None = None
 
     def help(self) -> str:
         """What to show if there is no record; only of a snapshot."""
@@ -37,6 +39,13 @@ class TextFile(CpuFile, SeqFile):
         from kpfs.engine.trace.text.trace_iter import trace_text
 
         return trace_text(self.tr, self.cpu, self.help if self.is_snapshot else None)
+
+    def shared(self) -> SharedLines:
+        """What its readers have in common."""
+        from kpfs.engine.trace.text.lines import SharedLines
+
+        self._shared = self._shared or SharedLines()
+        return self._shared
 
 
 class TextHandle(SeqHandle):
@@ -61,7 +70,7 @@ class TextHandle(SeqHandle):
             from kpfs.engine.trace.text.trace_iter import TraceIterator
 
             snapshot = file.help if file.is_snapshot else None
-            self.iterator = TraceIterator(file.tr, file.cpu, snapshot)
+            self.iterator = TraceIterator(file.tr, file.cpu, snapshot, file.shared())
 
     def prepare(self, size: int, offset: int) -> None:
         iterator = self.iterator

@@ -5,13 +5,12 @@ This also tests kpfs.engine.trace.ring.ring_buffer.
 """
 
 import random
-from itertools import groupby, islice
+from itertools import islice
 
 import pytest
 
-from kpfs.engine.trace.ring.ring_buffer import merged
 from tests.fake import PAGE
-from tests.unit.engine.trace.fakes import Trace, Writer
+from tests.unit.engine.trace.fakes import Writer
 
 LENGTHS = (8, 16, 20, 112, 116, 900, 3000)
 
@@ -139,32 +138,6 @@ def test_sizes_are_those_of_the_kernel(trace):
         return trace.ts.ring.cpus[0].nr_pages * 4080 >> 10
 
     assert [kb(1024 * n) for n in (1, 4, 5, 8, 100)] == [7, 7, 7, 11, 103]
-
-
-def by_pages(ring):
-    """The records of a ring, those of a page at a time."""
-    for _, group in groupby(ring.records(), key=lambda record: record[2] // PAGE):
-        yield list(group)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_cpus_are_merged_by_time(seed):
-    rng = random.Random(seed)
-    trace = Trace(nr_cpus=3)
-    trace.ts.ring.expand()
-    writers = [Writer(trace, cpu) for cpu in range(3)]
-    written, now = [], 0
-    for i in range(5000):
-        now += rng.choice((0, 0, 1))
-        cpu = rng.choice((0, 0, 0, 1, 2)) if i % 1000 < 500 else 1
-        writers[cpu].write(now, payload(i, 8))
-        written.append((now, cpu))
-    rings = trace.ts.ring.cpus
-    chunks = list(merged([by_pages(ring) for ring in rings]))
-    assert len(chunks) > 5
-    assert [e[:2] for chunk in chunks for e in chunk] == sorted(written)
-    one = [e for chunk in merged([by_pages(rings[1])]) for e in chunk]
-    assert one == list(rings[1].records())
 
 
 def test_pages_are_whole(trace):

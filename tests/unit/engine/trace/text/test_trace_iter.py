@@ -4,10 +4,12 @@
 import random
 import struct
 from contextlib import nullcontext
+from weakref import ref
 
 import pytest
 
 from kpfs.engine.trace.ring.cpu_ring import CpuRing
+from kpfs.engine.trace.text.lines import Lines, SharedLines, _PageLines
 from kpfs.engine.trace.text.output import TracePipe
 from kpfs.engine.trace.text.trace_iter import TraceIterator, trace_text
 from tests.unit.engine.trace.fakes import Trace, Writer, record
@@ -21,6 +23,7 @@ class Recorder:
         self.trace = Trace(nr_cpus)
         self.trace.write("p:small vfs_read")
         self.trace.write("p:large vfs_read a=%di b=%si")
+        self.numbers = [self.trace.event(name).id for name in ("small", "large")]
         self.trace.ts.ring.resize(size)
         self.writers = [Writer(self.trace, cpu) for cpu in range(nr_cpus)]
         self.place = self.trace.machine.kallsyms.lookup_name("vfs_read")[0].addr
@@ -32,8 +35,7 @@ class Recorder:
         for i in range(count):
             self.now += rng.choice((0, 1, 700, 700, 999_999_000))
             large = rng.random() < 0.3
-            number = self.trace.event("large" if large else "small").id
-            data = record(number, self.place, pid=rng.randrange(5))
+            data = record(self.numbers[large], self.place, pid=rng.randrange(5))
             data += struct.pack("<QQ", i, 7) if large else b""
             rng.choice(self.writers[: rng.choice((1, 3))]).write(self.now, data)
 
@@ -193,3 +195,154 @@ def test_going_back_in_time():
     iterator.read(len(whole) // 2)
     iterator.restart()
     assert iterator.read(1 << 30) == whole
+
+
+class Twins:
+    """Two readers at the same place: one shares what it makes with others."""
+
+    def __init__(self, trace, shared):
+        self.two = [TraceIterator(trace.ts, shared=s) for s in (shared, None)]
+
+    def read(self, size, *, prepared):
+        texts = []
+        for iterator in self.two:
+            if prepared:
+                iterator.prepare(nullcontext(), size)
+            texts.append(iterator.read(size))
+        assert texts[0] == texts[1]
+
+    def restart(self):
+        for iterator in self.two:
+            iterator.restart()
+
+
+def change(recorder):
+    """Something that changes the text of what was recorded, or what there is."""
+    rng, ts = recorder.rng, recorder.trace.ts
+    what = rng.randrange(6)
+    if what == 0:
+        recorder.trace.runtime.save_cmdline(rng.randrange(5), f"comm{rng.random()}")
+    elif what == 1:
+        name = rng.choice(("irq-info", "sym-addr", "sym-offset", "context-info"))
+        ts.options.set(name, rng.random() < 0.5)
+    elif what == 2:
+        TracePipe(ts).read(rng.choice((100, 5000)))
+    elif what == 3:
+        rng.choice([ts.ring, *ts.ring.cpus]).reset()
+    elif what == 4:
+        recorder.trace.write("-:other")
+        recorder.trace.write("p:other vfs_write")
+    else:
+        ts.events.remove(ts.events.by_id(recorder.numbers[0]))
+        ts.events._next_id = recorder.numbers[0]  # as once all were given out
+        recorder.trace.write(f"p:small{rng.randrange(1 << 40)} vfs_read")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_who_shares_reads_the_same_as_who_does_not(seed):
+    recorder = Recorder(seed)
+    rng, shared = recorder.rng, SharedLines()
+    recorder.write(3000)
+    readers = [Twins(recorder.trace, shared) for _ in range(4)]
+    for _ in range(300):
+        reader, dice = rng.choice(readers), rng.random()
+        if dice < 0.05:
+            change(recorder)
+        elif dice < 0.3:
+            recorder.write(rng.choice((1, 10, 300)))
+        elif dice < 0.35:
+            reader.restart()
+        else:
+            size = rng.choice((10, 1000, 9999, 65536))
+            reader.read(size, prepared=rng.random() < 0.5)
+
+
+def made_pages(monkeypatch):
+    """The pages whose text is made from now on."""
+    made, make = [], _PageLines.after
+
+    def after(self, *args):
+        made.append((self._cpu, self._raw[:16]))
+        return make(self, *args)
+
+    monkeypatch.setattr(_PageLines, "after", after)
+    return made
+
+
+def test_text_of_a_page_is_made_once(monkeypatch):
+    made = made_pages(monkeypatch)
+    recorder, shared = Recorder(1, size=200_000), SharedLines()
+    recorder.write(5000)
+    iterators = [TraceIterator(recorder.trace.ts, shared=shared) for _ in range(5)]
+    iterators[0].read(1)  # and it has the file open
+    texts = [pieces(recorder, iterator, prepared=True) for iterator in iterators[1:]]
+    assert len(set(texts)) == 1
+    assert len(made) == len(set(made)) > 10
+    # a new event is no reason to make it again, but a name that is shown is one
+    recorder.trace.write("p:other vfs_write")
+    number = len(made)
+    again = TraceIterator(recorder.trace.ts, shared=shared)
+    assert pieces(recorder, again, prepared=True) == texts[0]
+    assert len(made) == number
+    recorder.trace.runtime.save_cmdline(3, "cat")
+    again.restart()
+    assert " cat-3 " in pieces(recorder, again, prepared=True)
+    assert len(made) == 2 * number
+
+
+def test_what_is_added_to_a_page_is_added_to_its_text(monkeypatch):
+    recorder, shared = Recorder(1, nr_cpus=1), SharedLines()
+    recorder.write(3)
+    first, second = (TraceIterator(recorder.trace.ts, shared=shared) for _ in "12")
+    first.read(1 << 20)
+    ((_, old),) = shared.get(recorder.trace.ts, in_ns=True)._pages.items()
+    recorder.write(2)
+    assert second.read(1 << 20) == trace_text(recorder.trace.ts)
+    ((_, new),) = shared.get(recorder.trace.ts, in_ns=True)._pages.items()
+    assert new.text.startswith(old.text)
+    assert (len(old.times), len(new.times)) == (3, 5)
+
+
+def test_it_is_forgotten_when_nobody_reads():
+    recorder, shared = Recorder(1), SharedLines()
+    recorder.write(3)
+    iterator = TraceIterator(recorder.trace.ts, shared=shared)
+    iterator.read(4096)
+    lines = ref(iterator._lines)
+    assert lines() is shared.get(recorder.trace.ts, in_ns=True)
+    del iterator
+    assert lines() is None
+
+
+def test_so_much_is_kept_and_no_more():
+    recorder = Recorder(1, size=400_000)
+    recorder.write(9000)
+    lines = Lines(recorder.trace.ts, kept=50_000)
+    for ring in recorder.trace.ts.ring.cpus:
+        for page in ring.unread():
+            lines.page(ring.cpu, page)
+            assert lines.current()
+            assert lines._size == sum(len(p.text) for p in lines._pages.values())
+            assert lines._size <= 50_000
+    assert lines._size > 25_000
+
+
+def test_a_name_that_changes_while_a_line_is_made(monkeypatch):
+    """Another reader looks, before it is noted, whether all is as it was."""
+    recorder = Recorder(1, nr_cpus=1)
+    recorder.write(1)
+    lines, ts = Lines(recorder.trace.ts), recorder.trace.ts
+    find = ts.find_cmdline
+
+    def found(pid):
+        comm = find(pid)
+        if comm == "<...>":
+            recorder.trace.runtime.save_cmdline(pid, "late")
+            assert lines.current()
+        return comm
+
+    monkeypatch.setattr(ts, "find_cmdline", found)
+    recorder.now += 1
+    place = struct.pack("<Q", recorder.place)
+    assert "late-77 " in lines.alone(5, 0, struct.pack("<HHi", 0, 0, 77) + place)
+    assert lines.current()
