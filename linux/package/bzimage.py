@@ -6,6 +6,7 @@ Kernel: Documentation/arch/x86/boot.rst
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ _SETUP_SECTS, _HEADER, _MAGIC = 0x1F1, 0x1F1, 0x202
 _JUMP = 0x201  # its operand says where the header ends
 _VERSION = 0x20E
 _PAYLOAD = 0x248
+_END = _PAYLOAD + 8
+_RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,63}")
 SECTOR = 512
 
 
@@ -28,9 +31,14 @@ def parse(data: bytes) -> BzImage:
     """Take it apart; UnfitError where it is none that can be unpacked."""
     if data[_MAGIC : _MAGIC + 4] != b"HdrS":
         raise UnfitError("this is no kernel (bzImage) for x86-64")
+    if len(data) < _END:
+        raise UnfitError("the kernel's file is cut short")
     setup = ((data[_SETUP_SECTS] or 4) + 1) * SECTOR
     version = struct.unpack_from("<H", data, _VERSION)[0] + SECTOR
-    release = data[version : version + 200].split(b"\0")[0].split()[0].decode()
+    text = data[version : version + 200].split(b"\0")[0].decode("latin-1")
+    release = text.split(" ")[0]
+    if not is_release(release):
+        raise UnfitError("what the kernel's file says of its release is damaged")
     offset, size = struct.unpack_from("<II", data, _PAYLOAD)
     payload = data[setup + offset : setup + offset + size]
     vmlinux = unpack(payload)
@@ -38,6 +46,11 @@ def parse(data: bytes) -> BzImage:
         raise UnfitError("what the kernel's file holds is damaged")
     end = 0x202 + data[_JUMP]
     return BzImage(release, data[_HEADER:end], vmlinux)
+
+
+def is_release(text: str) -> bool:
+    """Whether uname -r can say that; it becomes the name of a folder."""
+    return _RELEASE.fullmatch(text) is not None
 
 
 def unpack(payload: bytes) -> bytes:

@@ -17,8 +17,15 @@ from typing import IO, NamedTuple
 
 from kpfs import abi
 from kpfs.linux.board import registers
-from kpfs.linux.board.board import CPU_MODEL, PAGE_SIZE, Board, read_agent
+from kpfs.linux.board.board import (
+    CPU_MODEL,
+    MAX_RAM,
+    PAGE_SIZE,
+    Board,
+    read_agent,
+)
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.package.bzimage import is_release
 
 VERSION = 1
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"
@@ -36,6 +43,7 @@ FLUSHERS = (
     "set_memory_rox",
     "post_relocation",
 )
+WIDTHS = 16, 64, 32, 32  # bits of a table's selector, base, limit and flags
 _KEPT_WORDS = ("now", "timer", "apic_start", "apic_period", "cr2", "cmos")
 
 
@@ -136,7 +144,45 @@ def read_meta(folder: str, name: str = "") -> Meta:
         raise UnfitError(f"{name}: this is no kernel of kpfs; make it anew") from None
     if found != (VERSION, CPU_MODEL, agent_digest()):
         raise UnfitError(f"{name}: made by another version of kpfs; make it anew")
-    return Meta(**fields)
+    try:
+        meta = Meta(**fields)
+        sound = _is_sound(meta)
+    except (TypeError, ValueError, AttributeError):
+        sound = False
+    if not sound:
+        raise UnfitError(f"{name}: the image is damaged; make it anew")
+    return meta
+
+
+def _is_sound(meta: Meta) -> bool:
+    """Whether a machine can be given all this; TypeError and others: it cannot.
+
+    The file may be a stranger's, and words of the board hold addresses of the host.
+    """
+    kept = registers.GENERAL.keys() | registers.CONTROL.keys() | registers.FPU.keys()
+    texts = meta.release, meta.append, meta.agent, meta.digest, meta.origin
+    numbers = [
+        *(meta.pause, meta.panic, *meta.flushers, *meta.apic),
+        *(*meta.registers.values(), *meta.words.values()),
+    ]
+    return (
+        is_release(meta.release)
+        and all(text.isprintable() for text in texts)
+        and _fits(meta.memory, MAX_RAM.bit_length())
+        and 0 < meta.memory <= MAX_RAM
+        and not meta.memory % PAGE_SIZE
+        and meta.registers.keys() == kept | registers.MSRS.keys()
+        and meta.words.keys() == set(_KEPT_WORDS)
+        and meta.tables.keys() == registers.TABLES.keys()
+        and all(len(row) == len(WIDTHS) for row in meta.tables.values())
+        and all(all(map(_fits, row, WIDTHS)) for row in meta.tables.values())
+        and len(meta.apic) == abi.NR_APIC_REGS
+        and all(_fits(number, 64) for number in numbers)
+    )
+
+
+def _fits(number: object, bits: int) -> bool:
+    return type(number) is int and 0 <= number < 1 << bits
 
 
 def agent_digest() -> str:

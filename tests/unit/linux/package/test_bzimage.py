@@ -46,6 +46,9 @@ def test_parts(pack):
     [
         (b"", "no kernel"),
         (bytes(4096), "no kernel"),
+        (image(b"")[:0x220], "cut short"),
+        (image(gzip.compress(ELF)).replace(b"6.1.0-9", b"../../9"), "release"),
+        (image(gzip.compress(ELF)).replace(b"6.1.0-9", b"\xff" * 7), "release"),
         (image(gzip.compress(b"not ELF")), "damaged"),
         (image(lzma.compress(ELF)[:20] + b"no"), "damaged"),
         (image(b"PK\3\4"), "unknown way"),

@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from kpfs.linux.board.board import CPU_MODEL
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import archive, image, store
+from tests.unit.linux.store.test_image import sound
 
 MEMORY = 1 << 20
 PAGE = os.urandom(4096)
@@ -23,12 +23,7 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def kernel():
     """Name of a kernel whose memory has two pages."""
-    meta: dict[str, object] = dict.fromkeys(image.Meta._fields) | {
-        "version": image.VERSION,
-        "cpu_model": CPU_MODEL,
-        "agent": image.agent_digest(),
-        "release": "6.1",
-    }
+    meta = {**sound(), "release": "6.1"}
     with store.new_folder("a") as folder:
         with open(f"{folder}/{image.META}", "w") as file:
             json.dump(meta, file)

@@ -5,6 +5,9 @@ import json
 
 import pytest
 
+from kpfs import abi
+from kpfs.linux.board import registers
+from kpfs.linux.board.board import CPU_MODEL, MAX_RAM
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import image
 
@@ -31,4 +34,71 @@ def test_symbols_of_the_kernel_itself():
 def test_an_image_of_somebody_else(tmp_path, text, why):
     (tmp_path / image.META).write_text(text)
     with pytest.raises(UnfitError, match=why):
+        image.read_meta(str(tmp_path))
+
+
+def sound():
+    """What an image says of itself."""
+    kept = [registers.GENERAL, registers.CONTROL, registers.FPU, registers.MSRS]
+    return {
+        "version": image.VERSION,
+        "release": "6.1.0-9-amd64",
+        "memory": 1 << 20,
+        "append": "",
+        "cpu_model": CPU_MODEL,
+        "agent": image.agent_digest(),
+        "pause": 1,
+        "registers": {name: 0 for names in kept for name in names},
+        "tables": {name: [0, 0, 0, 0] for name in registers.TABLES},
+        "words": dict.fromkeys(image._KEPT_WORDS, 0),
+        "apic": [0] * abi.NR_APIC_REGS,
+        "panic": 0,
+        "flushers": [],
+        "digest": "",
+        "origin": "linux-image.deb",
+    }
+
+
+def test_a_sound_image(tmp_path):
+    (tmp_path / image.META).write_text(json.dumps(sound()))
+    assert image.read_meta(str(tmp_path)).memory == 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("release", "../../../home/me"),  # it becomes the name of a folder
+        ("release", 6),
+        ("origin", "\033]0;title\007"),
+        ("memory", 0),
+        ("memory", MAX_RAM + 4096),
+        ("memory", 1 << 20 | 1),
+        ("memory", "4096"),
+        ("memory", True),
+        ("pause", -1),
+        ("panic", 1 << 64),
+        ("registers", {}),
+        ("registers", {**sound()["registers"], "rax": 0.5}),
+        ("tables", {**sound()["tables"], "idtr": [0, 0, 0]}),
+        ("tables", {**sound()["tables"], "idtr": [1 << 16, 0, 0, 0]}),
+        # what the board has of the host
+        ("words", {**sound()["words"], "ram": 4096}),
+        ("words", {**sound()["words"], "debug": 4096}),
+        ("apic", [0] * (abi.NR_APIC_REGS + 1)),
+        ("apic", None),
+        ("flushers", ["1"]),
+        ("more", 1),
+    ],
+)
+def test_an_image_that_a_machine_cannot_be_given(tmp_path, name, value):
+    (tmp_path / image.META).write_text(json.dumps({**sound(), name: value}))
+    with pytest.raises(UnfitError, match="damaged"):
+        image.read_meta(str(tmp_path))
+
+
+def test_an_image_that_says_too_little(tmp_path):
+    fields = sound()
+    del fields["apic"]
+    (tmp_path / image.META).write_text(json.dumps(fields))
+    with pytest.raises(UnfitError, match="damaged"):
         image.read_meta(str(tmp_path))
