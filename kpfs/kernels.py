@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -92,6 +93,8 @@ def _make_arguments(parser: ArgumentParser) -> None:
 
 
 def make(arguments: Namespace) -> int:
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.inside import mounted
     from kpfs.linux.make.make import make as make_kernel
     from kpfs.linux.store import store
 
@@ -109,6 +112,8 @@ def make(arguments: Namespace) -> int:
         verbose=arguments.verbose,
         progress=progress.show,
     )
+    with contextlib.suppress(UnfitError, OSError):  # it lacks a module: no --inside
+        mounted.make(store.folder(arguments.name), meta)
     progress.end()
     seconds = time.monotonic() - begin
     print(f"{arguments.name}: Linux {meta.release}, made in {seconds:.1f} s")

@@ -15,30 +15,20 @@ from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.inside.kind import Kind
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.inside import tree
+from kpfs.linux.inside import mounted
 from kpfs.linux.inside.command import Command, Ended
-from kpfs.linux.inside.hostfiles import HostFiles
-from kpfs.linux.inside.loop import CallError, Loop
-from kpfs.linux.inside.modules import Modules
+from kpfs.linux.inside.loop import CallError
+from kpfs.linux.inside.mounted import Guest
 from kpfs.linux.inside.request import Request
-from kpfs.linux.kernel.machine import Machine
-from kpfs.linux.store import image, store
+from kpfs.linux.store import store
 
 TROUBLE = 2
 
 
-class Guest:
-    """A kernel that has the host's files, and runs nothing yet."""
-
-    def __init__(self, kind: Kind) -> None:
-        """UnfitError, EmulatorError."""
-        folder = store.folder(kind.kernel)
-        meta = image.read_meta(folder)
-        with image.open_ram(folder, meta) as saved:
-            board = image.load(saved, meta, exact=kind.exact)
-        self.loop = Loop(Machine(board, quiet=kind.quiet))
-        self.files = HostFiles()
-        self.worker = tree.build(self.loop, self.files, Modules(folder))
+def start(kind: Kind) -> Guest:
+    """A kernel that has the host's files; UnfitError, EmulatorError, CallError."""
+    folder = store.folder(kind.kernel)
+    return mounted.start(folder, quiet=kind.quiet, exact=kind.exact)
 
 
 class Session:
@@ -106,7 +96,7 @@ def run_for(client: socket.socket, kind: Kind, request: Request) -> None:
         signal.signal(number, signal.SIG_IGN)
     session: Session | None = None
     try:
-        guest = Guest(kind)
+        guest = start(kind)
         session = Session(guest, client)
         session.run(request, [0, 1, 2])
     except (UnfitError, EmulatorError, CallError, KernelError) as error:

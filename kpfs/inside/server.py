@@ -18,10 +18,11 @@ import socket
 from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.inside.kind import Kind
-from kpfs.inside.machine import Guest, Session, refuse
+from kpfs.inside.machine import Session, refuse, start
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.learned import Learned
 from kpfs.linux.inside.loop import CallError
+from kpfs.linux.inside.mounted import Guest
 from kpfs.linux.inside.request import Request
 
 FDS = 3
@@ -34,7 +35,7 @@ def serve(kind: Kind, path: str, listener: socket.socket, patience: int) -> None
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # they are nobody's zombies
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        guest = Guest(kind)
+        guest = start(kind)
     except (UnfitError, EmulatorError, CallError, KernelError, OSError) as error:
         listener.settimeout(1)
         with contextlib.suppress(OSError):

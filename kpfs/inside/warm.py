@@ -14,7 +14,6 @@ import json
 import os
 import socket
 import stat
-import tempfile
 from collections.abc import Iterator
 
 from kpfs.inside.kind import Kind
@@ -26,6 +25,7 @@ SECONDS = "KPFS_WARM"  # environment: how long one is kept; 0: there is none
 DEFAULT_SECONDS = 60
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FDS = 3
+_RAM = "ram"  # as kpfs.linux.store.image has it, which would take long to import
 _NAMESPACES = ("mnt", "user", "pid", "net", "uts")
 
 
@@ -41,7 +41,7 @@ def _key(kind: Kind) -> str:
     root = os.stat("/")
     facts: list[object] = [kind, root.st_dev, root.st_ino]
     facts += [os.getuid(), os.getgid(), sorted(os.getgroups())]
-    for path in (store.folder(kind.kernel), *_sources()):
+    for path in (os.path.join(store.folder(kind.kernel), _RAM), *_sources()):
         st = os.stat(path)
         facts.append((path, st.st_dev, st.st_ino, st.st_mtime_ns))
     for name in _NAMESPACES:
@@ -61,7 +61,7 @@ def _folder() -> str:
     """Where sockets are: nobody else can come there."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if not runtime or not os.access(runtime, os.W_OK):
-        runtime = tempfile.gettempdir()
+        runtime = os.environ.get("TMPDIR") or "/tmp"
     folder = os.path.join(runtime, f"kpfs-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)

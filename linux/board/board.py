@@ -68,7 +68,7 @@ class Board:
         self.set(
             uc=engine.value or 0,
             state=self._find_state(),
-            ram=_address(ram),
+            ram=address_of(ram),
             ram_size=len(ram),
             break_at=abi.NEVER,
             pause=abi.NEVER,
@@ -94,7 +94,7 @@ class Board:
                 ctypes.c_uint64(address),
                 ctypes.c_size_t(len(memory)),
                 ctypes.c_uint32(_PROT_ALL),
-                ctypes.c_void_p(_address(memory)),
+                ctypes.c_void_p(address_of(memory)),
             )
         )
 
@@ -223,5 +223,6 @@ def _load_board() -> ctypes.CDLL:
     return board
 
 
-def _address(memory: mmap.mmap) -> int:
+def address_of(memory: mmap.mmap) -> int:
+    """Where a mapping is in this process."""
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -30,8 +30,6 @@ _FIRST_FREE = 3
 _LAST_FD = 0xFFFFFFFF
 _SIGACTION = bytes(32)  # SIG_DFL
 _IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # by the agent's tasks
-_IFREQ = struct.Struct("<16sh22x")
-_IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
 _TIMESPEC = struct.Struct("<qq")
 _ROOM = abi.DATA_SIZE - 8192  # bytes of arguments and environment
 
@@ -79,9 +77,6 @@ class Command:
             agent.call(Op(nr.CLOCK_SETTIME, (time.CLOCK_REALTIME, now)))
         name = (self._request.hostname or socket.gethostname()).encode()
         agent.call(Op(nr.SETHOSTNAME, (name, len(name))))
-        up = _IFREQ.pack(b"lo", _IFF_UP)
-        (fd,) = agent.call(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
-        agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))
 
     def _show_directories(self) -> None:
         """Those of the host that are wanted although the guest has its own above."""

@@ -22,6 +22,7 @@ VALID = 2  # s that the guest takes what it knows for true
 MAX_OPEN = 256  # files that are kept open
 # What the guest has of its own: there the host's is an empty directory.
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
+TMP = b"/tmp"  # likewise, but directories in it can be shown
 _READ_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -52,11 +53,13 @@ class Node:
 class HostFiles:
     """Answers requests.  Context: one thread."""
 
+    valid = VALID
+
     def __init__(self, writable: tuple[str, ...] = ()) -> None:
         """writable: absolute real paths of folders in which all may be changed."""
         self._writable = tuple(os.fsencode(path).rstrip(b"/") for path in writable)
         self._uid, self._gid = os.getuid(), os.getgid()
-        root = Node(wire.ROOT_ID, b"/", _identity(os.lstat("/")))
+        root = Node(wire.ROOT_ID, b"/", _identity(self._lstat(b"/")))
         self._nodes = {wire.ROOT_ID: root}
         self._by_path = {b"/": root}
         self._next = wire.ROOT_ID + 1
@@ -89,6 +92,22 @@ class HostFiles:
     def allow(self, writable: tuple[str, ...]) -> None:
         """Let all below these folders be changed."""
         self._writable += tuple(os.fsencode(path).rstrip(b"/") for path in writable)
+
+    def packed(self) -> list[tuple[int, str, int]]:
+        """Number, path and count of lookups of what the guest knows."""
+        return [
+            (node.number, os.fsdecode(node.path), node.lookups)
+            for node in self._nodes.values()
+        ]
+
+    def adopt(self, nodes: list[tuple[int, str, int]]) -> None:
+        """Go on for a guest that knows what packed() tells of.  OSError."""
+        for number, name, lookups in nodes:
+            path = os.fsencode(name)
+            node = Node(number, path, _identity(self._lstat(path)))
+            node.lookups = lookups
+            self._nodes[number] = self._by_path[path] = node
+            self._next = max(self._next, number + 1)
 
     def answer(self, request: bytes, reply: Room) -> int:
         """Write the reply to a request: its size, or 0."""
@@ -135,13 +154,19 @@ class HostFiles:
         return make(self._nodes[number], body)
 
     # ---- names
+    def _lstat(self, path: bytes) -> os.stat_result:
+        return os.lstat(path)
+
+    def _statvfs(self, path: bytes | int) -> os.statvfs_result:
+        return os.statvfs(path)
+
     def _entry(self, path: bytes) -> bytes:
         try:
-            st = os.lstat(path)
+            st = self._lstat(path)
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-            return wire.entry(0, b"", VALID)
+            return wire.entry(0, b"", self.valid)
         identity = _identity(st)
         node = self._by_path.get(path)
         if node is None or node.identity != identity:
@@ -149,7 +174,7 @@ class HostFiles:
             self._next += 1
             self._nodes[node.number] = self._by_path[path] = node
         node.lookups += 1
-        return wire.entry(node.number, self._attr(st), VALID)
+        return wire.entry(node.number, self._attr(st), self.valid)
 
     def _attr(self, st: os.stat_result) -> bytes:
         """Our own files are root's, as they are in a user namespace of our own."""
@@ -172,16 +197,16 @@ class HostFiles:
         return self._entry(_child(node, _text(body)))
 
     def _stat(self, node: Node) -> os.stat_result:
-        return os.lstat(node.path) if node.path else os.fstat(node.fd)
+        return self._lstat(node.path) if node.path else os.fstat(node.fd)
 
     def _getattr(self, node: Node, _body: bytes) -> bytes:
-        return wire.attributes_reply(self._attr(self._stat(node)), VALID)
+        return wire.attributes_reply(self._attr(self._stat(node)), self.valid)
 
     def _readlink(self, node: Node, _body: bytes) -> bytes:
         return os.readlink(node.path)
 
     def _statfs(self, node: Node, _body: bytes) -> bytes:
-        return wire.statfs_reply(os.statvfs(node.path or node.fd))
+        return wire.statfs_reply(self._statvfs(node.path or node.fd))
 
     # ---- directories
     def _list(self, node: Node, offset: int) -> list[tuple[bytes, int, int]]:
@@ -413,6 +438,27 @@ class HostFiles:
         if node.fd >= 0:
             os.fsync(node.fd)
         return b""
+
+
+class EmptyFiles(HostFiles):
+    """What all hosts have, alike: a root, and in it what a guest has of its own.
+
+    Nothing that is said of them is remembered, so that others can go on from there.
+    """
+
+    valid = 0
+
+    def _lstat(self, path: bytes) -> os.stat_result:
+        if path != b"/" and path not in HIDDEN and path != TMP:
+            raise OSError(errno.ENOENT, "not there")
+        mode = stat.S_IFDIR | (0o1777 if path == TMP else 0o755)
+        times, kind = [0] * 9, [4096, 8, 0]  # blksize, blocks, rdev
+        return os.stat_result(
+            (mode, 1, 0, 2, self._uid, self._gid, 4096, *times, *kind)
+        )
+
+    def _statvfs(self, path: bytes | int) -> os.statvfs_result:
+        return os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, 0, 255))
 
 
 def _identity(st: os.stat_result) -> tuple[int, int]:

@@ -106,6 +106,11 @@ class Loop:
         self.machine.clear(slot, name.encode(), _KEEP, _KEEP)
         return slot
 
+    def adopt(self, slot: int, pid: int) -> Worker:
+        """A worker of a guest that goes on from where it was kept."""
+        self._free.remove(slot)
+        return Worker(self, slot, pid)
+
     def expect(self, slot: int, then: Then) -> None:
         self._then[slot] = then
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+from typing import Any, NamedTuple
 
 from kpfs.linux.board.board import PAGE_SIZE
 from kpfs.linux.inside import wire
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
-from kpfs.linux.inside.modules import Modules
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.machine import Batch, Op
 
@@ -51,10 +51,8 @@ _MAP_LOCKED = 0x2000
 class Buffer:
     """Memory of all workers that the kernel can pin, which the region is not."""
 
-    def __init__(self, worker: Worker, size: int) -> None:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_LOCKED
-        access = mmap.PROT_READ | mmap.PROT_WRITE
-        (self.address,) = worker.call(Op(nr.MMAP, (0, size, access, flags, -1, 0)))
+    def __init__(self, worker: Worker, address: int) -> None:
+        self.address = address
         self._board = worker.board
         self._ram = memoryview(self._board.ram)
 
@@ -77,33 +75,70 @@ class Buffer:
             data = data[len(view) :]
 
 
+def allocate(worker: Worker, size: int) -> int:
+    """The address of memory that no other worker uses."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_LOCKED
+    access = mmap.PROT_READ | mmap.PROT_WRITE
+    return worker.call(Op(nr.MMAP, (0, size, access, flags, -1, 0)))[0]
+
+
+class Ends(NamedTuple):
+    """What a file server has in the guest."""
+
+    device: int  # a descriptor of /dev/fuse
+    buffer: int  # the address of BUFFER bytes
+
+
 class FileServer:
     """A worker that hands what the guest asks of /dev/fuse to the host's files."""
 
-    def __init__(self, worker: Worker, files: HostFiles) -> None:
+    def __init__(self, worker: Worker, files: HostFiles, ends: Ends) -> None:
         self._worker = worker
         self._files = files
+        self._ends = ends
+        self._buffer = Buffer(worker, ends.buffer)
+        self._read = Op(nr.READ, (ends.device, ends.buffer, BUFFER))
+        self._asked = 0  # operations of the request that is on its way
+
+    @classmethod
+    def mounted(cls, worker: Worker, files: HostFiles) -> FileServer:
+        """Mount the host's files at HOST, and serve them."""
         device = worker.call(Op(nr.OPEN, (b"/dev/fuse\0", os.O_RDWR | os.O_CLOEXEC)))[0]
         options = (
             f"fd={device},rootmode=40000,user_id=0,group_id=0,"
             "allow_other,default_permissions"
         )
         mount(worker, "kpfs", HOST, "fuse", nr.MS_NODEV, options)
-        self._device = device
-        self._buffer = Buffer(worker, BUFFER)
-        self._read = Op(nr.READ, (device, self._buffer.address, BUFFER))
-        self._next(0)
+        server = cls(worker, files, Ends(device, allocate(worker, BUFFER)))
+        server._next(0)
+        return server
+
+    @classmethod
+    def adopted(cls, loop: Loop, files: HostFiles, facts: dict[str, int]) -> FileServer:
+        """Go on with what packed() tells of."""
+        worker = loop.adopt(facts["slot"], facts["pid"])
+        server = cls(worker, files, Ends(facts["device"], facts["buffer"]))
+        server._asked = facts["asked"]
+        loop.expect(worker.slot, server._serve)
+        return server
+
+    def packed(self) -> dict[str, int]:
+        """As JSON has it; a request is on its way."""
+        own = {"slot": self._worker.slot, "pid": self._worker.pid}
+        return own | self._ends._asdict() | {"asked": self._asked}
 
     def _next(self, size: int) -> None:
         """Give a reply of that size, if it is one, and wait for the next request."""
         ops = [self._read]
         if size:
-            ops.insert(0, Op(nr.WRITE, (self._device, self._buffer.address, size)))
+            ends = self._ends
+            ops.insert(0, Op(nr.WRITE, (ends.device, ends.buffer, size)))
         batch = Batch(ops)
-        self._worker.restart(batch.ops, batch.count, lambda: self._serve(batch.count))
+        self._asked = batch.count
+        self._worker.restart(batch.ops, batch.count, self._serve)
 
-    def _serve(self, count: int) -> None:
-        size = self._worker.results(count)[-1]
+    def _serve(self) -> None:
+        size = self._worker.results(self._asked)[-1]
         if size == -errno.ENODEV:
             return  # unmounted
         if size < 0:
@@ -135,12 +170,37 @@ def make_directories(worker: Worker, path: str) -> None:
         worker.attempt(Op(nr.MKDIR, (os.fsencode(name) + b"\0", 0o755)))
 
 
-def build(loop: Loop, files: HostFiles, modules: Modules) -> Worker:
-    """Mount all of it: a worker from which commands are to be forked."""
-    modules.load(loop.agent, MODULES)
+class Built(NamedTuple):
+    """What serves a guest that has its mounts."""
+
+    worker: Worker  # from which commands are to be forked
+    server: FileServer
+
+    def packed(self) -> dict[str, Any]:
+        """As JSON has it."""
+        own = {"slot": self.worker.slot, "pid": self.worker.pid}
+        return {"worker": own, "server": self.server.packed()}
+
+
+def adopt(loop: Loop, files: HostFiles, facts: dict[str, Any]) -> Built:
+    """Go on with what packed() tells of."""
+    server = FileServer.adopted(loop, files, facts["server"])
+    return Built(loop.adopt(**facts["worker"]), server)
+
+
+def fits_host() -> bool:
+    """Whether the host has directories where the guest has mounted its own."""
+    return all(os.path.isdir(path) and not os.path.islink(path) for path in OWN)
+
+
+def build(loop: Loop, files: HostFiles, folder: str) -> Built:
+    """Mount all of it, with modules of the kernel in a folder."""
+    from kpfs.linux.inside.modules import Modules
+
+    Modules(folder).load(loop.agent, MODULES)
     for path in (HOST, UPPER, NEW, ALL):
         make_directories(loop.agent, path)
-    FileServer(loop.agent.fork("kpfs-files"), files)
+    server = FileServer.mounted(loop.agent.fork("kpfs-files"), files)
     worker = loop.agent.fork("kpfs")
     mount(worker, "tmpfs", UPPER, "tmpfs")
     for path in ("/changes", "/work"):
@@ -158,7 +218,7 @@ def build(loop: Loop, files: HostFiles, modules: Modules) -> Worker:
     for source, target in LINKS:
         names = source.encode() + b"\0", (NEW + target).encode() + b"\0"
         worker.attempt(Op(nr.SYMLINK, names))
-    return worker
+    return Built(worker, server)
 
 
 def show_host_directory(worker: Worker, path: str, *, writable: bool = False) -> None:

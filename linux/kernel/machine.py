@@ -125,6 +125,15 @@ class Machine:
         self.region[base : base + len(head)] = head
         self._seqs[slot] = 0
 
+    def adopt(self) -> None:
+        """Take the slots as they lie in the region, with what is asked there."""
+        for slot in range(abi.NR_SLOTS):
+            base = abi.SLOTS_AT + slot * abi.SLOT_SIZE
+            seq, done, _ = _SLOT_HEAD.unpack_from(self.region, base)
+            self._seqs[slot] = seq
+            if done != seq:
+                self._busy.add(slot)
+
     def forget(self, slot: int) -> None:
         """The slot's task is gone, whatever it was asked for."""
         self._busy.discard(slot)

@@ -13,7 +13,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterable
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from kpfs import abi
 from kpfs.linux.board import registers
@@ -82,16 +82,26 @@ def symbol_table(text: bytes, names: Iterable[str]) -> dict[str, int]:
     return {name.decode(): int(address, 16) for address, name in reversed(rows)}
 
 
+def processor(board: Board) -> dict[str, Any]:
+    """The fields of Meta that say how a board stands."""
+    kept = registers.GENERAL | registers.CONTROL | registers.FPU
+    values = {name: board.read_reg(number) for name, number in kept.items()}
+    values |= {n: board.read_msr(number) for n, number in registers.MSRS.items()}
+    first = abi.Board.apic >> 3
+    return {
+        "registers": values,
+        "tables": {name: list(board.read_table(name)) for name in registers.TABLES},
+        "words": {name: board.get(getattr(abi.Board, name)) for name in _KEPT_WORDS},
+        "apic": list(board.words[first : first + abi.NR_APIC_REGS]),
+    }
+
+
 def save(
     booted: Booted, release: str, append: str, folder: str, origin: str = ""
 ) -> Meta:
     """Write what has booted into a folder that is there."""
     board = booted.board
     found = symbol_table(booted.symbols, ("panic", *FLUSHERS))
-    kept = registers.GENERAL | registers.CONTROL | registers.FPU
-    values = {name: board.read_reg(number) for name, number in kept.items()}
-    values |= {n: board.read_msr(number) for n, number in registers.MSRS.items()}
-    first = abi.Board.apic >> 3
     meta = Meta(
         version=VERSION,
         release=release,
@@ -100,10 +110,7 @@ def save(
         cpu_model=CPU_MODEL,
         agent=agent_digest(),
         pause=booted.pause,
-        registers=values,
-        tables={name: list(board.read_table(name)) for name in registers.TABLES},
-        words={name: board.get(getattr(abi.Board, name)) for name in _KEPT_WORDS},
-        apic=list(board.words[first : first + abi.NR_APIC_REGS]),
+        **processor(board),
         panic=found.get("panic", 0),
         flushers=[found[name] for name in FLUSHERS if name in found],
     )

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest that has its mounts, kept beside the kernel's image for later starts.
+
+To load the modules and to mount everything takes longer than most commands do.  So that
+is done once, over files that are the same on every host, and what has changed since the
+image was saved is kept: a file of pages, as reproducible as the image.  A start puts
+these pages over the image's and goes on from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import mmap
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kpfs import abi
+from kpfs.linux.board.board import PAGE_SIZE, Board, address_of
+from kpfs.linux.inside import tree
+from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
+from kpfs.linux.inside.loop import Loop, Worker
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import Machine, Op
+from kpfs.linux.store import image
+
+PAGEMAP = "/proc/self/pagemap"
+FILE = "mounted"  # in the folder of a kernel
+_LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# what decides, besides the image, what is kept
+_SOURCES = (
+    "inside/mounted.py", "inside/tree.py", "inside/hostfiles.py", "inside/wire.py",
+    "inside/modules.py", "inside/loop.py", "kernel/machine.py", "store/image.py",
+)  # fmt: skip
+_HEAD = struct.Struct("<32s32sI")  # key, SHA-256 of what follows, size of the facts
+_IFREQ = struct.Struct("<16sh22x")
+_IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
+_ENTRY = struct.Struct("<Q")
+_THERE, _OF_FILE = 3 << 62, 1 << 61  # of an entry of pagemap: present or swapped
+
+
+class Guest(NamedTuple):
+    """What commands are forked from."""
+
+    loop: Loop
+    files: HostFiles
+    worker: Worker
+
+
+class Kept(NamedTuple):
+    """What the file has."""
+
+    facts: dict[str, Any]  # the processor, the tasks, and which pages follow
+    pages: memoryview  # those of RAM, then those of the region
+
+
+def start(folder: str, *, quiet: bool, exact: bool) -> Guest:
+    """A guest with this host's files; UnfitError, EmulatorError, CallError."""
+    meta = image.read_meta(folder)
+    kept: Kept | None = None
+    if tree.fits_host() and os.access(PAGEMAP, os.R_OK):
+        kept = read(folder, meta) or make(folder, meta)
+    with image.open_ram(folder, meta) as saved:
+        if kept:
+            meta = meta._replace(**kept.facts["processor"])
+        board = image.load(saved, meta, exact=exact)
+    if kept:
+        _put(kept, board)
+    loop, files = Loop(Machine(board, quiet=quiet)), HostFiles()
+    if not kept:
+        return Guest(loop, files, _build(loop, files, folder).worker)
+    loop.machine.adopt()
+    files.adopt(kept.facts["nodes"])
+    return Guest(loop, files, tree.adopt(loop, files, kept.facts["tree"]).worker)
+
+
+def make(folder: str, meta: image.Meta) -> Kept:
+    """Mount everything, and keep that if the folder can be written.
+
+    UnfitError, EmulatorError, CallError.
+    """
+    key = _key(meta)
+    with image.open_ram(folder, meta) as saved:
+        board = image.load(saved, meta, exact=False)
+        loop, files = Loop(Machine(board, quiet=True)), EmptyFiles()
+        built = _build(loop, files, folder)
+        loop.settle()
+        kept = _changes(board, saved.fileno())
+    kept.facts.update(
+        processor=image.processor(board), tree=built.packed(), nodes=files.packed()
+    )
+    board.close()
+    with contextlib.suppress(OSError):
+        _write(folder, key, kept)
+    return kept
+
+
+def _build(loop: Loop, files: HostFiles, folder: str) -> tree.Built:
+    """What commands find: the files, and a network that is the loopback alone."""
+    agent, up = loop.agent, _IFREQ.pack(b"lo", _IFF_UP)
+    (fd,) = agent.call(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
+    agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))
+    return tree.build(loop, files, folder)
+
+
+# ---- pages
+def _changes(board: Board, saved: int) -> Kept:
+    """The pages in which a board differs from the image that it began with."""
+    ram, pages = [], []
+    for number in _own_pages(board.ram):
+        at = number * PAGE_SIZE
+        page = board.ram[at : at + PAGE_SIZE]
+        if page != os.pread(saved, PAGE_SIZE, at):
+            ram.append(number)
+            pages.append(page)
+    region, empty = [], bytes(PAGE_SIZE)
+    for number in _own_pages(board.region):
+        page = board.region[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]
+        if page != empty:
+            region.append(number)
+            pages.append(page)
+    return Kept({"ram": ram, "region": region}, memoryview(b"".join(pages)))
+
+
+def _own_pages(memory: mmap.mmap) -> Iterator[int]:
+    """Those of a private mapping that were written.  Document: proc(5), pagemap."""
+    count = len(memory) // PAGE_SIZE
+    with open(PAGEMAP, "rb", buffering=0) as pagemap:
+        first = address_of(memory) // PAGE_SIZE
+        raw = os.pread(pagemap.fileno(), count * _ENTRY.size, first * _ENTRY.size)
+    for number, (entry,) in enumerate(_ENTRY.iter_unpack(raw)):
+        if entry & _THERE and not entry & _OF_FILE:
+            yield number
+
+
+def _put(kept: Kept, board: Board) -> None:
+    at, pages = 0, kept.pages
+    for memory, name in ((board.ram, "ram"), (board.region, "region")):
+        for number in kept.facts[name]:
+            start = number * PAGE_SIZE
+            memory[start : start + PAGE_SIZE] = pages[at : at + PAGE_SIZE]
+            at += PAGE_SIZE
+
+
+# ---- the file
+def _key(meta: image.Meta) -> bytes:
+    """What the file belongs to."""
+    key = hashlib.sha256(meta.digest.encode())
+    for path in (*(os.path.join(_LINUX, name) for name in _SOURCES), abi.__file__):
+        with open(path, "rb") as file:
+            key.update(file.read())
+    return key.digest()
+
+
+def read(folder: str, meta: image.Meta) -> Kept | None:
+    """What is kept for an image; None where that is nothing, or of another kpfs."""
+    try:
+        with open(os.path.join(folder, FILE), "rb") as file:
+            head = file.read(_HEAD.size)
+            data = memoryview(file.read())
+    except FileNotFoundError:
+        return None
+    if len(head) < _HEAD.size:
+        return None
+    key, digest, size = _HEAD.unpack(head)
+    if key != _key(meta) or digest != hashlib.sha256(data).digest():
+        return None
+    return Kept(json.loads(bytes(data[:size])), data[size:])
+
+
+def _write(folder: str, key: bytes, kept: Kept) -> None:
+    """OSError, also where somebody else is just writing it."""
+    facts = json.dumps(kept.facts, sort_keys=True).encode()
+    digest = hashlib.sha256(facts + kept.pages).digest()
+    new = os.path.join(folder, f".{FILE}.new")  # what a killed one left is used again
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file.fileno()).st_ino != os.stat(new).st_ino:
+            return  # it has just been put in place
+        file.truncate()
+        file.write(_HEAD.pack(key, digest, len(facts)))
+        file.write(facts)
+        file.write(kept.pages)
+        file.flush()
+        os.replace(new, os.path.join(folder, FILE))

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Guests that have their mounts, kept for later starts.
+
+Tests kpfs.linux.inside.mounted.
+"""
+
+import os
+
+import pytest
+
+from kpfs.linux.inside import mounted, tree
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.machine import Op
+from kpfs.linux.store import image, store
+from tests import harness
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """That of a kernel for which nothing is kept yet."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+    made = store.folder(harness.KERNEL)
+    for entry in os.scandir(made):
+        if entry.name != mounted.FILE:
+            (tmp_path / entry.name).symlink_to(entry.path)
+    return str(tmp_path)
+
+
+@pytest.fixture
+def begin():
+    made = []
+
+    def start(folder):
+        made.append(mounted.start(folder, quiet=False, exact=False))
+        return made[-1]
+
+    yield start
+    for guest in made:
+        guest.loop.machine.close()
+
+
+def opens(guest, path):
+    """Whether the guest can open a file of its tree."""
+    name = os.fsencode(tree.NEW + path) + b"\0"
+    fd, _ = guest.worker.attempt(Op(nr.OPEN, (name, os.O_RDONLY)), Op(nr.CLOSE, (3,)))
+    return fd >= 0
+
+
+def kept(folder):
+    with open(os.path.join(folder, mounted.FILE), "rb") as file:
+        return file.read()
+
+
+def test_what_is_kept_is_used_and_made_alike(folder, begin):
+    assert opens(begin(folder), "/etc/passwd")
+    first = kept(folder)
+    inode = os.stat(os.path.join(folder, mounted.FILE)).st_ino
+    assert opens(begin(folder), "/etc/passwd")
+    assert os.stat(os.path.join(folder, mounted.FILE)).st_ino == inode
+    os.unlink(os.path.join(folder, mounted.FILE))
+    begin(folder)
+    assert kept(folder) == first
+
+
+@pytest.mark.parametrize("at", [0, 40, -1])
+def test_what_is_damaged_is_made_anew(folder, begin, at):
+    begin(folder)
+    whole = kept(folder)
+    damaged = bytearray(whole)
+    damaged[at] ^= 1
+    with open(os.path.join(folder, mounted.FILE), "wb") as file:
+        file.write(damaged)
+    assert mounted.read(folder, image.read_meta(folder)) is None
+    assert opens(begin(folder), "/etc/passwd")
+    assert kept(folder) == whole
+
+
+def test_a_folder_that_cannot_be_written_does(folder, begin, monkeypatch):
+    def fail(*_arguments):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert opens(begin(folder), "/etc/passwd")
+    assert mounted.FILE not in os.listdir(folder)
+    monkeypatch.undo()
+    begin(folder)
+    assert kept(folder)
+    assert [name for name in os.listdir(folder) if name.startswith(".")] == []
+
+
+def test_a_host_that_lacks_a_directory_is_mounted_as_it_is(folder, begin, monkeypatch):
+    monkeypatch.setattr(tree, "OWN", ("/proc", "/none"))
+    assert opens(begin(folder), "/etc/passwd")
+    assert mounted.FILE not in os.listdir(folder)
