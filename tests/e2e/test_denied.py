@@ -59,3 +59,14 @@ def test_umount_without_poll(denied, mount):
     assert line.startswith("kpfs: ")
     assert done.returncode == 2
     assert harness.is_mounted(mount)
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
+def test_a_mount_without_poll(kpfs, denied, tmp_path, error):
+    place = tmp_path / "place"
+    place.mkdir()
+    done = denied("poll", error, "mount", str(place))
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kpfs: poll(): ")
+    assert done.returncode == 2
+    assert not harness.is_mounted(place)

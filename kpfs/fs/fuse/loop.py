@@ -30,6 +30,7 @@ from typing import NamedTuple
 from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse import proto
 from kpfs.host import guard, mounts
+from kpfs.host.errors import SetupError
 from kpfs.host.guard import ENDING
 from kpfs.kernel.caller import Caller
 from kpfs.kernel.lock import FairLock, Waiter
@@ -154,21 +155,20 @@ class Loop:
 
         on_end is called before it is unmounted.  The signals that end the mount are
         blocked, and stay so in all other threads: this one alone ends it.  mask: the
-        signal mask to wait with.
+        signal mask to wait with.  SetupError: it cannot be served.
         """
         self._main = threading.get_ident()
         # not by mount_at(), which looks at the place itself: nobody answers there yet
         ours = [each for each in mounts.table() if each.target == self._mountpoint]
         try:
-            with self._guard:
-                if not self._pass_on():
-                    raise RuntimeError("no thread can be started")
-            self._await_end(mask)
-            log.info("%s: %s", self._mountpoint, self._why)
-            self._finish_answers()
-            on_end()
-            for mount in ours[-1:]:
-                _unmount(mount)
+            try:
+                self._serve_to_end(mask)
+                log.info("%s: %s", self._mountpoint, self._why)
+                self._finish_answers()
+                on_end()
+            finally:
+                for mount in ours[-1:]:
+                    _unmount(mount)
             deadline = time.monotonic() + JOIN_TIMEOUT
             for thread in list(self._threads):
                 thread.join(max(0, deadline - time.monotonic()))
@@ -176,8 +176,8 @@ class Loop:
             for number in ENDING:  # there is nothing left for them to end
                 signal.signal(number, signal.SIG_IGN)
 
-    def _await_end(self, mask: SignalMask) -> None:
-        """Wait for one of the signals that end the mount, which are blocked.
+    def _serve_to_end(self, mask: SignalMask) -> None:
+        """Serve until one of the signals comes that end the mount, which are blocked.
 
         They get a handler of Python, as the guard (kpfs.host.guard) learns of no
         others.
@@ -197,6 +197,14 @@ class Loop:
         try:
             for number in ENDING:
                 signal.signal(number, end)
+            try:
+                events.poll(0)  # before anybody is answered
+            except OSError as error:
+                said = f"poll(): {error.strerror}; a sandbox has to allow it"
+                raise SetupError(said) from None
+            with self._guard:
+                if not self._pass_on():
+                    raise RuntimeError("no thread can be started")
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             while told not in (ready := [fd for fd, _ in events.poll()]):
                 if guarded in ready:
