@@ -453,10 +453,10 @@ class CpuRing:
         page, word, ts = self.oldest()
         while True:
             stamp, end = self.look(page)
-            if word:
+            if not word:
+                word, ts = HEADER_WORDS, stamp
+            if word < end:
                 yield self.copy(page, word, end, ts)
-            else:
-                yield self.copy(page, HEADER_WORDS, end, stamp)
             if page == self.tail:
                 return
             page, word = (page + 1) % self.nr_pages, 0

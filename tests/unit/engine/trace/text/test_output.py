@@ -185,6 +185,19 @@ def test_long_read_of_a_pipe(trace):
     assert "".join(parts) == whole
 
 
+@pytest.mark.parametrize("size", [100, 4096, 30000])
+def test_whatever_is_asked_for_all_is_read(trace, size):
+    """Also where a read ends with the last record of a page."""
+    trace.ts.ring.expand()
+    fill(trace, 2000)
+    whole = body(trace)
+    pipe = TracePipe(trace.ts)
+    text = ""
+    while piece := pipe.read(size):
+        text += piece
+    assert text == whole
+
+
 def test_what_is_prepared_is_what_is_read(trace):
     trace.ts.ring.expand()
     fill(trace, 500)
