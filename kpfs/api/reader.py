@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.api.records import Record, decode, field_format
 from kpfs.engine.trace.text.lines import lat_fmt
-from kpfs.engine.trace.text.page_text import runs
+from kpfs.engine.trace.text.page_text import merged
 from kpfs.engine.trace.text.trace_iter import ALL, TraceIterator
 
 if TYPE_CHECKING:
@@ -36,16 +36,18 @@ def records(tr: TraceArray) -> Iterator[Record]:
     ]
     events = {event.id: _Format(event) for event in tr.events}
     comms: dict[int, str] = {}
-    for run in runs(sources, taken.whole):
-        cpu = cpus[run.source]
-        for i in range(run.first, run.last):
-            raw, line = run.data(i), run.made.lines(i, i + 1)
+    for run in merged(sources, taken.whole):
+        for i in range(run.count):
+            place = run.at(i)
+            made, number = place.made, place.number
+            cpu, raw = cpus[place.source], place.data()
+            (line,) = made.lines(number, number + 1)
             kind, flags, preempt_count, pid = _HEAD.unpack_from(raw)
             if pid not in comms:
                 comms[pid] = tr.find_cmdline(pid)
             event = events.get(kind) or _GONE
             yield Record(
-                timestamp=run.made.times[i],
+                timestamp=place.time,
                 cpu=cpu,
                 pid=pid,
                 comm=comms[pid],

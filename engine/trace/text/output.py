@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, CpuRing, Page, Record
 from kpfs.engine.trace.text.lines import Lines
-from kpfs.engine.trace.text.page_text import runs
+from kpfs.engine.trace.text.page_text import Run, merged
 
 # The most that Linux gives per read(); here, who asks for more gets more whole lines
 PIPE_PAGE = 4096
@@ -125,23 +125,25 @@ class TracePipe:
             taken.lines.pages(ring.cpu, pages)
             for ring, pages in zip(taken.rings, taken.pages, strict=True)
         ]
-        for run in runs(sources, taken.whole):
-            cpu, made = taken.rings[run.source].cpu, run.made
-            number = lost.pop(cpu, 0)
-            note = f"CPU:{cpu} [LOST {number} EVENTS]\n" if number else ""
-            last = run.up_to(count - size - len(note))
-            text = note + made.lines(run.first, last)
+        for run in merged(sources, taken.whole, mix=not lost):
+            note = ""
+            if lost and isinstance(run, Run):
+                cpu = taken.rings[run.source].cpu
+                number = lost.pop(cpu, 0)
+                note = f"CPU:{cpu} [LOST {number} EVENTS]\n" if number else ""
+            some = run.up_to(count - size - len(note))
+            text = note + run.text(some)
             full = size + len(text) >= count
-            if size + len(text) > max(count, PIPE_PAGE) and (
-                texts or last - run.first > 1
-            ):
-                last -= 1
-                text = note + made.lines(run.first, last)
-            if last > run.first:
+            if size + len(text) > max(count, PIPE_PAGE) and (texts or some > 1):
+                some -= 1
+                text = note + run.text(some)
+            if some:
                 texts.append(text)
                 size += len(text)
-                before = used[cpu][0] if cpu in used else 0
-                used[cpu] = before + last - run.first, run.record(last - 1, cpu)
+                for number, last in run.parts(some):
+                    cpu = taken.rings[last.source].cpu
+                    number += used[cpu][0] if cpu in used else 0
+                    used[cpu] = number, last.record(cpu)
             if full:
                 break
         return Made(taken, count, used, "".join(texts))

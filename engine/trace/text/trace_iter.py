@@ -8,7 +8,7 @@ tasks and options are at that time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, Page, entries
 from kpfs.engine.trace.ring.ring_buffer import Rings
 from kpfs.engine.trace.ring.ring_iter import RingIter
 from kpfs.engine.trace.text.lines import Lines, SharedLines
-from kpfs.engine.trace.text.page_text import Run, runs
+from kpfs.engine.trace.text.page_text import Mixed, Place, Run, merged
 
 ALL = 1 << 40  # characters, more than any trace has
 _PID_AT = 4  # in a record.  Kernel: struct trace_entry
@@ -226,35 +226,43 @@ class TraceIterator:
                 lines.pages(it.ring.cpu, pages)
                 for it, pages in zip(self._iters, taken.pages, strict=True)
             ]
-            for run in runs(sources, taken.whole):
-                used = self._add(text, run)
-                if used < run.last:
-                    self._look_ahead(run, used)
-                    break
+            self._add(text, merged(sources, taken.whole, mix=not self._has_notes()))
         self._text = text.whole()
         return self._ahead is None and len(taken.whole) < len(self._iters)
 
-    def _add(self, text: _Text, run: Run) -> int:
-        """Add lines as long as there is room; returns one behind the last record."""
-        if text.full:
-            return run.first
-        it, made = self._iters[run.source], run.made
-        note = self._notes(it.ring.cpu, self._index + 1, it.missed)
-        it.missed = False
-        used = run.up_to(text.room - len(note))
-        text.add(note + made.lines(run.first, used))
-        self._index += used - run.first
-        it.advance(run.page, made.stops[used - 1], made.times[used - 1])
-        return used
+    def _add(self, text: _Text, runs: Iterator[Run | Mixed]) -> None:
+        """Add lines as long as there is room, and keep one record ahead."""
+        notes = self._has_notes()
+        lasts: dict[int, Place] = {}
+        for run in runs:
+            count = 0
+            if not text.full:
+                note = ""
+                if notes and isinstance(run, Run):
+                    it = self._iters[run.source]
+                    note = self._notes(it.ring.cpu, self._index + 1, it.missed)
+                    it.missed = False
+                count = run.up_to(text.room - len(note))
+                text.add(note + run.text(count))
+                self._index += count
+                lasts |= {last.source: last for _, last in run.parts(count)}
+            if count < run.count:
+                ahead = run.at(count)
+                lasts[ahead.source] = ahead
+                self._look_ahead(ahead)
+                break
+        for source, last in lasts.items():
+            stop = last.made.stops[last.number]
+            self._iters[source].advance(last.page, stop, last.time)
 
-    def _look_ahead(self, run: Run, number: int) -> None:
+    def _look_ahead(self, place: Place) -> None:
         """Keep the next record, which is not to be shown yet.  Kernel: iter->ent"""
-        it, ts = self._iters[run.source], run.made.times[number]
+        it = self._iters[place.source]
         self._index += 1
-        data = run.data(number)
-        self._ahead = Ahead(ts, it.ring.cpu, self._index, it.missed, data)
+        self._ahead = Ahead(
+            place.time, it.ring.cpu, self._index, it.missed, place.data()
+        )
         it.missed = False
-        it.advance(run.page, run.made.stops[number], ts)
 
     # ---- what is not a record
 
@@ -267,6 +275,13 @@ class TraceIterator:
 
     def _annotates(self) -> bool:
         return self._overrun and self._tr.options["annotate"]
+
+    def _has_notes(self) -> bool:
+        """Whether something is to be said before a record."""
+        return any(it.missed for it in self._iters) or (
+            self._annotates()
+            and any(it.ring.cpu not in self._started for it in self._iters)
+        )
 
     def _notes(self, cpu: int, index: int, missed: bool) -> str:
         """What is said before a record.  Kernel: test_cpu_buff_start()"""
