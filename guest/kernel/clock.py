@@ -2,9 +2,9 @@
 """The guest's time: the clock word, and functions to be run later.
 
 On a live machine the word is the host's monotonic time since boot.  On a quiet one it
-is virtual: it grows by a fixed step with each operation, and jumps to the next deadline
-when the host has waited for it.  So the same operations in the same order see the same
-times.
+is virtual: it grows by a fixed step with each operation, and by a small one with each
+look that the guest takes, and jumps to the next deadline when the host has waited for
+it.  So the same operations in the same order see the same times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from kpfs.engine.ktypes import KTime
 from kpfs.guest.emu.memory import Memory
 
 QUIET_STEP = 10_000  # ns of virtual time for each operation
-ASKED_STEP = 100  # and for each look at it
 KTIME_MAX = (1 << 63) - 1  # the guest's times are signed
 _U64 = struct.Struct("<Q")
 
@@ -52,16 +51,15 @@ class Clock:
         return KTime(self.boot_time * 1_000_000_000)
 
     def asked(self, why: int) -> None:
-        """Serve a guest that asks for the time; a virtual clock moves on a little.
+        """Serve a guest that wants the word brought up to date.
 
         why: CLOCK_READ, or CLOCK_STEP for what step() is.
         Context: hit.
         """
-        if self.quiet:
-            step = QUIET_STEP if why == CLOCK_STEP else ASKED_STEP
-            self.advance(self.now() + step)
-        else:
+        if not self.quiet:
             self.now()
+        elif why == CLOCK_STEP:
+            self.step()
 
     def advance(self, to: int) -> None:
         """Bring a virtual clock forward, at most to its end; leave a live one alone."""
@@ -83,9 +81,10 @@ class Clock:
             self.advance(deadline)
 
     def step(self) -> None:
-        """Move a virtual clock on, as one more operation begins.  Context: control."""
+        """Move a virtual clock on, as one more operation begins.  Context: any."""
         if self.quiet:
-            self.advance(self.now() + QUIET_STEP)
+            now = _U64.unpack_from(self._ram, self._at)[0]
+            _U64.pack_into(self._ram, self._at, min(now + QUIET_STEP, KTIME_MAX))
 
     # ---- functions to be run later (control)
     def call_later(self, delay: int, func: Callable[[], None]) -> None:

@@ -44,8 +44,9 @@
 #define HC_CLOCK 0x18     /* the clock word is to be brought up to date: eax says why */
 #define HC_API 0x60      /* kprobes API of modules: arguments in pcpu->api */
 
-#define CLOCK_READ 0 /* it is about to be read */
+#define CLOCK_READ 0 /* it is about to be read, where it is the host's */
 #define CLOCK_STEP 1 /* one more of the host's operations begins */
+#define CLOCK_LOOK_NSEC 100 /* what the guest adds to a virtual clock with each look at it */
 
 /* Vectors that Python injects at an instruction boundary with IF set. */
 #define VEC_TIMER 0xec      /* asm_sysvec_apic_timer_interrupt */

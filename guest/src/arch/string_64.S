@@ -48,9 +48,9 @@ SYM_FUNC_START memset
 SYM_FUNC_END memset
 
 SYM_FUNC_START clear_page_erms
-	mov	$4096, %ecx
+	mov	$4096 / 8, %ecx		/* an emulator does one step after the other */
 	xor	%eax, %eax
-	rep stosb
+	rep stosq
 	ret
 SYM_FUNC_END clear_page_erms
 

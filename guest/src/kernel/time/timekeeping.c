@@ -7,7 +7,8 @@
 #include "timekeeping.h"
 
 static struct timekeeper {
-	const volatile unsigned long *clock;
+	volatile unsigned long *clock;
+	u64 step; /* of a virtual clock, with each look at it; 0: it is the host's */
 	time64_t boot_seconds;
 	u64 last_jiffies_update;
 } tk_core;
@@ -16,14 +17,18 @@ u64 jiffies_64 __aligned(64) = INITIAL_JIFFIES;
 
 void __init timekeeping_init(const struct kpfs_boot_params *params)
 {
-	tk_core.clock = (const volatile unsigned long *)params->clock;
+	tk_core.clock = (volatile unsigned long *)params->clock;
+	tk_core.step = params->quiet ? CLOCK_LOOK_NSEC : 0;
 	tk_core.boot_seconds = params->boot_time;
 }
 
 /* Between two turns of a CPU Python does not touch the word unless it is asked to. */
 static inline u64 timekeeping_get_ns(const struct timekeeper *tk)
 {
-	hypercall(HC_CLOCK, CLOCK_READ);
+	if (tk->step)
+		*tk->clock = min_t(u64, *tk->clock + tk->step, KTIME_MAX);
+	else
+		hypercall(HC_CLOCK, CLOCK_READ);
 	return *tk->clock;
 }
 
