@@ -197,7 +197,6 @@ class Cpu:
         self._regs[REG_ORIG_AX] = MASK64
         self._regs[REG_CS], self._regs[REG_SS] = abi.CS, abi.DS
         self._all = self._batch([i for i, reg in enumerate(_PT_REGS) if reg], base)
-        self._frame_regs = self._batch((REG_IP, REG_FLAGS, REG_SP), base)
 
     def _batch(
         self, indices: Sequence[int], base: int
@@ -427,19 +426,19 @@ class Cpu:
 
         Context: control.
         """
-        self._py.uc_reg_read_batch(self._uc, *self._frame_regs)
-        regs, memory = self._regs, self._memory
-        flags = regs[REG_FLAGS]
+        memory, window, flags = self._memory, self._window, self.read_reg(REG_FLAGS)
         if not flags & X86_EFLAGS_IF:
             return False
-        sp = regs[REG_SP]
+        ip, sp = self.read_reg(REG_IP), self.read_reg(REG_SP)
         top = (sp & ~15) - 40
         at = memory.translate(top, 40)
-        _FRAME.pack_into(memory.ram, at, regs[REG_IP], abi.CS, flags, sp, abi.DS)
-        regs[REG_IP] = entry
-        regs[REG_SP] = top
-        regs[REG_FLAGS] = flags & ~(X86_EFLAGS_IF | X86_EFLAGS_TF)
-        self._py.uc_reg_write_batch(self._uc, *self._frame_regs)
+        _FRAME.pack_into(memory.ram, at, ip, abi.CS, flags, sp, abi.DS)
+        if window is None:
+            self.write_reg(REG_IP, entry)
+        else:
+            window[WINDOW_IP] = entry  # run() begins there
+        self.write_reg(REG_SP, top)
+        self.write_reg(REG_FLAGS, flags & ~(X86_EFLAGS_IF | X86_EFLAGS_TF))
         return True
 
     # ---- virtual CPUs (control)

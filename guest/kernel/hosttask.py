@@ -24,6 +24,7 @@ class HostTask:
         self.uid = task.uid
         self.comm = task.comm
         self.comm_fd = -1  # /proc/PID/comm: also tells when the process is gone
+        self.raw_comm = b""  # what it said last
         self.req_at = at + info.task_req
         self.nested_at = at + info.task_nested
         self.cpu_at = at + info.task_cpu

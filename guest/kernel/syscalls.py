@@ -54,6 +54,8 @@ _CLONE_ARGS = abi.KpfsCloneArgs.STRUCT
 _I64 = struct.Struct("<q")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
+_WAKEUP = struct.Struct("<2Q")  # struct kpfs_wakeups, of one task
+_NO_WORDS = (0, 0, 0, 0, 0, 0, 0)
 _SIGCHLD = 17
 _SIGKILL = 9
 
@@ -255,19 +257,20 @@ class Syscalls:
         words = self._place(task, args)
         _REQUEST.pack_into(self._ram, task.req_at, kind, nr, *words, 0)
         # the task is in no call: any mark is that of a former task with this pid
-        for leftover in (self._sched.finished, self._exited):
-            leftover.discard(task.pid)
+        self._sched.finished.discard(task.pid)
+        self._exited.discard(task.pid)
         self._wake(task)
         return self._wait(task, sleeps)
 
     def _place(self, task: HostTask, args: tuple[Arg, ...]) -> list[int]:
         """The seven argument words; strings are copied to user memory."""
-        words = [0, 0, 0, 0, 0, 0, 0]
-        for index, arg in enumerate(args):
-            if isinstance(arg, int):
-                words[index] = arg & MASK64
-            else:
-                words[index] = self._place_bytes(task, _bytes(arg))
+        words = [
+            arg & MASK64
+            if isinstance(arg, int)
+            else self._place_bytes(task, _bytes(arg))
+            for arg in args
+        ]
+        words += _NO_WORDS[len(words) :]
         return words
 
     def _place_bytes(self, task: HostTask, data: bytes) -> int:
@@ -284,9 +287,7 @@ class Syscalls:
 
     def _wake(self, task: HostTask) -> None:
         sched = self._sched
-        at = self._wakeups
-        _U64.pack_into(self._ram, at + abi.KpfsWakeups.nr, 1)
-        _U64.pack_into(self._ram, at + abi.KpfsWakeups.task, task.addr)
+        _WAKEUP.pack_into(self._ram, self._wakeups, 1, task.addr)
         number = _U32.unpack_from(self._ram, task.cpu_at)[0]
         sched.interrupt(number, self._resched_entry)
         sched.prefer(number)
@@ -318,7 +319,7 @@ class Syscalls:
         else:
             exited.discard(pid)
             ret = -errno.EFAULT  # killed in the middle: an oops
-        if self._clock.quiet:
+        if self._clock.quiet and not self._sched.all_idle():
             self._sched.run_until_idle(patience=patience)
         self._sched.note_quiescence()
         if self._bug is not None:
@@ -447,14 +448,19 @@ class Syscalls:
             task = None
         if task is None:
             return self._fork(pid, uid, comm, parent)
+        raw = b""
         if comm is None and task.comm_fd >= 0:
             try:
-                comm = comm_of(os.pread(task.comm_fd, 64, 0))
+                raw = os.pread(task.comm_fd, 64, 0)
+                if raw != task.raw_comm:
+                    comm = comm_of(raw)
             except OSError:  # that process is gone: the pid is another one's now
                 self.exit(task)
                 return self._fork(pid, uid, None, parent)
         if comm is not None and comm != task.comm:
             self.set_comm(task, comm)
+        if raw:
+            task.raw_comm = raw
         if uid != task.uid:
             _U32.pack_into(self._ram, task.uid_at, uid)
             task.uid = uid
@@ -466,7 +472,7 @@ class Syscalls:
 
     def set_comm(self, task: HostTask, comm: str) -> None:
         """Kernel: __set_task_comm()."""
-        task.comm = comm
+        task.comm, task.raw_comm = comm, b""
         data = os.fsencode(comm)[: TASK_COMM_LEN - 1].ljust(TASK_COMM_LEN, b"\0")
         self._ram[task.comm_at : task.comm_at + TASK_COMM_LEN] = data
 
