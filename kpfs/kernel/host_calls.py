@@ -63,8 +63,12 @@ class HostCalls:
 
     def task(self, caller: Caller) -> HostTask:
         """The caller's task in the guest, forked there if it is new."""
+        return self.task_of(caller.pid, caller.uid)
+
+    def task_of(self, pid: int, uid: int) -> HostTask:
+        """The same of a process of the host, by the user that it is."""
         self.check()
-        return self._guest.syscalls.host_task(caller.pid, caller.uid)
+        return self._guest.syscalls.host_task(pid, uid)
 
     def reap(self) -> None:
         """Let the tasks of processes that have ended exit."""
@@ -83,8 +87,8 @@ class HostCalls:
 
     def check(self) -> None:
         """Refuse what needs a guest that lives: ESHUTDOWN."""
-        self.check_present()
-        if self.dead:
+        if self.closed or self._guest.sched.dead:
+            self.check_present()
             raise KernelError(errno.ESHUTDOWN, self.dead)
 
     def call(

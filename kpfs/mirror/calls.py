@@ -12,6 +12,7 @@ of _Carrier.  Numbers are x86-64's.  Left out are
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from stat import S_IFDIR, S_IFREG
 from typing import NamedTuple
 
@@ -31,13 +32,14 @@ ANSWERED = frozenset((103, 175, 176, 313))
 VECTOR_MAX = 256  # strings of argv and of envp that the guest sees
 VECTOR_BYTES = 0xA000
 IOV_MAX = 1024
+NUMBER = "number"  # a kind of argument that is the same in the guest
 _IOV = struct.Struct("<2Q")
 
 
 class Call(NamedTuple):
     """A system call that is mirrored."""
 
-    args: tuple[str, ...]  # kinds of argument: methods of _Carrier
+    args: tuple[str, ...]  # kinds of argument: NUMBER, or methods of _Carrier
     new_fds: int = 0  # descriptors that it makes
     # (argument, flags in it that keep a last link from being followed)
     nofollow: tuple[int, int] = (0, 0)
@@ -146,106 +148,109 @@ def plan_call(host: Host, note: Notification) -> Plan:
 
 
 class _Carrier:
-    """Goes through the arguments of one call and fills its plan."""
+    """Goes through the arguments of one call and fills its plan.
+
+    A kind of argument is a method, which is told the argument's number.
+    """
+
+    __slots__ = ("call", "dirfd", "follow", "host", "pid", "plan", "values")
 
     def __init__(self, host: Host, note: Notification) -> None:
+        nr = note.nr
         self.host = host
         self.pid = note.pid
-        self.call = CALLS[note.nr]
-        self.values = note.args
-        self.plan = Plan(note.nr)
+        self.values = values = note.args
+        self.call = call = CALLS[nr]
+        self.plan = plan = Plan(nr, values[: len(call.args)])
         self.dirfd = AT_FDCWD
-        index, mask = self.call.nofollow
-        self.follow = not note.args[index] & mask
-        if self.call.nofollow[1] == _OPEN_FLAGS:
-            flags = note.args[index]
-            self.follow &= flags & O_CREAT_EXCL != O_CREAT_EXCL
-        for kind, value in zip(self.call.args, note.args, strict=False):
-            getattr(self, kind)(value)
-        count, start = self.call.new_fds, 0
-        if note.nr == NR_FCNTL and note.args[1] & 0xFFFFFFFF in DUPLICATES:
-            count, start = 1, note.args[2]
+        self.follow = True
+        index, mask = call.nofollow
+        if mask:
+            flags = values[index]
+            self.follow = not flags & mask and not (
+                mask == _OPEN_FLAGS and flags & O_CREAT_EXCL == O_CREAT_EXCL
+            )
+        for index, carry in _CARRIERS[nr]:
+            carry(self, index)
+        count, start = call.new_fds, 0
+        if nr == NR_FCNTL and values[1] & 0xFFFFFFFF in DUPLICATES:
+            count, start = 1, values[2]
         if count:
             free = host.free_fds(self.pid, count, start)
-            self.plan.new_fds = [fd for fd in free if fd < MAX_FD]
+            plan.new_fds = [fd for fd in free if fd < MAX_FD]
 
     # ---- plain
-    def number(self, value: int) -> None:
-        self.plan.args.append(value)
-
-    def text(self, value: int) -> None:
+    def text(self, index: int) -> None:
         """A string that is no path to be walked."""
-        text = self.host.string(self.pid, value)
-        if text is None:
-            self.number(value)  # a bad address is as bad in the guest
-        else:
-            self.plan.add_pointer(self.plan.place(text + b"\0"))
+        text = self.host.string(self.pid, self.values[index])
+        if text is not None:  # a bad address is as bad in the guest
+            self.plan.point(index, self.plan.place(text + b"\0"))
 
-    def out(self, value: int) -> None:
+    def out(self, index: int) -> None:
         """An address where the call stores its result."""
-        if value:
-            self.plan.add_pointer(abi.USER_BUFFER)
-        else:
-            self.number(0)
+        if self.values[index]:
+            self.plan.point(index, abi.USER_BUFFER)
 
-    def cwd_out(self, value: int) -> None:
+    def cwd_out(self, index: int) -> None:
         self.plan.paths = True
         self.plan.cwd = self.host.cwd(self.pid)
-        self.out(value)
+        self.out(index)
 
     # ---- paths
-    def at(self, value: int) -> None:
+    def at(self, index: int) -> None:
         """The directory that the next path begins at."""
-        self.dirfd = _signed(value)
-        self.number(value)
+        self.dirfd = _signed(self.values[index])
 
-    def path(self, value: int) -> None:
-        self._path(value, self.follow)
+    def path(self, index: int) -> None:
+        self._path(index, self.follow)
 
-    def link_path(self, value: int) -> None:
+    def link_path(self, index: int) -> None:
         """A path whose last component is taken as it is."""
-        self._path(value, False)
+        self._path(index, False)
 
-    def old_path(self, value: int) -> None:
+    def old_path(self, index: int) -> None:
         """The same, unless the flags of linkat have the link followed."""
-        self._path(value, bool(self.values[4] & AT_SYMLINK_FOLLOW))
+        self._path(index, bool(self.values[4] & AT_SYMLINK_FOLLOW))
 
-    def read_link(self, value: int) -> None:
+    def read_link(self, index: int) -> None:
         """The same for a call that reads the link: the plan gets its contents."""
         dirfd = self.dirfd
-        self._path(value, False)
-        text = self.host.string(self.pid, value)
+        text = self._path(index, False)
         if text is not None:
             self.plan.link = self.host.link(self.pid, dirfd, text)
 
-    def entry(self, value: int) -> None:
+    def entry(self, index: int) -> None:
         """The same for an entry of a directory: one to be made, moved or removed."""
-        self._path(value, False)
+        self._path(index, False)
         if self.plan.names:
             self.plan.names[-1] = 0, self.plan.names[-1][1]
 
-    def _path(self, value: int, follow: bool) -> None:
-        plan, dirfd = self.plan, self.dirfd
+    def _path(self, index: int, follow: bool) -> bytes | None:
+        """Plan a path: what the host has there, None where that is no string."""
+        plan, host, dirfd, value = self.plan, self.host, self.dirfd, self.values[index]
         self.dirfd = AT_FDCWD
-        text = self.host.string(self.pid, value)
+        text = host.string(self.pid, value)
         plan.paths = True
-        if text is None:
-            self.number(value)
+        if text is None:  # a bad address is as bad in the guest
             # utimensat: NULL is the descriptor itself
             place = b"" if value else self._relative(dirfd, b"")
-            if self.host.in_tree(place) and not self.call.tree:
+            if host.in_tree(place) and not self.call.tree:
                 raise NotMirrored
-            return
+            return None
+        if plan.text is None:
+            plan.text = text
         place = text if text.startswith(b"/") else self._relative(dirfd, text)
-        in_tree = self.host.in_tree(place)
+        in_tree = host.in_tree(place)
         mode = S_IFREG | 0o644
         if not in_tree and text:
-            mode, in_tree = self.host.file(self.pid, dirfd, text, follow)
+            mode, in_tree = host.file(self.pid, dirfd, text, follow)
         if in_tree and not self.call.tree:
             raise NotMirrored
-        names = [c for c in text.split(b"/") if c not in (b"", b".", b"..")]
-        plan.names.append((len(names), mode))
-        plan.add_pointer(plan.place(text + b"\0"))
+        names = text.split(b"/")
+        walked = len(names) - names.count(b"") - names.count(b".") - names.count(b"..")
+        plan.names.append((walked, mode))
+        plan.point(index, plan.place(text + b"\0"))
+        return text
 
     def _relative(self, dirfd: int, text: bytes) -> bytes:
         """The place of a path that begins at a directory, which the plan provides."""
@@ -260,30 +265,28 @@ class _Carrier:
             plan.fds.append((dirfd, S_IFDIR if text else S_IFREG))
         return base + b"/" + text if text else base
 
-    def how(self, value: int) -> None:
+    def how(self, index: int) -> None:
         """struct open_how."""
-        self._structure(value, 24)
+        self._structure(index, 24)
 
-    def times(self, value: int) -> None:
+    def times(self, index: int) -> None:
         """Two struct timespec, or NULL."""
-        self._structure(value, 32)
+        self._structure(index, 32)
 
-    def _structure(self, value: int, size: int) -> None:
+    def _structure(self, index: int, size: int) -> None:
+        value = self.values[index]
         raw = self.host.read(self.pid, value, size) if value else b""
-        if len(raw) < size:
-            self.number(value)  # a bad address is as bad in the guest
-            return
-        self.plan.add_pointer(self.plan.place(raw))
+        if len(raw) == size:  # a bad address is as bad in the guest
+            self.plan.point(index, self.plan.place(raw))
 
     # ---- descriptors
-    def fd(self, value: int) -> None:
+    def fd(self, index: int) -> None:
         """A descriptor that the call uses without reading or writing."""
-        self._fd(value, S_IFREG)
+        self._fd(index, S_IFREG)
 
-    def _fd(self, value: int, mode: int) -> bool:
+    def _fd(self, index: int, mode: int) -> bool:
         """Plan a descriptor; False if it is not open.  NotMirrored for the mount's."""
-        number = _signed(value)
-        self.plan.args.append(value)
+        number = _signed(self.values[index])
         place = self.host.fd_path(self.pid, number) if number >= 0 else None
         if place and not self.call.tree and self.host.in_tree(place):
             raise NotMirrored
@@ -292,62 +295,62 @@ class _Carrier:
         self.plan.fds.append((number, mode))
         return True
 
-    def dir_fd(self, value: int) -> None:
+    def dir_fd(self, index: int) -> None:
         """A descriptor that should be of a directory."""
-        self._fd(value, self.host.fd_type(self.pid, _signed(value)))
+        self._fd(index, self.host.fd_type(self.pid, _signed(self.values[index])))
 
-    def cwd_fd(self, value: int) -> None:
+    def cwd_fd(self, index: int) -> None:
         """The same for fchdir(), which leaves the guest's directory as it is."""
         self.plan.paths = True
-        self.dir_fd(value)
+        self.dir_fd(index)
 
-    def seek_fd(self, value: int) -> None:
-        whence = self.values[2]
-        mode, start = self.host.seek_from(self.pid, _signed(value), whence)
-        self._fd(value, mode)
+    def seek_fd(self, index: int) -> None:
+        fd, whence = _signed(self.values[index]), self.values[2]
+        mode, start = self.host.seek_from(self.pid, fd, whence)
+        self._fd(index, mode)
         self.plan.count = start
 
-    def read_fd(self, value: int) -> None:
+    def read_fd(self, index: int) -> None:
         pos = _signed(self.values[3], 64) if len(self.call.args) > 3 else None
-        if self._fd(value, S_IFREG | 0o400):
-            self._count_left(value, self.values[2], pos)
+        if self._fd(index, S_IFREG | 0o400):
+            self._count_left(index, self.values[2], pos)
 
-    def write_fd(self, value: int) -> None:
-        self._fd(value, S_IFREG | 0o200)
+    def write_fd(self, index: int) -> None:
+        self._fd(index, S_IFREG | 0o200)
         self.plan.count = self.values[2]
 
-    def readv_fd(self, value: int) -> None:
-        if self._fd(value, S_IFREG | 0o400):
+    def readv_fd(self, index: int) -> None:
+        if self._fd(index, S_IFREG | 0o400):
             total = sum(size for _, size in self._iov())
-            self._count_left(value, total, None)
+            self._count_left(index, total, None)
 
-    def writev_fd(self, value: int) -> None:
-        self._fd(value, S_IFREG | 0o200)
+    def writev_fd(self, index: int) -> None:
+        self._fd(index, S_IFREG | 0o200)
         self.plan.count = sum(size for _, size in self._iov())
 
-    def _count_left(self, fd: int, count: int, pos: int | None) -> None:
-        self.plan.count = self.host.bytes_left(self.pid, _signed(fd), count, pos)
+    def _count_left(self, index: int, count: int, pos: int | None) -> None:
+        fd = _signed(self.values[index])
+        self.plan.count = self.host.bytes_left(self.pid, fd, count, pos)
 
-    def closed(self, value: int) -> None:
-        place = self.host.fd_path(self.pid, _signed(value))
+    def closed(self, index: int) -> None:
+        place = self.host.fd_path(self.pid, _signed(self.values[index]))
         if place is not None and self.host.in_tree(place):
             self.plan.mount = True
-            self.number(value)
         else:
-            self.replaced(value)
+            self.replaced(index)
 
-    def replaced(self, value: int) -> None:
+    def replaced(self, index: int) -> None:
         """A number that is free, or taken by something else, afterwards."""
-        self.plan.args.append(value)
+        value = self.values[index]
         if 0 <= _signed(value) < MAX_FD:
             self.plan.spare_fd = value & (MAX_FD - 1)
 
     # ---- data
-    def data(self, value: int) -> None:
+    def data(self, index: int) -> None:
         """The data of a write; its size is the next argument."""
         size = min(self.values[2], DATA_MAX)
-        data = self.host.read(self.pid, value, size)
-        self.plan.add_pointer(self.plan.place(data))
+        data = self.host.read(self.pid, self.values[index], size)
+        self.plan.point(index, self.plan.place(data))
 
     def _iov(self) -> list[tuple[int, int]]:
         count = self.values[2]
@@ -356,16 +359,16 @@ class _Carrier:
         raw = self.host.read(self.pid, self.values[1], count * _IOV.size)
         return list(_IOV.iter_unpack(raw[: len(raw) & ~15]))
 
-    def read_iov(self, _value: int) -> None:
+    def read_iov(self, index: int) -> None:
         plan = self.plan
         iov = self._iov()
         at = plan.place(
             b"".join(_IOV.pack(abi.USER_BUFFER, size) for _base, size in iov)
         )
         plan.relocations += [at + 16 * i for i in range(len(iov))]
-        plan.add_pointer(at)
+        plan.point(index, at)
 
-    def write_iov(self, _value: int) -> None:
+    def write_iov(self, index: int) -> None:
         plan, words, left = self.plan, b"", DATA_MAX
         for base, size in (iov := self._iov()):
             data = self.host.read(self.pid, base, min(size, left)) if left else b""
@@ -373,12 +376,12 @@ class _Carrier:
             words += _IOV.pack(plan.place(data), size)
         at = plan.place(words)
         plan.relocations += [at + 16 * i for i in range(len(iov))]
-        plan.add_pointer(at)
+        plan.point(index, at)
 
-    def vector(self, value: int) -> None:
+    def vector(self, index: int) -> None:
         """argv or envp."""
+        value = self.values[index]
         if not value:
-            self.number(0)
             return
         plan, words = self.plan, []
         for pointer in self.host.pointers(self.pid, value, VECTOR_MAX):
@@ -386,7 +389,16 @@ class _Carrier:
             if text is None or len(plan.memory) + len(text) > VECTOR_BYTES:
                 break
             words.append(plan.place(text + b"\0"))
-        plan.add_pointer(plan.add_vector([*words, -1]))
+        plan.point(index, plan.add_vector([*words, -1]))
+
+
+def _carriers(call: Call) -> list[tuple[int, Callable[[_Carrier, int], None]]]:
+    """What carries its arguments over, but those that are plain numbers."""
+    kinds = enumerate(call.args)
+    return [(n, getattr(_Carrier, kind)) for n, kind in kinds if kind != NUMBER]
+
+
+_CARRIERS = {nr: _carriers(call) for nr, call in CALLS.items()}
 
 
 def _signed(value: int, bits: int = 32) -> int:

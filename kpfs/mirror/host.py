@@ -18,12 +18,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kpfs.host import mounts
+from kpfs.mirror.held import Held
 
 PAGE_SIZE = 4096
 STRING_CHUNK = 256
+_INFO_SIZE = 64  # of a file of fdinfo, what begins with its position
 PATH_MAX = 4096
 AT_FDCWD = -100
-MEMORY_MAX = 256  # processes whose memory is held open
 SYS_KCMP, SYS_STATX, SYS_PIDFD_GETFD = 312, 332, 438
 KCMP_FILE = 0
 PIDFD_THREAD = os.O_EXCL  # Linux 6.9
@@ -79,38 +80,47 @@ class Tree(NamedTuple):
 
 
 class Host:
-    """Reads /proc.  ``trees`` are the places at which the mount's files lie."""
+    """Reads /proc.  ``trees`` are the places at which the mount's files lie.
+
+    Context: one thread at a time, where it is not said otherwise.
+    """
 
     def __init__(self, trees: Iterable[Tree]) -> None:
         trees = list(trees)
         self._trees = tuple(os.fsencode(tree.path.rstrip("/") + "/") for tree in trees)
         self._devices = {tree.device for tree in trees}
         self._proc = os.stat("/proc").st_dev
-        self._memory: dict[int, int] = {}  # pid -> descriptor of /proc/PID/mem
+        self._memory = Held(_mem_of)
+        self._fds = Held(_fds_of, os.O_DIRECTORY)
+        # a file about a number says what is open at it by the time it is read
+        self._info = Held(_info_of)
+
+    def another(self) -> Host:
+        """One that reads the same, for another thread."""
+        host = Host([])
+        host._trees, host._devices = self._trees, self._devices
+        return host
+
+    def forget(self, pid: int) -> None:
+        """The process has another memory from now on, or none.  Context: any."""
+        self._memory.forget(pid)
+        self._fds.forget(pid)
+
+    def close(self) -> None:
+        """Close the files that are held open."""
+        for held in (self._memory, self._fds, self._info):
+            held.close()
 
     # ---- memory
-    def forget(self, pid: int) -> None:
-        """The process has another memory from now on, or none."""
-        fd = self._memory.pop(pid, -1)
-        if fd >= 0:
-            os.close(fd)
-
     def _pread(self, pid: int, size: int, addr: int) -> bytes:
-        fd = self._memory.get(pid, -1)
-        for attempt in (0, 1):
+        for _ in range(2):  # see Held; and it may be the memory before an exec
             try:
-                if fd < 0:
-                    if len(self._memory) >= MEMORY_MAX:
-                        self.forget(next(iter(self._memory)))
-                    fd = self._memory[pid] = os.open(f"/proc/{pid}/mem", _OPEN)
-                data = os.pread(fd, size, addr)
+                data = os.pread(self._memory[pid], size, addr)
                 if data:
                     return data
             except (OSError, OverflowError):
                 pass
-            if not attempt:  # what is open may be the memory before an exec
-                self.forget(pid)
-                fd = -1
+            self._memory.forget(pid)
         return b""
 
     def read(self, pid: int, addr: int, size: int) -> bytes:
@@ -193,7 +203,30 @@ class Host:
     # ---- descriptors
     def fd_path(self, pid: int, fd: int) -> bytes | None:
         """The path that a descriptor leads to; None if it is not open."""
-        return _readlink(f"/proc/{pid}/fd/{fd}")
+        for _ in range(2):
+            try:
+                return os.readlink(b"%d" % fd, dir_fd=self._fds[pid])
+            except OSError:
+                self._fds.forget(pid)
+        return None
+
+    def _stat_fd(self, pid: int, fd: int) -> os.stat_result:
+        """stat() of what a descriptor leads to."""
+        try:
+            return os.stat(b"%d" % fd, dir_fd=self._fds[pid])
+        except OSError:
+            self._fds.forget(pid)
+            return os.stat(b"%d" % fd, dir_fd=self._fds[pid])
+
+    def _position(self, pid: int, fd: int) -> int:
+        """Where a descriptor's file is read or written next."""
+        key = pid, fd
+        try:
+            info = os.pread(self._info[key], _INFO_SIZE, 0)
+        except OSError:
+            self._info.forget(key)
+            info = os.pread(self._info[key], _INFO_SIZE, 0)
+        return int(info.split(None, 2)[1])  # pos:\tNUMBER
 
     def can_read(self, pid: int, fd: int) -> bool:
         """Whether a descriptor is open for reading."""
@@ -207,7 +240,7 @@ class Host:
     def fd_type(self, pid: int, fd: int) -> int:
         """The type bits of a descriptor's mode; 0 if it is not open."""
         try:
-            return stat.S_IFMT(os.stat(f"/proc/{pid}/fd/{fd}").st_mode)
+            return stat.S_IFMT(self._stat_fd(pid, fd).st_mode)
         except OSError:
             return 0
 
@@ -217,12 +250,12 @@ class Host:
         All that cannot be positioned is a pipe.
         """
         try:
-            st = os.stat(f"/proc/{pid}/fd/{fd}")
+            st = self._stat_fd(pid, fd)
             if stat.S_ISDIR(st.st_mode):
                 return stat.S_IFDIR, 0
             if not stat.S_ISREG(st.st_mode):
                 return stat.S_IFIFO, 0
-            start = _position(pid, fd) if whence == os.SEEK_CUR else st.st_size
+            start = self._position(pid, fd) if whence == os.SEEK_CUR else st.st_size
             return stat.S_IFREG, start
         except (OSError, ValueError):
             return stat.S_IFREG, 0
@@ -287,9 +320,13 @@ class Host:
 
         [] if unknown.
         """
-        try:
-            used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
-        except OSError:
+        for _ in range(2):
+            try:
+                used = set(map(int, os.listdir(self._fds[pid])))
+                break
+            except OSError:
+                self._fds.forget(pid)
+        else:
             return []
         free = (fd for fd in itertools.count(start) if fd not in used)
         return list(itertools.islice(free, count))
@@ -299,13 +336,12 @@ class Host:
 
         pos: where it reads; None: at the descriptor's position.
         """
-        place = f"/proc/{pid}/fd/{fd}"
         try:
-            st = os.stat(place)
+            st = self._stat_fd(pid, fd)
             if not stat.S_ISREG(st.st_mode):
                 return count
             if pos is None:
-                pos = _position(pid, fd)
+                pos = self._position(pid, fd)
         except (OSError, ValueError):
             return count
         if st.st_dev == self._proc:  # no size; what there is comes at once
@@ -340,11 +376,6 @@ class Host:
     def lives(self, pid: int) -> bool:
         """Whether it has not ended, even if nobody has waited for it yet."""
         return _status(pid).get(b"State", b"Z")[:1] not in b"ZX"
-
-    def close(self) -> None:
-        """Close the memory files that are held open."""
-        for pid in list(self._memory):
-            self.forget(pid)
 
 
 def trees_of(source: str) -> list[Tree]:
@@ -417,8 +448,17 @@ def _read(path: str) -> bytes:
         os.close(fd)
 
 
-def _position(pid: int, fd: int) -> int:
-    return int(_read(f"/proc/{pid}/fdinfo/{fd}").split()[1])  # pos:\tNUMBER
+def _mem_of(pid: int) -> str:
+    return f"/proc/{pid}/mem"
+
+
+def _fds_of(pid: int) -> str:
+    return f"/proc/{pid}/fd"
+
+
+def _info_of(descriptor: tuple[int, int]) -> str:
+    pid, fd = descriptor
+    return f"/proc/{pid}/fdinfo/{fd}"
 
 
 def _status(pid: int) -> dict[bytes, bytes]:

@@ -76,8 +76,13 @@ class Instead:
         if note.nr == NR_UNAME:
             return True
         call = OPENS.get(note.nr) or LOOKS[note.nr]
-        path = host.string(note.pid, note.args[call.path])
-        return path is not None and path.rpartition(b"/")[2] in self.names_absent
+        return self.means(note.nr, host.string(note.pid, note.args[call.path]))
+
+    def means(self, nr: int, path: bytes | None) -> bool:
+        """The same of a call with that path, if it has one."""
+        if path is None:
+            return nr == NR_UNAME
+        return path.rpartition(b"/")[2] in self.names_absent
 
     def __call__(
         self, note: Notification, host: Host, commit: Callable[[], bool]

@@ -122,7 +122,7 @@ class LinuxReplayer:
                 self.make(task, note.nr, plan, needs)
         if number in mirror_calls.EXECS or number in mirror_calls.EXITS:
             self.host.forget(pid)
-        if number in self.instead.calls and self.instead.concerns(note, self.host):
+        if number in self.instead.calls and self.instead.means(number, plan.text):
             return self.instead(note, self.host, commit)
         return None
 

@@ -8,6 +8,7 @@ the user memory of the task that makes it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kpfs import abi
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
     from kpfs.guest.machine import Guest
 
 _MIRROR_CALL = abi.MirrorCall.STRUCT
-_NAME = struct.Struct("<2I")
+_NAMES = struct.Struct("<4I")
+_NO_NAMES = bytes(_NAMES.size)
+_NR_ARGS = 6
+_NO_ARGS = (0,) * _NR_ARGS
+# by a set of arguments as bits: their numbers
+_MEMBERS = [
+    tuple(n for n in range(_NR_ARGS) if bits >> n & 1) for bits in range(1 << _NR_ARGS)
+]
 _CWD_AT = 256  # where the working directory's path stands, behind the structure
 PATH_MAX = 4096
 _LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
@@ -34,21 +42,25 @@ class Plan:
     begin with; USER_BUFFER in it is what the call may write to.
     """
 
-    def __init__(self, nr: int) -> None:
+    # what most calls leave as it is
+    pointers = 0  # bit n: args[n] is an offset into the user memory
+    count = 0  # bytes that a read or write moves
+    text: bytes | None = None  # the call's first path, as the host has it
+    cwd = b""
+    link = b""  # what the symbolic link has that is read
+    spare_fd = -1  # closed or replaced
+    paths = False
+    mount = False  # it closes a descriptor of a file of the mount
+
+    def __init__(self, nr: int, args: Sequence[int] = ()) -> None:
+        """args: as the host has them, so numbers but for what is changed later."""
         self.nr = nr
-        self.args: list[int] = []
-        self.pointers = 0  # bit n: args[n] is an offset into the user memory
+        self.args = list(args)
         self.memory = bytearray()
         self.relocations: list[int] = []  # words in memory that are offsets, likewise
-        self.count = 0  # bytes that a read or write moves
-        self.cwd = b""
-        self.link = b""  # what the symbolic link has that is read
         self.fds: list[tuple[int, int]] = []  # used: number, mode
-        self.spare_fd = -1  # closed or replaced
         self.new_fds: list[int] = []  # will be made
         self.names: list[tuple[int, int]] = []  # components, mode
-        self.paths = False
-        self.mount = False  # it closes a descriptor of a file of the mount
 
     def place(self, data: bytes) -> int:
         """Put data into the user memory: its offset there, a multiple of 8."""
@@ -57,10 +69,10 @@ class Plan:
         self.memory += bytes(-len(self.memory) % 8)
         return offset
 
-    def add_pointer(self, offset: int) -> None:
-        """The next argument is an address in the user memory."""
-        self.pointers |= 1 << len(self.args)
-        self.args.append(offset)
+    def point(self, index: int, offset: int) -> None:
+        """Make an argument an address in the user memory."""
+        self.pointers |= 1 << index
+        self.args[index] = offset
 
     def add_vector(self, words: list[int]) -> int:
         """Put an array of pointers there, -1 standing for NULL: its offset."""
@@ -89,30 +101,35 @@ class MirrorGuest:
         BUSY, with wait: nothing was done, as the mount has yet to close what is where
         a new descriptor is to be.
         """
-        user, block, view = task.user, self._block, self._view
-        args = plan.args
+        args = [*plan.args, *_NO_ARGS[len(plan.args) :]]
         if plan.pointers:
+            user = task.user
             self._fill(user, plan)
-            args = [
-                arg + user if plan.pointers >> n & 1 else arg
-                for n, arg in enumerate(args)
-            ]
-        args = [*args, 0, 0, 0, 0, 0, 0]
-        for at, text in ((_CWD_AT, plan.cwd), (_LINK_AT, plan.link)):
-            if text:
-                path = text[:PATH_MAX] + b"\0"
-                view[at : at + len(path)] = path
-        (fd0, mode0), (fd1, mode1), *_ = [*plan.fds, (-1, 0), (-1, 0)]
-        new0, new1, *_ = [*plan.new_fds, -1, -1]
-        names = [*plan.names, (0, 0), (0, 0)][:2]
-        cwd = block + _CWD_AT if plan.cwd else 0
-        link = block + _LINK_AT if plan.link else 0
-        view[: _MIRROR_CALL.size] = _MIRROR_CALL.pack(
-            plan.nr, *args[:6], plan.count, cwd, plan.paths, link, plan.mount, wait,
+            for index in _MEMBERS[plan.pointers]:
+                args[index] += user
+        cwd = self._place(_CWD_AT, plan.cwd) if plan.cwd else 0
+        link = self._place(_LINK_AT, plan.link) if plan.link else 0
+        fd0 = fd1 = new0 = new1 = -1
+        mode0 = mode1 = 0
+        if plan.fds:
+            (fd0, mode0), *more = plan.fds
+            if more:
+                fd1, mode1 = more[0]
+        if plan.new_fds:
+            new0, new1, *_ = *plan.new_fds, -1
+        _MIRROR_CALL.pack_into(
+            self._view, 0,
+            plan.nr, *args, plan.count, cwd, plan.paths, link, plan.mount, wait,
             fd0, fd1, mode0, mode1, plan.spare_fd, new0, new1,
-            b"".join(_NAME.pack(*name) for name in names),
+            _pack_names(plan.names) if plan.names else _NO_NAMES,
         )  # fmt: skip
-        return self._guest.syscalls.call_function(task, self._func, block)
+        return self._guest.syscalls.call_function(task, self._func, self._block)
+
+    def _place(self, at: int, text: bytes) -> int:
+        """Put a path into the block: its address."""
+        path = text[:PATH_MAX] + b"\0"
+        self._view[at : at + len(path)] = path
+        return self._block + at
 
     def _fill(self, user: int, plan: Plan) -> None:
         """Put the plan's memory where the task's is."""
@@ -128,3 +145,9 @@ class MirrorGuest:
             view = self._memory[user] = self._guest.view(user, abi.USER_SIZE)
         size = min(len(memory), abi.USER_SIZE)
         view[:size] = memory[:size]
+
+
+def _pack_names(names: list[tuple[int, int]]) -> bytes:
+    """Those of struct mirror_call."""
+    first, second, *_ = *names, (0, 0)
+    return _NAMES.pack(*first, *second)

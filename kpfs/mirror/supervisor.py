@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
+from kpfs.guest.kernel.syscalls import BLOCKED
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import Host, trees_of
@@ -254,6 +255,7 @@ class Replayer:
         self.instead_of = frozenset() if instead is None else instead.calls
         self.kernel = kernel
         self.host = host
+        self.looks = host.another()  # of the thread that receives
         with kernel.lock:
             self.guest = MirrorGuest(kernel.guest)
             self.tasks = Tasks(kernel, host)
@@ -270,21 +272,21 @@ class Replayer:
     def skip(self, note: Notification) -> bool:
         """Whether the guest need not make a call, as nobody could see it there.
 
-        Context: the lock is not held.
+        Context: the thread that receives, the lock is not held.
         """
         if not self.lazy or self.kernel.watched:
             return False
         nr, pid = note.nr, note.pid
         if nr in self.particular:
             if nr in NAMES:
-                if self.host.fd_in_tree(pid, note.args[0]):
+                if self.looks.fd_in_tree(pid, note.args[0]):
                     return False
             elif nr in mirror_calls.EXECS:
-                self.tasks.executes(pid)
+                self.executes(pid)
             elif (
                 nr in mirror_calls.EXITS
                 or not self.instead
-                or self.instead.concerns(note, self.host)
+                or self.instead.concerns(note, self.looks)
             ):
                 return False
         self.tasks.leave_out(pid)
@@ -293,14 +295,24 @@ class Replayer:
     def may_wait(self, note: Notification) -> bool:
         """Whether it may take long to make a call: others are to be received meanwhile.
 
-        Context: the lock is not held.
+        Context: the thread that receives, the lock is not held.
         """
         nr = note.nr
         return (
             nr in mirror_calls.EXITS
             or self.kernel.lock.taken()
-            or (nr in NAMES and self.host.fd_in_tree(note.pid, note.args[0]))
+            or (nr in NAMES and self.looks.fd_in_tree(note.pid, note.args[0]))
         )
+
+    def executes(self, pid: int) -> None:
+        """The process is to become another program."""
+        self.tasks.executes(pid)
+        self.looks.forget(pid)
+
+    def exits(self, pid: int) -> None:
+        """It is to end."""
+        self.host.forget(pid)
+        self.looks.forget(pid)
 
     def leave_out(self, note: Notification, commit: Commit) -> int | None:
         """Do what is to be done for a call that the guest does not make.
@@ -310,7 +322,7 @@ class Replayer:
         nr, pid = note.nr, note.pid
         if nr in mirror_calls.EXITS:
             self.tasks.leave_out_exit(pid)
-            self.host.forget(pid)
+            self.exits(pid)
             return None
         self.tasks.leave_out(pid)
         if nr in NAMES:
@@ -335,19 +347,14 @@ class Replayer:
         for pause in PAUSES:
             with self.kernel.lock:
                 if self.make(self.task(pid), plan, bool(pause)) != BUSY:
+                    if nr in mirror_calls.EXECS:
+                        self.executes(pid)
                     break
             if not any(fd.in_tree for fd in self.host.descriptors(pid)):
                 time.sleep(pause)
-        with self.kernel.lock:
-            if nr in mirror_calls.EXECS:
-                self.tasks.executes(pid)
-            elif nr in mirror_calls.EXITS:
-                self.host.forget(pid)
-        if (
-            nr in self.instead_of
-            and self.instead
-            and self.instead.concerns(note, self.host)
-        ):
+        if nr in mirror_calls.EXITS:
+            self.exits(pid)
+        if nr in self.instead_of and self.instead and self.instead.means(nr, plan.text):
             return self.instead(note, self.host, commit)
         return None
 
@@ -361,8 +368,6 @@ class Replayer:
 
     def make(self, task: HostTask, plan: Plan, wait: bool = False) -> int:
         """Have a task make a call: its value, -errno.  wait: see MirrorGuest.call()."""
-        from kpfs.guest.kernel.syscalls import BLOCKED
-
         try:
             ret = self.guest.call(task, plan, wait)
         finally:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
-from kpfs.kernel.caller import Caller
 from kpfs.mirror.host import same_open_file
 from kpfs.mirror.plan import MAX_FD
 
@@ -69,9 +68,11 @@ class Tasks:
         """
         task = self.known.get(pid)
         if task is not None and not task.gone:
-            uid = self.host.uid(pid) if pid in self.other_users else task.uid
-            self.other_users.discard(pid)
-            task = self.known[pid] = self.kernel.syscalls.task(Caller(pid, uid, 0))
+            uid = task.uid
+            if pid in self.other_users:
+                uid = self.host.uid(pid)
+                self.other_users.discard(pid)
+            task = self.known[pid] = self.kernel.syscalls.task_of(pid, uid)
             return task
         self.forget_dead()
         creator = self.host.creator(pid)
@@ -79,7 +80,7 @@ class Tasks:
             self.task(creator)
         uid = self.host.uid(pid)
         self.kernel.guest.syscalls.host_task(pid, uid, parent=creator)
-        task = self.known[pid] = self.kernel.syscalls.task(Caller(pid, uid, 0))
+        task = self.known[pid] = self.kernel.syscalls.task_of(pid, uid)
         if self.foreign is None:
             self.begin(pid)
         if creator not in self.known:

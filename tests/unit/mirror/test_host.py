@@ -9,6 +9,7 @@ import fcntl
 import mmap
 import os
 import signal
+import stat
 import threading
 
 import pytest
@@ -226,7 +227,7 @@ def test_any_arguments_make_a_plan(host, nr):
 
 
 def test_the_memory_of_few_processes_is_held_open(host, edge, monkeypatch):
-    monkeypatch.setattr("kpfs.mirror.host.MEMORY_MAX", 2)
+    monkeypatch.setattr("kpfs.mirror.held.MOST", 2)
     at = put(edge - 8, b"is here\0")
     children = []
     for _ in range(4):
@@ -244,3 +245,29 @@ def test_the_memory_of_few_processes_is_held_open(host, edge, monkeypatch):
         for pid in children:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def test_what_a_number_leads_to_now(host, tmp_path):
+    """Whatever is held open of it since the last time."""
+    me, files = os.getpid(), [tmp_path / name for name in "ab"]
+    for path in files:
+        path.write_text("0123456789")
+    one, other = (os.open(path, os.O_RDONLY) for path in files)
+    fd = os.dup2(one, 200)  # no number that what is held open will have
+
+    def says():
+        number, start = host.seek_from(me, fd, os.SEEK_CUR)
+        return host.fd_path(me, fd), number == stat.S_IFREG, start
+
+    assert says() == (os.fsencode(files[0]), True, 0)
+    os.lseek(fd, 3, os.SEEK_SET)
+    assert says() == (os.fsencode(files[0]), True, 3)
+    assert host.bytes_left(me, fd, 100, None) == 7
+    os.lseek(other, 5, os.SEEK_SET)
+    os.dup2(other, fd)
+    assert says() == (os.fsencode(files[1]), True, 5)
+    os.close(fd)
+    assert says() == (None, True, 0)
+    assert host.free_fds(me, 1, fd) == [fd]
+    os.close(one)
+    os.close(other)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files that are held open."""
+
+import os
+
+import pytest
+
+from kpfs.mirror import held as module
+from kpfs.mirror.held import Held
+
+
+@pytest.fixture
+def held(tmp_path):
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    files: Held[str] = Held(lambda name: f"{tmp_path}/{name}")
+    yield files
+    files.close()
+
+
+def is_open(fd):
+    return os.path.exists(f"/proc/self/fd/{fd}")
+
+
+def test_a_file_is_opened_once(held):
+    fd = held["a"]
+    assert os.pread(fd, 9, 0) == b"a"
+    assert held["a"] == fd
+    assert not os.get_inheritable(fd)
+    with pytest.raises(FileNotFoundError):
+        held["none"]
+    held.close()
+    assert not is_open(fd)
+
+
+def test_what_is_forgotten_is_closed_before_the_next_use(held):
+    """For another thread may read it when it is forgotten."""
+    fd = held["a"]
+    held.forget("a")
+    held.forget("none")
+    assert os.pread(fd, 9, 0) == b"a"
+    between = os.open("/", os.O_RDONLY)
+    assert os.pread(held["b"], 9, 0) == b"b"
+    assert held["b"] == fd
+    os.close(between)
+
+
+def test_few_are_held(held, monkeypatch):
+    monkeypatch.setattr(module, "MOST", 2)
+    fds = [held[name] for name in "abca"]
+    assert [os.pread(fd, 9, 0) for fd in fds[2:]] == [b"c", b"a"]
+    assert len(held._open) == 2
