@@ -14,7 +14,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # that of typing, whose import takes time
 if TYPE_CHECKING:
-    from kpfs.api.commands import Finished, Mount, mount, run
+    from kpfs.api.commands import Finished, Mount, mount, run, run_inside
     from kpfs.api.files import Task
     from kpfs.api.kernel import Explanation, Kernel
     from kpfs.api.probes import Probe, Registers
@@ -35,6 +35,7 @@ __all__ = [
     "Task",
     "mount",
     "run",
+    "run_inside",
 ]
 _HOMES = {
     "Explanation": "api.kernel",
@@ -49,6 +50,7 @@ _HOMES = {
     "Task": "api.files",
     "mount": "api.commands",
     "run": "api.commands",
+    "run_inside": "api.commands",
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Five tests of what uses kprobes, each with a kernel of its own: see README.md."""
+"""Tests of what uses kprobes, each with a kernel of its own: see README.md."""
 
 import errno
 import os
@@ -56,3 +56,10 @@ def test_any_program(kpfs_mount):
     subprocess.run(["cat", kpfs_mount / "version"], check=True)
     assert "vfs_open+0x0" in (kpfs_mount / "kprobes/list").read_text()
     assert not (kpfs_mount / "sys/debug/kprobes-optimization").exists()
+
+
+@pytest.mark.kernels("6.1-cloud", "6.12")
+def test_inside_real_kernels(kpfs_inside):
+    """The script as a program of kernels of a distribution, of those that were made."""
+    done = kpfs_inside([OPENED, "cat", "/etc/passwd"])
+    assert "/etc/passwd" in done.stdout.splitlines(), done.stderr

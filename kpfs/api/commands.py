@@ -139,31 +139,80 @@ def run(
     files = list(dict.fromkeys([*KEPT, *keep]))
     with tempfile.TemporaryDirectory(prefix="kpfs-run-") as out:
         wrapper = ["sh", "-c", SCRIPT, "sh", out, " ".join(files), *command]
-        process = subprocess.Popen(
-            [*_program(), "run", *options, "--", *wrapper],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            cwd=cwd,
-            env=env,
-        )
-        try:
-            stdout, stderr = process.communicate(os.fsencode(input), timeout)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise
+        words = ["run", *options, "--", *wrapper]
+        done = _communicate(words, input, timeout, cwd, env)
         pid = _text(out, "pid").strip()
-        said = os.fsdecode(stderr)
-        if process.returncode == EXIT_TROUBLE and not pid:
-            raise SetupError(said.strip().removeprefix("kpfs: "))
+        if done.returncode == EXIT_TROUBLE and not pid:
+            raise SetupError(done.stderr.strip().removeprefix("kpfs: "))
         kept = {name: _text(out, str(n)) for n, name in enumerate(files)}
         log = _text(out, "kmsg")
     kept[TRACE] = _without(kept[TRACE], pid)
     return Finished(
-        command, process.returncode, os.fsdecode(stdout), said, as_dmesg(log), kept
+        command, done.returncode, done.stdout, done.stderr, as_dmesg(log), kept
     )
+
+
+def run_inside(
+    argv: Sequence[str] | str,
+    *,
+    kernel: str,
+    rw: Sequence[str | os.PathLike[str]] = (),
+    memory: int = 0,
+    exact: bool = False,
+    quiet: bool = False,
+    input: str = "",
+    timeout: float | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as a program of a distribution's kernel, with this host's files.
+
+    The arguments are those of ``kpfs run --kernel NAME --inside``; argv, input and
+    timeout are as of run().  memory: MiB.  SetupError: there is no such kernel.
+    """
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import image, store
+
+    try:
+        image.read_meta(store.folder(kernel))
+    except UnfitError as error:
+        raise SetupError(str(error)) from None
+    command = ["sh", "-c", argv] if isinstance(argv, str) else list(argv)
+    options = ["--kernel", kernel, "--inside"]
+    for folder in rw:
+        options += ["--rw", os.fspath(folder)]
+    options += ["--memory", str(memory)] * bool(memory)
+    options += ["--exact"] * exact + ["--quiet-guest"] * quiet
+    words = ["run", *options, "--", *command]
+    return _communicate(words, input, timeout, cwd, env)
+
+
+def _communicate(
+    words: Sequence[str],
+    input: str,
+    timeout: float | None,
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+) -> subprocess.CompletedProcess[str]:
+    """Run the command kpfs; it is killed when the time is over."""
+    argv = [*_program(), *words]
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        cwd=cwd,
+        env=env,
+    )
+    try:
+        stdout, stderr = process.communicate(os.fsencode(input), timeout)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    said = os.fsdecode(stdout), os.fsdecode(stderr)
+    return subprocess.CompletedProcess(argv, process.returncode, *said)
 
 
 def _options(

@@ -7,7 +7,8 @@ of ours before a test asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+import subprocess
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,10 @@ MARKER = (
     "kpfs(cpus=2, config={}, kernel='', quiet=...): the kernel that the fixtures kpfs, "
     "kpfs_mount and kpfs_run give the test"
 )
+KERNELS = (
+    "kernels(NAME, ...): run the test once inside each of these kernels, which the "
+    "fixture kpfs_inside runs commands in; those that were not made are skipped"
+)
 TAIL = 20  # lines of a trace
 NEWEST = 50  # lines of a log
 
@@ -32,6 +37,16 @@ _STATES = pytest.StashKey[list[State]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
+    config.addinivalue_line("markers", KERNELS)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that wants a kernel runs for each that the closest marker names."""
+    if "kpfs_kernel" not in metafunc.fixturenames:
+        return
+    mark = metafunc.definition.get_closest_marker("kernels")
+    if mark is not None and mark.args:
+        metafunc.parametrize("kpfs_kernel", mark.args, indirect=True)
 
 
 def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
@@ -86,6 +101,39 @@ def kpfs_run(request: pytest.FixtureRequest) -> Callable[..., Finished]:
     return runner
 
 
+@pytest.fixture
+def kpfs_kernel(request: pytest.FixtureRequest) -> str:
+    """The kernel that the marker kernels has the test run for, by its name."""
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import image, store
+
+    if not hasattr(request, "param"):
+        raise pytest.UsageError('which kernels? @pytest.mark.kernels("6.1", ...)')
+    name = str(request.param)
+    try:
+        image.read_meta(store.folder(name))
+    except UnfitError as error:
+        pytest.skip(str(error))
+    return name
+
+
+@pytest.fixture
+def kpfs_inside(
+    request: pytest.FixtureRequest, kpfs_kernel: str
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """kpfs.run_inside(), which runs a command inside the test's kernel."""
+    from kpfs.api.commands import run_inside
+
+    def runner(
+        argv: Sequence[str] | str, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        done = run_inside(argv, kernel=kpfs_kernel, **options)
+        _watch(request, partial(_output, done.stdout, done.stderr))
+        return done
+
+    return runner
+
+
 # ---- reports
 def _shown(dmesg: str, kprobes: str, error_log: str, trace: str) -> dict[str, str]:
     parts = {
@@ -133,11 +181,12 @@ def _of_mount(path: Path) -> dict[str, str]:
 
 def _of_finished(finished: Finished) -> dict[str, str]:
     said = _shown(finished.dmesg, finished.kprobes, finished.error_log, finished.trace)
-    for name in ("stdout", "stderr"):
-        text = getattr(finished, name).rstrip()
-        if text:
-            said[f"{name} of the command"] = text
-    return said
+    return said | _output(finished.stdout, finished.stderr)
+
+
+def _output(stdout: str, stderr: str) -> dict[str, str]:
+    streams = {"stdout": stdout.rstrip(), "stderr": stderr.rstrip()}
+    return {f"{name} of the command": text for name, text in streams.items() if text}
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.mount() and kpfs.run(), kpfs.api.pytest_plugin, and the example of it."""
 
+import re
 import subprocess
 import sys
 import time
@@ -24,6 +25,26 @@ def test_it(kpfs):
 
 @pytest.mark.kpfs(1)
 def test_wrong(kpfs):
+    pass
+"""
+INSIDE = f"""
+import pytest
+
+@pytest.mark.kernels("{harness.KERNEL}", "none")
+def test_right(kpfs_inside, kpfs_kernel, tmp_path):
+    script = "uname -r; cat; pwd; echo x >file; exit 3"
+    done = kpfs_inside(script, input="in ", cwd=tmp_path, rw=[tmp_path], memory=128)
+    assert kpfs_kernel == "{harness.KERNEL}"
+    assert done.returncode == 3
+    assert done.stdout.partition("\\n")[2] == f"in {{tmp_path}}\\n"
+    assert done.stdout.startswith("6.1.")
+    assert (tmp_path / "file").read_text() == "x\\n"
+
+@pytest.mark.kernels("{harness.KERNEL}", "none")
+def test_wrong(kpfs_inside):
+    assert kpfs_inside(["sh", "-c", "echo why >&2"]).returncode == 1
+
+def test_without(kpfs_inside):
     pass
 """
 FAILING_COMMAND = """
@@ -105,9 +126,10 @@ def test_run_with_a_timeout(tmp_path):
 
 # ---- the plugin
 @pytest.mark.fuse
-def test_the_example():
+def test_the_example(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # no kernels were made
     status, text = run_pytest(str(EXAMPLE))
-    assert (status, "5 passed" in text) == (0, True), text
+    assert (status, "5 passed, 2 skipped" in text) == (0, True), text
 
 
 def test_the_report_of_a_failure(tmp_path):
@@ -130,6 +152,24 @@ def test_the_report_of_a_command(tmp_path):
     assert status == 1
     assert "kpfs: stdout of the command" in text
     assert "Command: p:bad no_such" in text.partition("kpfs: error_log")[2]
+
+
+@pytest.mark.kernel
+def test_the_marker_kernels(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+    monkeypatch.setenv("KPFS_WARM", "0")
+    (tmp_path / "test_it.py").write_text(INSIDE)
+    status, text = run_pytest("-rs", str(tmp_path))
+    assert status == 1
+    assert re.search("1 failed, 1 passed, 2 skipped,.* 1 error", text), text
+    assert "no kernel none (kpfs kernel make none)" in text
+    assert "stderr of the command ---" in text
+    assert 'which kernels? @pytest.mark.kernels("6.1", ...)' in text
+
+
+def test_run_inside_wants_a_kernel_that_is_there():
+    with pytest.raises(kpfs.SetupError, match="no kernel none"):
+        kpfs.run_inside("true", kernel="none")
 
 
 def test_the_marker_is_known():
