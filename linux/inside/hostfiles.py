@@ -2,7 +2,9 @@
 """The host's files, as the file server of a guest: answers what FUSE asks.
 
 Attributes, inode numbers and times are the host's own.  Only regular files are ever
-opened, and only what lies below a folder that was given for it is changed.
+opened, and only what lies below a folder that was given for it is changed, whatever a
+kernel asks for that means harm: a path never leads through a symbolic link, which a
+kernel follows itself.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
 
 from kpfs.linux.inside import wire
 from kpfs.linux.inside.wire import Opcode
@@ -35,15 +37,23 @@ class Room(Protocol):
         """The memory from there on, in pieces."""
 
 
+class Identity(NamedTuple):
+    """What of a file does not change."""
+
+    device: int
+    inode: int
+    kind: int  # as in st_mode
+
+
 class Node:
     """A file by its path, or, after it was unlinked, by its descriptor."""
 
     __slots__ = ("fd", "identity", "listing", "lookups", "number", "path", "writable")
 
-    def __init__(self, number: int, path: bytes, identity: tuple[int, int]) -> None:
+    def __init__(self, number: int, path: bytes, identity: Identity) -> None:
         self.number = number
         self.path = path  # b"": unlinked
-        self.identity = identity  # device and inode
+        self.identity = identity
         self.lookups = 0
         self.fd = -1
         self.writable = False  # fd is
@@ -213,7 +223,7 @@ class HostFiles:
         """Name, inode and type of each entry, as it was when they began to be read."""
         if offset and node.listing:
             return node.listing
-        rows = [(b".", node.identity[1], stat.S_IFDIR >> 12)]
+        rows = [(b".", node.identity.inode, stat.S_IFDIR >> 12)]
         rows.append((b"..", 0, stat.S_IFDIR >> 12))
         if node.path not in HIDDEN:
             with os.scandir(node.path) as entries:
@@ -257,8 +267,10 @@ class HostFiles:
                 self._open.move_to_end(node.number)
             return node.fd
         self._close(node)
+        if not stat.S_ISREG(node.identity.kind):
+            raise OSError(errno.EACCES, "not a regular file")
         access = os.O_RDWR if write else os.O_RDONLY
-        fd = os.open(node.path, access | _READ_FLAGS)
+        fd = _open(node.path, access | _READ_FLAGS)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise OSError(errno.EACCES, "not a regular file")
@@ -291,11 +303,15 @@ class HostFiles:
                 return
         raise OSError(errno.EROFS, "read-only")
 
-    def _new(self, node: Node, name: bytes) -> bytes:
-        """The path of what is to be made or removed in a directory."""
-        path = _child(node, name)
+    @contextlib.contextmanager
+    def _folder(self, path: bytes) -> Iterator[int]:
+        """The directory, open, in which something is to be changed."""
         self._may_change(path)
-        return path
+        fd = _open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | _READ_FLAGS)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
     def _write(self, node: Node, body: bytes) -> bytes:
         _, offset, size, *_ = wire.WRITE_IN.unpack_from(body)
@@ -313,69 +329,83 @@ class HostFiles:
         uid, gid = fields[13], fields[14]
         if node.path:
             self._may_change(node.path)
-        target: bytes | int = node.path or node.fd
-        if valid & wire.FATTR_MODE:
-            os.chmod(target, mode & 0o7777)
-        if valid & (wire.FATTR_UID | wire.FATTR_GID):
-            owner = (uid or self._uid) if valid & wire.FATTR_UID else -1
-            group = (gid or self._gid) if valid & wire.FATTR_GID else -1
-            os.chown(target, owner, group, follow_symlinks=not node.path)
-        if valid & wire.FATTR_SIZE:
-            os.ftruncate(self._file(node, write=True), size)
-        if valid & (wire.FATTR_ATIME | wire.FATTR_MTIME):
-            st = self._stat(node)
-            access, change = st.st_atime_ns, st.st_mtime_ns
-            if valid & wire.FATTR_ATIME:
-                access = atime * 1_000_000_000 + atime_ns
-            if valid & wire.FATTR_MTIME:
-                change = mtime * 1_000_000_000 + mtime_ns
-            if not node.path:
+            fd = _open(node.path, os.O_PATH | _READ_FLAGS)
+        else:
+            fd = os.dup(node.fd)
+        try:
+            target = f"/proc/self/fd/{fd}"  # which is the file itself
+            if valid & wire.FATTR_MODE:
+                os.chmod(target, mode & 0o7777)
+            if valid & (wire.FATTR_UID | wire.FATTR_GID):
+                owner = (uid or self._uid) if valid & wire.FATTR_UID else -1
+                group = (gid or self._gid) if valid & wire.FATTR_GID else -1
+                os.chown(target, owner, group)
+            if valid & wire.FATTR_SIZE:
+                os.ftruncate(self._file(node, write=True), size)
+            if valid & (wire.FATTR_ATIME | wire.FATTR_MTIME):
+                st = os.fstat(fd)
+                access, change = st.st_atime_ns, st.st_mtime_ns
+                if valid & wire.FATTR_ATIME:
+                    access = atime * 1_000_000_000 + atime_ns
+                if valid & wire.FATTR_MTIME:
+                    change = mtime * 1_000_000_000 + mtime_ns
                 os.utime(target, ns=(access, change))
-            else:
-                os.utime(target, ns=(access, change), follow_symlinks=False)
+        finally:
+            os.close(fd)
         return self._getattr(node, body)
 
     def _symlink(self, node: Node, body: bytes) -> bytes:
         name, target = body.split(b"\0")[:2]
-        path = self._new(node, name)
-        os.symlink(target, path)
+        path = _child(node, name)
+        with self._folder(path) as folder:
+            os.symlink(target, name, dir_fd=folder)
         return self._entry(path)
 
     def _create(self, node: Node, body: bytes) -> bytes:
         """open() of what was not there when the guest looked: it may be by now."""
         flags, mode, umask, _ = wire.CREATE_IN.unpack_from(body)
-        path = self._new(node, _text(body[wire.CREATE_IN.size :]))
+        name = _text(body[wire.CREATE_IN.size :])
+        path = _child(node, name)
         exclusive = os.O_CREAT | flags & os.O_EXCL | _READ_FLAGS
-        fd = os.open(path, os.O_RDWR | exclusive, mode & ~umask)
+        with self._folder(path) as folder:
+            fd = os.open(name, os.O_RDWR | exclusive, mode & ~umask, dir_fd=folder)
         os.close(fd)
         return self._entry(path) + wire.OPEN_OUT.pack(0, 0, 0)
 
     def _mknod(self, node: Node, body: bytes) -> bytes:
         mode, _, umask, _ = wire.MKNOD_IN.unpack_from(body)
-        path = self._new(node, _text(body[wire.MKNOD_IN.size :]))
+        name = _text(body[wire.MKNOD_IN.size :])
+        path = _child(node, name)
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise OSError(errno.EPERM, "a device")
-        os.mknod(path, mode & ~umask)
-        os.chmod(path, mode & ~umask & 0o7777)
+        with self._folder(path) as folder:
+            os.mknod(name, mode & ~umask, dir_fd=folder)
+        _set_mode(path, mode & ~umask)
         return self._entry(path)
 
     def _mkdir(self, node: Node, body: bytes) -> bytes:
         mode, umask = wire.MKDIR_IN.unpack_from(body)
-        path = self._new(node, _text(body[wire.MKDIR_IN.size :]))
-        os.mkdir(path, mode & ~umask)
-        os.chmod(path, mode & ~umask & 0o7777)
+        name = _text(body[wire.MKDIR_IN.size :])
+        path = _child(node, name)
+        with self._folder(path) as folder:
+            os.mkdir(name, mode & ~umask, dir_fd=folder)
+        _set_mode(path, mode & ~umask)
         return self._entry(path)
 
     def _unlink(self, node: Node, body: bytes) -> bytes:
-        path = self._new(node, _text(body))
-        self._keep(path)
-        os.unlink(path)
+        name = _text(body)
+        path = _child(node, name)
+        with self._folder(path) as folder:
+            self._keep(path)
+            os.unlink(name, dir_fd=folder)
         self._lose(path)
         return b""
 
     def _rmdir(self, node: Node, body: bytes) -> bytes:
-        path = self._new(node, _text(body))
-        os.rmdir(path)
+        name = _text(body)
+        path = _child(node, name)
+        with self._folder(path) as folder:
+            os.rmdir(name, dir_fd=folder)
         self._lose(path)
         return b""
 
@@ -413,11 +443,12 @@ class HostFiles:
 
     def _move(self, node: Node, parent: int, names: bytes) -> bytes:
         old_name, new_name = names.split(b"\0")[:2]
-        old = self._new(node, old_name)
-        new = self._new(self._nodes[parent], new_name)
-        if os.path.lexists(new):
-            self._keep(new)
-        os.rename(old, new)
+        old = _child(node, old_name)
+        new = _child(self._nodes[parent], new_name)
+        with self._folder(old) as source, self._folder(new) as target:
+            if os.path.lexists(new):
+                self._keep(new)
+            os.rename(old_name, new_name, src_dir_fd=source, dst_dir_fd=target)
         self._lose(new)
         for path, moved in list(self._by_path.items()):
             if path == old or path.startswith(old + b"/"):
@@ -428,11 +459,17 @@ class HostFiles:
 
     def _link(self, node: Node, body: bytes) -> bytes:
         (number,) = wire.LINK_IN.unpack_from(body)
-        source = self._nodes[number].path
-        self._may_change(source)
-        path = self._new(node, _text(body[wire.LINK_IN.size :]))
-        os.link(source, path, follow_symlinks=False)
-        return self._entry(path)
+        old, name = self._nodes[number].path, _text(body[wire.LINK_IN.size :])
+        new = _child(node, name)
+        with self._folder(old) as source, self._folder(new) as target:
+            os.link(
+                os.path.basename(old),
+                name,
+                src_dir_fd=source,
+                dst_dir_fd=target,
+                follow_symlinks=False,
+            )
+        return self._entry(new)
 
     def _fsync(self, node: Node, _body: bytes) -> bytes:
         if node.fd >= 0:
@@ -461,8 +498,8 @@ class EmptyFiles(HostFiles):
         return os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, 0, 255))
 
 
-def _identity(st: os.stat_result) -> tuple[int, int]:
-    return st.st_dev, st.st_ino
+def _identity(st: os.stat_result) -> Identity:
+    return Identity(st.st_dev, st.st_ino, stat.S_IFMT(st.st_mode))
 
 
 def _text(body: bytes) -> bytes:
@@ -473,7 +510,29 @@ def _child(node: Node, name: bytes) -> bytes:
     """The path of a name in a directory; ENOENT in those that are the guest's own."""
     if not node.path or node.path in HIDDEN:
         raise OSError(errno.ENOENT, "not there")
+    if not stat.S_ISDIR(node.identity.kind):
+        raise OSError(errno.ENOTDIR, "no directory")
+    if name in (b"", b".", b"..") or b"/" in name:
+        raise OSError(errno.EINVAL, "no name")
     return node.path + name if node.path == b"/" else node.path + b"/" + name
+
+
+def _open(path: bytes, flags: int) -> int:
+    """open(2) of a path that may have no symbolic link in it; ESTALE."""
+    fd = os.open(path, flags | os.O_NOFOLLOW)
+    if os.readlink(b"/proc/self/fd/%d" % fd) != path:
+        os.close(fd)
+        raise OSError(errno.ESTALE, "there is something else now")
+    return fd
+
+
+def _set_mode(path: bytes, mode: int) -> None:
+    """chmod(2), where mkdir(2) or mknod(2) has left something out."""
+    fd = _open(path, os.O_PATH | _READ_FLAGS)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", mode & 0o7777)
+    finally:
+        os.close(fd)
 
 
 def _kind(entry: os.DirEntry[bytes]) -> int:

@@ -226,3 +226,76 @@ def test_what_is_forgotten_is_closed(tmp_path):
 
 def test_what_is_not_served_is_not_asked_again():
     assert Client().ask(14, wire.ROOT_ID)[0] == errno.ENOSYS  # OPEN
+
+
+# ---- a kernel that means harm
+WRITE = wire.WRITE_IN.pack(0, 0, 1, 0, 0, 0, 0) + b"x"
+
+
+@pytest.fixture
+def beside(tmp_path):
+    """(folder that may be changed, file beside it)."""
+    (tmp_path / "rw").mkdir()
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret/file").write_text("text")
+    return tmp_path / "rw", tmp_path / "secret/file"
+
+
+@pytest.mark.parametrize("name", [b"../secret/file", b"..", b".", b"", b"a/b"])
+def test_a_name_is_one_name(beside, name):
+    rw, _ = beside
+    client = Client(rw)
+    top = client.node(rw)
+    assert client.ask(Opcode.LOOKUP, top, name + b"\0")[0] == errno.EINVAL
+    body = wire.CREATE_IN.pack(os.O_RDWR, 0o100644, 0, 0) + name + b"\0"
+    assert client.ask(Opcode.CREATE, top, body)[0] == errno.EINVAL
+    assert client.ask(Opcode.UNLINK, top, name + b"\0")[0] == errno.EINVAL
+
+
+def test_a_link_is_no_directory(beside):
+    """A kernel follows links itself."""
+    rw, file = beside
+    client = Client(rw)
+    body = b"link\0" + bytes(file.parent) + b"\0"
+    assert client.ask(Opcode.SYMLINK, client.node(rw), body)[0] == 0
+    link = client.node(rw / "link")
+    assert client.ask(Opcode.LOOKUP, link, b"file\0")[0] == errno.ENOTDIR
+    assert client.ask(Opcode.UNLINK, link, b"file\0")[0] == errno.ENOTDIR
+    assert file.read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    ("opcode", "body"),
+    [
+        (Opcode.MKDIR, wire.MKDIR_IN.pack(0o755, 0) + b"new\0"),
+        (Opcode.MKNOD, wire.MKNOD_IN.pack(0o100644, 0, 0, 0) + b"new\0"),
+        (Opcode.CREATE, wire.CREATE_IN.pack(os.O_RDWR, 0o100644, 0, 0) + b"new\0"),
+        (Opcode.SYMLINK, b"new\0target\0"),
+        (Opcode.UNLINK, b"file\0"),
+    ],
+)
+def test_a_folder_that_another_guest_makes_a_link(beside, opcode, body):
+    rw, file = beside
+    (rw / "d").mkdir()
+    (rw / "d/file").write_text("ours")
+    client = Client(rw)
+    folder, inner = client.node(rw / "d"), client.node(rw / "d/file")
+    (rw / "d").rename(rw / "e")
+    (rw / "d").symlink_to(file.parent)
+    assert client.ask(opcode, folder, body)[0] in (errno.ESTALE, errno.ENOTDIR)
+    assert client.ask(Opcode.WRITE, inner, WRITE)[0] == errno.ESTALE
+    request = wire.READ_IN.pack(0, 0, 9)
+    assert client.ask(Opcode.READ, inner, request)[0] == errno.ESTALE
+    mode = wire.SETATTR_IN.pack(wire.FATTR_MODE, *bytes(10), 0o777, *bytes(4))
+    assert client.ask(Opcode.SETATTR, inner, mode)[0] == errno.ESTALE
+    assert file.read_text() == "text"
+    assert os.listdir(file.parent) == ["file"]
+
+
+def test_a_device_is_not_even_opened(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "fifo")
+    client = Client()
+    node = client.node(tmp_path / "fifo")
+    monkeypatch.setattr(os, "open", lambda *_: pytest.fail("opened"))
+    request = wire.READ_IN.pack(0, 0, 9)
+    assert client.ask(Opcode.READ, node, request)[0] == errno.EACCES
