@@ -240,17 +240,21 @@ def _take_stdio(settings: Settings) -> None:
 
 def _open_log(settings: Settings) -> int:
     """The log for writing; a directory is only made for that of the default."""
-    path = settings.log or default_log()
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    try:
-        if not settings.log:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-        fd = os.open(path, flags, 0o600)
-    except OSError as error:
-        if settings.log:
-            raise SetupError(f"{path}: {error.strerror}") from None
-        fd = os.open(os.devnull, os.O_WRONLY)
-    return fd
+    if settings.log:
+        try:
+            return os.open(settings.log, flags, 0o600)
+        except OSError as error:
+            raise SetupError(f"{settings.log}: {error.strerror}") from None
+    path = default_log()
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        fd = os.open(path, flags | os.O_NOFOLLOW, 0o600)
+        # with HOME of another, root must not write where he has it write
+        if os.fstat(fd).st_uid == os.geteuid() and os.fstat(fd).st_nlink == 1:
+            return fd
+        os.close(fd)
+    return os.open(os.devnull, os.O_WRONLY)
 
 
 def keep_log_short(limit: int = LOG_LIMIT) -> None:

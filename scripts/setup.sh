@@ -9,7 +9,8 @@
 # the environment, decides what is run.
 : "${root:?}"
 [[ -n ${HOME:-} ]] || { unset HOME && HOME=~; } # as the password database has it
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/kpfs
+cache=$HOME/.cache/kpfs
+[[ ${XDG_CACHE_HOME-} != /* ]] || cache=$XDG_CACHE_HOME/kpfs # a relative one does not count
 home=$root/.venv
 
 # ready KEY: home is prepared for this very list of packages. Forks nothing.
@@ -53,13 +54,15 @@ need() {
 only_ours() {
 	local at=$1 owner mode sticky
 	local -a above=()
+	[[ $at == /* ]] || give_up "$at: say where it is from / on"
 	while [[ $at == /?* ]]; do above+=("$at") && at=${at%/*}; done
 	while read -r owner mode at; do
 		sticky=$((0$mode & 01000))
 		[[ $owner == "$EUID" || $owner == 0 && $at != "$1" ]] && ((!(0$mode & 022) || sticky)) && continue
 		give_up "$at belongs to somebody else, or others may write to it: what lies there is not run." \
 			"Mend that, or name another directory in XDG_CACHE_HOME"
-	done < <(stat -L -c '%u %a %n' "${above[@]}" 2>/dev/null)
+	done < <(stat -L -c '%u %a %n' "${above[@]}" 2>/dev/null
+		stat -c '%u 755 %n' "${above[@]}" 2>/dev/null) # of a link, who may change it
 }
 
 find_python() {

@@ -14,6 +14,7 @@ import json
 import os
 import socket
 import stat
+import struct
 from collections.abc import Iterator
 
 from kpfs.inside.kind import Kind
@@ -26,6 +27,7 @@ DEFAULT_SECONDS = 60
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FDS = 3
 _RAM = "ram"  # as kpfs.linux.store.image has it, which would take long to import
+_UCRED = struct.Struct("3i")  # pid, uid, gid
 _NAMESPACES = ("mnt", "user", "pid", "net", "uts")
 
 
@@ -60,7 +62,7 @@ def _sources() -> Iterator[str]:
 def _folder() -> str:
     """Where sockets are: nobody else can come there."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if not runtime or not os.access(runtime, os.W_OK):
+    if not runtime or not _is_ours(runtime):  # su(1) keeps that of somebody else
         runtime = os.environ.get("TMPDIR") or "/tmp"
     folder = os.path.join(runtime, f"kpfs-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
@@ -69,6 +71,12 @@ def _folder() -> str:
     if st.st_uid != os.getuid() or stat.S_IMODE(st.st_mode) != 0o700:
         raise PermissionError(f"{folder} is somebody else's")
     return folder
+
+
+def _is_ours(folder: str) -> bool:
+    with contextlib.suppress(OSError):
+        return os.stat(folder).st_uid == os.getuid() and os.access(folder, os.W_OK)
+    return False
 
 
 # ---- the client's side
@@ -94,6 +102,9 @@ def _try(path: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(path)
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        if _UCRED.unpack(peer)[1] != os.getuid():  # it would get our descriptors
+            raise PermissionError(f"{path} is somebody else's")
     except OSError:
         connection.close()
         raise

@@ -48,7 +48,9 @@ $definitions
 .
 cut -d ' ' -f 1 "$t/kprobe_events" >"$out/own"
 while IFS=:/ read -r _ group event; do try "$group:$event" set_event; done <"$out/own"
+set -f # "sched:*" is no name of a file
 for line in $events; do try "$line" set_event; done
+set +f
 (exec "$@")
 status=$?
 echo 0 >"$t/tracing_on"

@@ -161,21 +161,24 @@ class _Unpacker:
 
 
 def _unpack(read: _Unpacker, folder: str) -> None:
-    name = ""
-    while name != FILES[-1]:
+    left = list(FILES)
+    while left:
         (length,) = _FILE.unpack(read(_FILE.size))
         name = read(length).decode("latin-1")
-        if name not in FILES:
+        if name not in left:
             raise EOFError
+        del left[: left.index(name) + 1]  # in their order, so each at most once
         size, count = _SIZES.unpack(read(_SIZES.size))
         if size > MAX_RAM or count > MAX_PIECES:
             raise EOFError
         with open(os.path.join(folder, name), "wb") as file:
             file.truncate(size)
+            end = 0
             for _ in range(count):
-                at, left = _SIZES.unpack(read(_SIZES.size))
-                if at + left > size:
+                at, length = _SIZES.unpack(read(_SIZES.size))
+                if not end <= at <= at + length <= size:
                     raise EOFError
+                end = at + length
                 file.seek(at)
-                while left:
-                    left -= file.write(read(min(left, _CHUNK)))
+                while length:
+                    length -= file.write(read(min(length, _CHUNK)))

@@ -58,3 +58,11 @@ def test_remove_where_there_is_none(tmp_path):
     done = install("--remove", "--prefix", tmp_path)
     assert done.returncode == 2
     assert "not installed" in done.stderr
+
+
+def test_remove_stays_below_the_prefix(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "prefix/lib/kpfs").mkdir(parents=True)
+    (tmp_path / "prefix/lib/kpfs/installed").write_text("bin/../../file\n../file\n")
+    assert install("--remove", "--prefix", tmp_path / "prefix").returncode == 0
+    assert (tmp_path / "file").exists()

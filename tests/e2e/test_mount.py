@@ -436,6 +436,24 @@ def test_the_directory_of_a_log_is_not_made(kpfs, tmp_path):
     assert not harness.is_mounted(tmp_path / "m")
 
 
+@pytest.mark.parametrize("flaw", ["a link", "a second name"])
+def test_a_log_that_leads_elsewhere_is_not_written(kpfs, tmp_path, flaw):
+    """Root with the HOME of another would write where he likes."""
+    folder, target = tmp_path / "cache/kpfs", tmp_path / "m"
+    folder.mkdir(parents=True)
+    target.mkdir()
+    (tmp_path / "other").write_text("as it was\n")
+    if flaw == "a link":
+        (folder / "kpfs.log").symlink_to(tmp_path / "other")
+    else:
+        (folder / "kpfs.log").hardlink_to(tmp_path / "other")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = [str(harness.KPFS), "mount", str(target)]
+    assert subprocess.run(words, env=environment).returncode == 0
+    assert kpfs("umount", target).returncode == 0
+    assert (tmp_path / "other").read_text() == "as it was\n"
+
+
 def test_the_log_stays_short(tmp_path):
     program = """
 import logging, os, sys

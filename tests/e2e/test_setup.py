@@ -88,7 +88,14 @@ def test_without_home_the_password_database_is_asked():
     assert done.stdout == f"{home}/.cache/kpfs\n"
 
 
-@pytest.mark.parametrize("flaw", ["writable", "owner"])
+def test_a_cache_without_a_root_does_not_count():
+    done = shell('echo "$cache"', XDG_CACHE_HOME="cache", HOME="/home/me")
+    assert done.stdout == "/home/me/.cache/kpfs\n"
+    done = shell('only_ours "cache"', HOME="/home/me")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("flaw", ["writable", "owner", "link"])
 def test_the_cache_of_somebody_else_is_refused(tmp_path, flaw):
     folder = tmp_path / "kpfs" / "venv"
     folder.mkdir(parents=True)
@@ -96,6 +103,10 @@ def test_the_cache_of_somebody_else_is_refused(tmp_path, flaw):
     assert shell(asked).stdout == "trusted\n"
     if flaw == "writable":
         folder.parent.chmod(0o777)
+    elif os.geteuid() == 0 and flaw == "link":
+        folder.parent.rename(tmp_path / "there")
+        folder.parent.symlink_to(tmp_path / "there")
+        os.lchown(folder.parent, harness.NOBODY, harness.NOBODY)
     elif os.geteuid() == 0:
         os.chown(folder, harness.NOBODY, harness.NOBODY)
     else:

@@ -36,6 +36,12 @@ def test_events_of_the_kernels_own(kpfs):
     )  # where none is named
 
 
+def test_a_pattern_is_not_one_of_files(kpfs, tmp_path):
+    (tmp_path / "sched:nothing").touch()
+    done = kpfs("trace", "-e", "sched:*", "--", "true", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_records_as_json(kpfs, tmp_path):
     out = tmp_path / "out.jsonl"
     assert trace(kpfs, "-e", OPENED, "-o", out, *COMMAND).returncode == 3

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A kernel as one file."""
 
+import hashlib
 import json
 import os
 import struct
+import zlib
 
 import pytest
 
@@ -103,3 +105,39 @@ def test_a_failure_leaves_the_old_file(exported, monkeypatch):
         archive.export("a", str(exported))
     assert exported.read_bytes() == before
     assert sorted(os.listdir(exported.parent)) == ["a.kpfs", "home"]
+
+
+def packed(*files):
+    """What was exported of files: names, sizes and pieces."""
+    raw = b""
+    for name, size, pieces in files:
+        raw += (
+            bytes([len(name)]) + name.encode() + struct.pack("<QQ", size, len(pieces))
+        )
+        for at, data in pieces:
+            raw += struct.pack("<QQ", at, len(data)) + data
+    data = zlib.compress(raw)
+    head = (archive.MAGIC, archive.VERSION, len(data), hashlib.sha256(data).digest())
+    return struct.pack("<12sIQ32s", *head) + data
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [("../evil", 1, [(0, b"x")])],
+        [("/etc/evil", 1, [(0, b"x")])],
+        [(image.RAM, 10, [(8, b"beyond")])],
+        [(image.RAM, 1 << 60, [])],
+        [(image.RAM, 10, [((1 << 64) - 1, b"xx")])],
+        # one place again and again takes no room in the file, but time without end
+        [(image.RAM, 10, [(0, b"xx"), (1, b"xx")])],
+        [(image.META, 1, []), (image.META, 1, [])],
+        [(image.SYMBOLS, 1, []), (image.META, 1, [])],
+        [(image.META, 1, [])],  # and no memory
+    ],
+)
+def test_a_file_of_somebody_who_means_harm(tmp_path, files):
+    (tmp_path / "evil").write_bytes(packed(*files))
+    with pytest.raises(UnfitError, match="damaged"):
+        archive.bring_in(str(tmp_path / "evil"), "b")
+    assert os.listdir(store.place()) == []

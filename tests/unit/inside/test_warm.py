@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whose process is asked for a guest; e2e/test_inside.py has the rest."""
+
+import os
+import socket
+
+import pytest
+
+from kpfs.inside import warm
+from tests import harness
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another")
+
+
+@pytest.fixture
+def temporary(monkeypatch, tmp_path):
+    """Where sockets lie if there is no better place."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    return folder
+
+
+def test_the_folder_is_ours_alone(temporary, monkeypatch, tmp_path):
+    assert warm._folder() == f"{temporary}/kpfs-{os.getuid()}"
+    assert os.stat(warm._folder()).st_mode & 0o777 == 0o700
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert warm._folder() == f"{tmp_path}/kpfs-{os.getuid()}"
+
+
+@pytest.mark.parametrize("flaw", ["others may read it", "a link", "somebody else's"])
+def test_a_folder_that_somebody_has_put_there(temporary, tmp_path, flaw):
+    folder = temporary / f"kpfs-{os.getuid()}"
+    if flaw == "a link":
+        (tmp_path / "ours").mkdir(mode=0o700)
+        folder.symlink_to(tmp_path / "ours")
+    else:
+        folder.mkdir(mode=0o755 if flaw == "others may read it" else 0o700)
+    if flaw == "somebody else's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a directory away")
+        os.chown(folder, harness.NOBODY, harness.NOBODY)
+    with pytest.raises(PermissionError):
+        warm._folder()
+
+
+@as_root
+def test_the_runtime_folder_of_somebody_else(temporary, monkeypatch, tmp_path):
+    """He could put a socket of his own there."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    os.chown(runtime, harness.NOBODY, harness.NOBODY)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    assert warm._folder() == f"{temporary}/kpfs-0"
+
+
+@as_root
+def test_a_socket_of_somebody_else(tmp_path):
+    tmp_path.chmod(0o777)
+    path = str(tmp_path / "socket")
+    ready, tell = os.pipe()
+    end, hold = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.chdir(tmp_path)
+            os.setresuid(harness.NOBODY, harness.NOBODY, harness.NOBODY)
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listener.bind("socket")
+            listener.listen()
+            os.write(tell, b"!")
+            os.close(hold)
+            os.read(end, 1)
+        finally:
+            os._exit(0)
+    os.close(tell)
+    assert os.read(ready, 1)
+    with pytest.raises(PermissionError, match="somebody else's"):
+        warm._try(path)
+    for fd in (ready, end, hold):
+        os.close(fd)
+    os.waitpid(pid, 0)
