@@ -8,7 +8,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
@@ -16,10 +16,8 @@ from kpfs.engine.ktypes import MASK64, KTime, Task
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu import memory
 from kpfs.guest.emu.cpu import Cpu
-from kpfs.guest.emu.debugreg import DebugRegisters
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.traps import Traps
-from kpfs.guest.kernel.backtrace import Backtrace
 from kpfs.guest.kernel.clock import Clock
 from kpfs.guest.kernel.control import Control
 from kpfs.guest.kernel.jump_labels import JumpLabels
@@ -27,13 +25,17 @@ from kpfs.guest.kernel.klog import KernelLog
 from kpfs.guest.kernel.sched import Sched
 from kpfs.guest.kernel.syscalls import Syscalls
 from kpfs.guest.kernel.tasks import TaskTable, read_info
-from kpfs.guest.kernel.trace_events import TraceEvents
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.engine import EngineArea, RuntimeImage
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.kernel_text import KernelText
 from kpfs.guest.loader.modules import CTL_MODULE, Modules
 from kpfs.guest.loader.percpu import ModulePerCpu
+
+if TYPE_CHECKING:
+    from kpfs.guest.emu.debugreg import DebugRegisters
+    from kpfs.guest.kernel.backtrace import Backtrace
+    from kpfs.guest.kernel.trace_events import TraceEvents
 
 IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 KERNEL_IMAGE = "vmlinux"
@@ -160,23 +162,17 @@ class Guest:
             self.address_of,
             self._runtime_config(),
         )
-        self.backtrace = Backtrace(
-            mem,
-            self.cpus,
-            self._image,
-            self.modules,
-            self.task_table,
-            kallsyms=self.kallsyms,
-            area=self.area,
-            runtime=self.runtime_image,
-        )
         self.control.register(CTL_MODULE, self.modules.serve)
         self.control.register((abi.CTL_SYMBOL_FIND,), self.modules.find_symbol)
         percpu_calls = (abi.CTL_PERCPU_ALLOC, abi.CTL_PERCPU_FREE)
         self.control.register(percpu_calls, self.modules.percpu.serve)
-        self.control.register((abi.CTL_DEBUGREG,), self._debug_registers().serve)
+        self.control.register(
+            (abi.CTL_DEBUGREG,), lambda *words: self._debug_registers.serve(*words)
+        )
         self.control.register((abi.CTL_JUMP_LABEL,), self._jump_labels.serve)
-        self.control.register((abi.CTL_STACK_TRACE,), self.backtrace.serve)
+        self.control.register(
+            (abi.CTL_STACK_TRACE,), lambda *words: self.backtrace.serve(*words)
+        )
         self._boot()
         self._background = self.sched.patience()
         # the hot methods are those of the parts themselves
@@ -199,11 +195,7 @@ class Guest:
     @cached_property
     def _addresses(self) -> dict[str, int]:
         """Global symbols by name, for the machine's own use: cheaper than kallsyms."""
-        return {
-            s.name: s.value
-            for s in self._image.symbols()
-            if s.shndx and s.bind == elf.STB_GLOBAL
-        }
+        return self._image.addresses()
 
     def address_of(self, name: str) -> int | None:
         """Address of a global symbol of the kernel."""
@@ -259,7 +251,26 @@ class Guest:
         start, end = self._needed("__per_cpu_reserved"), self.info.percpu_base + size
         return ModulePerCpu(self.memory, range(start, end), size, self.nr_cpus)
 
+    # ---- what few guests need
+    @cached_property
+    def backtrace(self) -> Backtrace:
+        from kpfs.guest.kernel.backtrace import Backtrace
+
+        return Backtrace(
+            self.memory,
+            self.cpus,
+            self._image,
+            self.modules,
+            self.task_table,
+            kallsyms=self.kallsyms,
+            area=self.area,
+            runtime=self.runtime_image,
+        )
+
+    @cached_property
     def _debug_registers(self) -> DebugRegisters:
+        from kpfs.guest.emu.debugreg import DebugRegisters
+
         base, size = self.info.percpu_base, self.info.percpu_size
         pcpus = [base + size * number for number in range(self.nr_cpus)]
         return DebugRegisters(self.cpus, self.memory, self.traps, pcpus)
@@ -286,6 +297,8 @@ class Guest:
     # ---- events of trace points
     @cached_property
     def trace_events(self) -> TraceEvents:
+        from kpfs.guest.kernel.trace_events import TraceEvents
+
         return TraceEvents(
             self.memory,
             self._image,

@@ -148,7 +148,7 @@ def parse(argv: Sequence[str]) -> Namespace:
 
 
 def make_parser(wanted: Iterable[str]) -> ArgumentParser:
-    """The parser of all commands, with the arguments of those that are wanted.
+    """The parser of the wanted commands; of all, without arguments, if there are none.
 
     Describing what nobody asks for costs time at each start.
     """
@@ -167,11 +167,13 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
     parser = Parser("kpfs", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"kpfs {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, row in COMMANDS.items():
+    chosen = [name for name in wanted if name in COMMANDS]
+    for name in chosen or COMMANDS:
+        row = COMMANDS[name]
         sub = commands.add_parser(
             name, help=row.help, description=row.description, formatter_class=raw
         )
-        if name in wanted:
+        if chosen:
             row.add_arguments(sub)
     return parser
 

@@ -212,12 +212,14 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
         )
         return 2
 
-    def ready() -> None:
-        report.send("ready")
-        keep_log_short()
-
     try:
-        serve(settings, mountpoint, ready, channel)
+        serve(
+            settings,
+            mountpoint,
+            lambda: report.send("ready"),
+            channel,
+            short_log=True,
+        )
     except SetupError as error:
         report.fail(error)
         return 2
@@ -286,31 +288,33 @@ def _close_all_but(kept: set[int]) -> None:
 
 
 def serve(
-    settings: Settings, mountpoint: str, ready: Callable[[], None], channel: int = -1
+    settings: Settings,
+    mountpoint: str,
+    ready: Callable[[], None],
+    channel: int = -1,
+    *,
+    short_log: bool = False,
 ) -> None:
     """Build the kernel and serve its tree in this process until it is unmounted.
 
     channel: a socket through which the listener for a command's system calls will come.
+    short_log: see keep_log_short().
     """
     gc.disable()  # 10 ms of a start; nothing is freed before the tree answers
     sys.setswitchinterval(SWITCH_INTERVAL)
     _prctl(PR_SET_NAME, b"kpfs")
     for number in guard.ENDING:
         signal.signal(number, signal.SIG_DFL)  # whatever the caller had ignored
-    import logging
-
-    logging.basicConfig(
-        level=logging.DEBUG if settings.verbose else logging.INFO,
-        format=LOG_FORMAT,
-        stream=sys.stderr,
-    )
+    log = partial(_begin_log, verbose=settings.verbose, short=short_log)
+    if settings.verbose:
+        log()
     if settings.kernel:
         from kpfs import linux_serve
 
         linux_serve.serve(
             settings.kernel,
             mountpoint,
-            partial(_start_answering, ready),
+            partial(_start_answering, ready, log),
             channel,
             quiet=settings.quiet_guest,
             exact=settings.exact,
@@ -324,7 +328,7 @@ def serve(
     from kpfs.kernel.root import Kernel
 
     def answering() -> None:
-        _start_answering(ready)
+        _start_answering(ready, log, booted.kernel.preload)
         if channel >= 0:
             import threading
 
@@ -365,12 +369,36 @@ def serve(
         booted.stop()
 
 
-def _start_answering(ready: Callable[[], None]) -> None:
+def _begin_log(*, verbose: bool, short: bool) -> None:
+    """Have what is logged go to stderr; short: see keep_log_short()."""
+    import logging
+
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format=LOG_FORMAT,
+        stream=sys.stderr,
+    )
+    if short:
+        keep_log_short()
+
+
+def _start_answering(ready: Callable[[], None], *rest: Callable[[], None]) -> None:
+    """Say that the tree answers; do the rest while who waits for that goes on."""
+    import threading
+
     from kpfs.fs.booted import settle_heap
+
+    def do_the_rest() -> None:
+        for what in rest:
+            what()
 
     gc.enable()
     settle_heap()
     ready()
+    try:
+        threading.Thread(target=do_the_rest, name="rest", daemon=True).start()
+    except RuntimeError:  # some limit
+        do_the_rest()
 
 
 def _mirror(

@@ -55,9 +55,11 @@ def _check_mount_point(target: str, name: str) -> None:
             raise SetupError(f"{name}: the directory is not empty")
     except OSError as error:
         raise SetupError(f"{name}: {error.strerror}") from None
+    if os.geteuid() == 0:
+        return
     import shutil
 
-    if os.geteuid() != 0 and not shutil.which("fusermount"):
+    if not shutil.which("fusermount"):
         raise SetupError(
             "mounting needs fusermount (Debian: apt install fuse3); "
             "'kpfs run' does without"

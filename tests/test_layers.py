@@ -29,10 +29,11 @@ TESTS = ROOT / "tests"
 MAY_IMPORT = {
     "kpfs": ("kpfs",),
     "bench": ("bench", "kpfs"),
-    "kpfs.engine": ("kpfs.engine", "kpfs.abi"),
+    "kpfs.engine": ("kpfs.engine", "kpfs.abi", "kpfs.log"),
     "kpfs.guest": (
         "kpfs.guest",
         "kpfs.abi",
+        "kpfs.log",
         "kpfs.engine.errors",
         "kpfs.engine.ktypes",
         "kpfs.engine.machine",

@@ -28,15 +28,18 @@ class GuestArch(Arch, Protocol):
         """Whether any probe, tracer or profiler stands in the kernel's text."""
 
 
-def _x86(machine: Machine) -> GuestArch:
+MakeArch = Callable[[Machine], GuestArch]
+
+
+def _x86() -> MakeArch:
     # here, for it imports the disassembler
     from kpfs.engine.arch.x86.core import X86
 
-    return X86(machine)
+    return X86
 
 
-# Machine.arch -> its maker
-ARCHES: dict[str, Callable[[Machine], GuestArch]] = {"x86": _x86}
+# Machine.arch -> what imports its maker
+ARCHES: dict[str, Callable[[], MakeArch]] = {"x86": _x86}
 
 
 def _x86_judge(tables: Tables) -> Judge:

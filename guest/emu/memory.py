@@ -162,6 +162,7 @@ class Memory(machine.Memory):
         """
         flags, at = KERNEL_DATA | PTE_PRESENT | PTE_USED, self._stacks_at
         low = (0,) * (_STACK_LOW // PAGE_SIZE)
+        table_of = struct.Struct("<512Q")
         for virt in range(abi.STACK_BASE, STACK_END, LARGE_PAGE):
             entries: list[int] = []
             for _ in range(LARGE_PAGE // abi.STACK_STRIDE):
@@ -169,7 +170,7 @@ class Memory(machine.Memory):
                 entries += (*low, *stack)
                 at += abi.STACK_SIZE
             table = self._entry(self._directory(virt), virt >> 21 & 511)
-            struct.pack_into("<512Q", self.ram, table, *(e & MASK64 for e in entries))
+            table_of.pack_into(self.ram, table, *entries)
 
     def load_image(self, virt: int, data: bytes, memsz: int, flags: int) -> None:
         """Place one segment of the kernel at virt - KERNEL_MAP and map it."""

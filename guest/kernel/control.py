@@ -9,7 +9,6 @@ in the middle of whatever the calling task does, and must not run guest code its
 from __future__ import annotations
 
 import errno
-import logging
 import struct
 from collections.abc import Callable, Iterable
 
@@ -18,8 +17,9 @@ from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.ktypes import MASK64
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.kernel.tasks import GuestInfo
+from kpfs.log import Log
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 # (number, first argument, second argument) -> result, signed or unsigned
 ControlHandler = Callable[[int, int, int], int]

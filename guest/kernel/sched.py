@@ -11,7 +11,6 @@ time of the host, and a guest that is not stuck does not notice.
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable
 from time import monotonic, thread_time
@@ -31,8 +30,9 @@ from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE
 from kpfs.guest.kernel.clock import Clock
+from kpfs.log import Log
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 CREDIT = 256  # polls of one turn
 CREDIT_AFTER_DONE = 4  # enough for the task to sleep

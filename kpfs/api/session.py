@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, TypeVar
 from kpfs import config as configuration
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.ktypes import KAddr
-from kpfs.fs.files import tree
-from kpfs.fs.vfs import Vfs
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.kernel.root import Kernel as Root
 
 if TYPE_CHECKING:
     from kpfs.explain.verdicts import Verdict
+    from kpfs.fs.vfs import Vfs
 
 MAX_CPUS = 16
 NSEC = 1_000_000_000
@@ -81,7 +80,8 @@ class Session:
         if not 1 <= cpus <= MAX_CPUS:
             raise ValueError(f"1 to {MAX_CPUS} CPUs, not {cpus}")
         self.root = Root(nr_cpus=cpus, quiet=quiet, config=make_config(config))
-        self.vfs = Vfs(self.root, tree.build(self.root))
+        self._vfs: Vfs | None = None
+        self.root.syscalls.attach_files(lambda request: self.vfs.serve(request))
         self.quiet = quiet
         self.closed = False
         self.next_pid = FIRST_PID
@@ -91,6 +91,19 @@ class Session:
         self._in_handler: set[int] = set()
         if not quiet:
             self.root.background.start()
+
+    @property
+    def vfs(self) -> Vfs:
+        """The files, which are made for who is the first to ask for one."""
+        if self.closed:
+            self.check()
+        with self.root.lock:
+            if self._vfs is None:
+                from kpfs.fs.files import tree
+                from kpfs.fs.vfs import Vfs
+
+                self._vfs = Vfs(self.root, tree.build(self.root))
+            return self._vfs
 
     def close(self) -> None:
         """End the guest; what it is asked for afterwards is a ValueError."""

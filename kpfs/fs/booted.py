@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import errno
 import gc
-import logging
 from collections.abc import Callable
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.node import Dir
 from kpfs.kernel.root import Kernel
+from kpfs.log import Log
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 # New objects until the collector looks at them.  Thousands of probes are made of many
 # that stay, and next to nothing of what is thrown away needs it.

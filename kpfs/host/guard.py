@@ -9,14 +9,14 @@ signal's number to a pipe, whatever its threads do, and this process reads there
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import select
 import signal
 
 from kpfs.host import mounts, patience
+from kpfs.log import Log
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 PATIENCE = 2.0  # s that the daemon has to end by itself
 DEATH = 0.5  # s until a killed process has closed what it had open

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import threading
 from collections.abc import Callable
 
@@ -12,8 +11,9 @@ from kpfs.engine.errors import KernelError
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.machine import Guest
 from kpfs.kernel.lock import FairLock, Waiter
+from kpfs.log import Log
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 NSEC = 1_000_000_000
 FOREVER = 1e6  # s

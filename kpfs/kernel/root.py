@@ -20,7 +20,7 @@ from kpfs.kernel.lock import FairLock
 from kpfs.kernel.module_support import ModuleSupport, PartsBuilt
 
 if TYPE_CHECKING:
-    from kpfs.engine.arch.arches import GuestArch
+    from kpfs.engine.arch.arches import GuestArch, MakeArch
     from kpfs.engine.state import State
     from kpfs.engine.trace.array.dynevent import DynEvents
     from kpfs.engine.trace.array.trace_state import TraceState
@@ -69,6 +69,14 @@ class part(Generic[T]):  # noqa: N801 (a decorator, as property is)
             return cast(T, built[name])
 
 
+def _makers(arch: str) -> tuple[MakeArch, type[State]]:
+    """What makes the engine, whose import takes as long as a boot."""
+    from kpfs.engine.arch.arches import ARCHES
+    from kpfs.engine.state import State
+
+    return ARCHES[arch](), State
+
+
 class Kernel:
     """The composition root.  ``lock`` is held for whatever touches what is below."""
 
@@ -103,16 +111,12 @@ class Kernel:
     @part
     def arch(self) -> GuestArch:
         """The architecture's side of the engine."""
-        from kpfs.engine.arch.arches import ARCHES
-
-        return ARCHES[self.guest.arch](self.guest)
+        return _makers(self.guest.arch)[0](self.guest)
 
     @part
     def state(self) -> State:
         """The kprobes core."""
-        from kpfs.engine.state import State
-
-        return State(
+        return _makers(self.guest.arch)[1](
             self.guest,
             self.arch,
             optprobes=self.config.on("OPTPROBES"),
@@ -170,6 +174,10 @@ class Kernel:
         """What of it somebody has asked for."""
         built = vars(self)
         return PartsBuilt(**{name: built.get(name) for name in PartsBuilt._fields})
+
+    def preload(self) -> None:
+        """Import what most of the first requests need.  Context: any."""
+        _makers(self.guest.arch)
 
     def stats(self) -> dict[str, int]:
         """Counters of the machine."""

@@ -13,7 +13,6 @@ need not be cleared for a single step.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Sequence
 
@@ -49,8 +48,9 @@ from kpfs.engine.runtime.records import (
     KpSite,
 )
 from kpfs.engine.runtime.runtime import Runtime
+from kpfs.log import Log
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 KERN_ERR = 3
 X86_TRAP_UD, X86_TRAP_GP, X86_TRAP_PF = 6, 13, 14

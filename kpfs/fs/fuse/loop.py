@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import logging
 import os
 import select
 import signal
@@ -34,8 +33,9 @@ from kpfs.host.errors import SetupError
 from kpfs.host.guard import ENDING
 from kpfs.kernel.caller import Caller
 from kpfs.kernel.lock import FairLock, Waiter
+from kpfs.log import Log
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 LOOK = 0.01  # s between looks whether a request takes long
 MAX_IDLE = 10  # threads

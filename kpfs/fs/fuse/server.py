@@ -9,7 +9,6 @@ from __future__ import annotations
 import bisect
 import errno
 import itertools
-import logging
 import os
 import signal
 from collections.abc import Callable
@@ -22,8 +21,9 @@ from kpfs.fs.node import NAME_MAX
 from kpfs.host import fusemount
 from kpfs.host.guard import ENDING
 from kpfs.kernel.lock import FairLock
+from kpfs.log import Log
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 MAX_ERRNO = 512
 MAX_BACKGROUND = 0xFFFF  # so that a release is never sent after what followed it
