@@ -22,6 +22,7 @@ from kpfs.mirror.held import Held
 
 PAGE_SIZE = 4096
 STRING_CHUNK = 256
+_SIGCATCH = 34 - 3  # of the fields of /proc/PID/stat behind the name
 _INFO_SIZE = 64  # of a file of fdinfo, what begins with its position
 PATH_MAX = 4096
 AT_FDCWD = -100
@@ -70,6 +71,24 @@ class Descriptor(NamedTuple):
         return (
             self.link == other.link and (self.flags ^ other.flags) & ~os.O_CLOEXEC == 0
         )
+
+
+class Standing(NamedTuple):
+    """How a process stands; the defaults are those of one that is gone."""
+
+    pid: int
+    state: bytes = b"X"
+    parent: int = 0
+    caught: int = 0  # signals below 32, as bits
+
+    def catches(self, number: int) -> bool:
+        """Whether it has a handler for a signal."""
+        return bool(self.caught >> (number - 1) & 1)
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether it is not running."""
+        return self.state != b"R"
 
 
 class Tree(NamedTuple):
@@ -364,18 +383,9 @@ class Host:
         leader = int(status[b"Tgid"])
         return leader if leader != pid else int(status[b"PPid"])
 
-    def catches(self, pid: int, number: int) -> bool:
-        """Whether the process has a handler for a signal."""
-        caught = _status(pid).get(b"SigCgt", b"0")
-        return bool(int(caught, 16) >> (number - 1) & 1)
-
-    def sleeps(self, pid: int) -> bool:
-        """Whether it is not running, or not there."""
-        return _status(pid).get(b"State", b"Z")[:1] != b"R"
-
     def lives(self, pid: int) -> bool:
         """Whether it has not ended, even if nobody has waited for it yet."""
-        return _status(pid).get(b"State", b"Z")[:1] not in b"ZX"
+        return standing(pid).state not in b"ZX"
 
 
 def trees_of(source: str) -> list[Tree]:
@@ -459,6 +469,21 @@ def _fds_of(pid: int) -> str:
 def _info_of(descriptor: tuple[int, int]) -> str:
     pid, fd = descriptor
     return f"/proc/{pid}/fdinfo/{fd}"
+
+
+def standing(pid: int) -> Standing:
+    """How a process stands, by /proc/PID/stat: half the cost of what has more."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", _OPEN)
+    except OSError:
+        return Standing(pid)
+    try:
+        fields = os.read(fd, 4096).rpartition(b")")[2].split()
+        return Standing(pid, fields[0], int(fields[1]), int(fields[_SIGCATCH]))
+    except (OSError, ValueError, IndexError):
+        return Standing(pid)
+    finally:
+        os.close(fd)
 
 
 def _status(pid: int) -> dict[bytes, bytes]:

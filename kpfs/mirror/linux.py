@@ -13,7 +13,6 @@ import errno
 import logging
 import mmap
 import os
-import signal
 import socket
 import stat
 import struct
@@ -36,7 +35,7 @@ from kpfs.mirror.instead import NR_UNAME, UTS_FIELDS, UTS_LENGTH, Instead
 from kpfs.mirror.keeper import STATE_SIZE
 from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
-from kpfs.mirror.supervisor import Replayed, Supervisor
+from kpfs.mirror.supervisor import Replayed, Supervisor, settled
 from kpfs.mirror.write import NAMES, Commit, read_call, take
 
 log = logging.getLogger(__name__)
@@ -146,13 +145,6 @@ class LinuxReplayer:
         self.open.pop(task, None)
         self.cwd.pop(task, None)
         self.tasks.exit(task, status & 0xFF)
-
-    def settled(self, note: Notification, busy: Callable[[int], bool]) -> bool:
-        """See kpfs.mirror.supervisor.Replayer.settled()."""
-        parent = self.host.creator(note.pid)
-        if not self.host.catches(parent, signal.SIGCHLD):
-            return True
-        return not busy(parent) and self.host.sleeps(parent)
 
     # ---- calls
     def make(self, task: Task, number: int, plan: Plan, needs: Needs) -> None:
@@ -398,6 +390,6 @@ def serve(
         instead.listener = listener
         host = Host(trees_of(source))
         replayer = LinuxReplayer(kernel, files, host, writers, instead)
-        Supervisor(listener, state, replayer, replayer.settled).run()
+        Supervisor(listener, state, replayer, settled).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

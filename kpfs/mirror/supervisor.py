@@ -16,13 +16,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.syscalls import BLOCKED
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
-from kpfs.mirror.host import Host, trees_of
+from kpfs.mirror.host import Host, standing, trees_of
 from kpfs.mirror.instead import Instead
 from kpfs.mirror.keeper import (
     COMMITTED,
@@ -50,6 +51,7 @@ SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
 # s between attempts to make a call while the mount is about to close a file
 PAUSES = (*[0.0002] * 10, 0)
+NOT_MADE = 1 << 64  # no answer that there can be
 # an answer, None if the host's call is to go on, or what waits for the answer
 Replayed = int | None | Callable[[], int]
 # makes a call in the guest
@@ -68,7 +70,8 @@ class Supervisor:
     threads, of which one always waits for the next report (they replay one at a time),
     and the end of a process is held up until its parent sleeps, but not for long.
     To hand over to another thread costs more than most calls do, so who has received a
-    call makes it first if it is not one that may wait.
+    call makes it first if it is not one that may wait, and hands over then only if
+    there is something left to wait for.
     While one waits for the answer to a call, another one takes its place.
     """
 
@@ -122,13 +125,10 @@ class Supervisor:
         try:
             while True:
                 with self.receiving:
-                    note = self.receive(slot)
-                    while note is not None and not self.may_wait(note):
-                        self.handle(slot, note)
-                        note = self.receive(slot)
+                    note, value = self.handle(slot)
                 if note is None:
                     return
-                self.handle(slot, note)
+                self.complete(slot, note, value)
                 if self.is_superfluous(slot):
                     return
         except BaseException:
@@ -156,44 +156,69 @@ class Supervisor:
         finally:
             self.received[slot] = count
 
-    def handle(self, slot: int, note: Notification) -> None:
-        """Replay and answer one report."""
-        count, at = self.received[slot], slot * SLOT.size
-        value: Replayed = None
+    def handle(self, slot: int) -> tuple[Notification | None, Replayed]:
+        """Receive, replay and answer reports, up to one for which nobody is to wait.
+
+        That, None if there are no more, and what its replay gave: NOT_MADE if it was
+        not replayed.  Context: ``receiving`` is held.
+        """
+        while note := self.receive(slot):
+            if self.may_wait(note):
+                return note, NOT_MADE
+            value = self.make(slot, note)
+            if callable(value) or not self.is_settled(note):
+                return note, value
+            self.answer(slot, note, value)
+        return None, None
+
+    def complete(self, slot: int, note: Notification, value: Replayed) -> None:
+        """Do the rest for what handle() gave.  Context: ``receiving`` is not held."""
+        if value == NOT_MADE:
+            value = self.make(slot, note)
+        if callable(value):
+            at = slot * SLOT.size
+            SLOT.pack_into(self.state, at, note.id, WAITS, self.received[slot])
+            value = self.attempt(note, partial(self.wait, value))
+        if note.nr == mirror_calls.NR_EXIT_GROUP and self.settling.acquire(False):
+            try:
+                self.settle(note)
+            finally:
+                self.settling.release()
+        self.answer(slot, note, value)
+
+    def make(self, slot: int, note: Notification) -> Replayed:
+        """Replay one report."""
 
         def commit() -> bool:
+            count, at = self.received[slot], slot * SLOT.size
             SLOT.pack_into(self.state, at, note.id, COMMITTED, count)
             return seccomp.is_valid(self.listener, note.id)
 
+        with self.turn:
+            if self.broken:
+                return None
+            return self.attempt(note, partial(self.replay, note, commit))
+
+    def attempt(self, note: Notification, step: Callable[[], Replayed]) -> Replayed:
+        """A step of a report's work; None, so that the call goes on, if it fails."""
         try:
-            with self.turn:
-                if not self.broken:
-                    value = self.replay(note, commit)
-            if callable(value):
-                SLOT.pack_into(self.state, at, note.id, WAITS, count)
-                value = self.wait(value)
-            if (
-                self.settled
-                and note.nr == mirror_calls.NR_EXIT_GROUP
-                and self.settling.acquire(blocking=False)
-            ):
-                try:
-                    self.settle(note)
-                finally:
-                    self.settling.release()
+            return step()
         except KernelError as error:
             log.debug("call %d of %d: %s", note.nr, note.pid, error)
         except Exception:
             # with a dead guest every call would be logged
             self.broken = True
             log.exception("system calls are not mirrored any more")
-        finally:
-            if isinstance(value, int):
-                seccomp.answer(self.listener, note.id, value)
-            else:
-                seccomp.let_go_on(self.listener, note.id)
-            del self.in_work[slot]
-            SLOT.pack_into(self.state, at, note.id, 0, count)
+        return None
+
+    def answer(self, slot: int, note: Notification, value: Replayed) -> None:
+        """Let the caller have what its call gave, or let it go on."""
+        if isinstance(value, int):
+            seccomp.answer(self.listener, note.id, value)
+        else:
+            seccomp.let_go_on(self.listener, note.id)
+        del self.in_work[slot]
+        SLOT.pack_into(self.state, slot * SLOT.size, note.id, 0, self.received[slot])
 
     def wait(self, rest: Callable[[], int]) -> int:
         """Wait for an answer, while another thread receives; EAGAIN: too many do."""
@@ -220,11 +245,18 @@ class Supervisor:
                 self.threads.remove(threading.current_thread())
             return True
 
+    def is_settled(self, note: Notification) -> bool:
+        """Whether the process may end now, if the call is its end."""
+        return (
+            note.nr != mirror_calls.NR_EXIT_GROUP
+            or self.settled is None
+            or self.settled(note, self.may_be_in_work)
+        )
+
     def settle(self, note: Notification) -> None:
         """Wait, not for long, until the parent of a process that is to end sleeps."""
-        assert self.settled
         pause, deadline = FIRST_PAUSE, time.monotonic() + SETTLE_PATIENCE
-        while not self.settled(note, self.may_be_in_work):
+        while not self.is_settled(note):
             if time.monotonic() > deadline:
                 return
             time.sleep(pause)
@@ -297,11 +329,8 @@ class Replayer:
 
         Context: the thread that receives, the lock is not held.
         """
-        nr = note.nr
-        return (
-            nr in mirror_calls.EXITS
-            or self.kernel.lock.taken()
-            or (nr in NAMES and self.looks.fd_in_tree(note.pid, note.args[0]))
+        return self.kernel.lock.taken() or (
+            note.nr in NAMES and self.looks.fd_in_tree(note.pid, note.args[0])
         )
 
     def executes(self, pid: int) -> None:
@@ -376,15 +405,17 @@ class Replayer:
             log.warning("mirrored call %d of %d sleeps", plan.nr, task.pid)
         return ret
 
-    def settled(self, note: Notification, busy: Callable[[int], bool]) -> bool:
-        """Whether the parent of a process that is to end sleeps outside our calls.
 
-        busy: tells whether a process may be in one, which SIGCHLD could interrupt.
-        """
-        parent = self.host.creator(note.pid)
-        if not self.host.catches(parent, signal.SIGCHLD):
-            return True
-        return not busy(parent) and self.host.sleeps(parent)
+def settled(note: Notification, busy: Callable[[int], bool]) -> bool:
+    """Whether the parent of a process that is to end sleeps outside our calls.
+
+    Or is not interested.  busy: tells whether a process may be in one, which SIGCHLD
+    could interrupt.
+    """
+    parent = standing(standing(note.pid).parent)
+    if not parent.catches(signal.SIGCHLD):
+        return True
+    return not busy(parent.pid) and parent.sleeps
 
 
 def serve(
@@ -419,7 +450,7 @@ def serve(
             listener,
             state,
             replayer,
-            replayer.settled,
+            settled,
             replayer.skip,
             replayer.may_wait,
         ).run()

@@ -16,7 +16,7 @@ import pytest
 
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.calls import NotMirrored, plan_call
-from kpfs.mirror.host import AT_FDCWD, Host, HostFile, Tree
+from kpfs.mirror.host import AT_FDCWD, Host, HostFile, Tree, standing
 from kpfs.mirror.seccomp import Notification
 
 PAGE = mmap.PAGESIZE
@@ -78,8 +78,8 @@ def test_a_process_that_is_gone(host):
     assert host.free_fds(child, 1) == []
     assert host.fd_path(child, 0) is None
     assert host.creator(child) == 0
-    assert host.sleeps(child)
-    assert not host.catches(child, 17)
+    assert standing(child).sleeps
+    assert not standing(child).catches(17)
 
 
 def test_processes(host):
@@ -91,11 +91,12 @@ def test_processes(host):
     assert host.creator(waiting.native_id) == me
     release.set()
     waiting.join()
-    assert not host.sleeps(me)
+    assert not standing(me).sleeps
+    assert standing(me).parent == os.getppid()
     before = signal.signal(signal.SIGUSR2, lambda *_: None)
-    assert host.catches(me, signal.SIGUSR2)
+    assert standing(me).catches(signal.SIGUSR2)
     signal.signal(signal.SIGUSR2, before)
-    assert not host.catches(me, signal.SIGUSR2)
+    assert not standing(me).catches(signal.SIGUSR2)
 
 
 def test_memory_is_that_after_an_exec(host):

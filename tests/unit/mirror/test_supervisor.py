@@ -161,7 +161,32 @@ def test_nothing_is_made_for_a_caller_that_was_killed():
     assert seen == [True, False]
 
 
-def test_many_that_end_at_once_do_not_hold_up_the_others():
+def test_who_receives_an_end_answers_it_if_nobody_is_to_be_waited_for():
+    threads, asked = set(), []
+
+    def body():
+        for _ in range(5):
+            if not (child := os.fork()):
+                os._exit(0)
+            os.waitpid(child, 0)
+        return 0
+
+    def replay(_note, _commit):
+        threads.add(threading.get_ident())
+
+    def settled(note, _busy):
+        asked.append(note.pid)
+        return True
+
+    judges = {"may_wait": lambda _note: False}
+    numbers = [mirror_calls.NR_EXIT_GROUP]
+    assert supervise(numbers, body, replay, settled, **judges)[1] == 0
+    assert len(threads) == 1
+    assert len(asked) == len(set(asked)) == 6
+
+
+@pytest.mark.parametrize("may_wait", [True, False])
+def test_many_that_end_at_once_do_not_hold_up_the_others(may_wait):
     """Their parent makes a call while they wait for it: some thread must receive it."""
     came, outcomes = threading.Event(), []
 
@@ -182,12 +207,18 @@ def test_many_that_end_at_once_do_not_hold_up_the_others():
         if note.nr == SYS_GETPPID:
             came.set()
 
-    def settled(_note, _busy):
+    looks: set[int] = set()
+
+    def settled(note, _busy):
+        if note.pid not in looks and not may_wait:
+            looks.add(note.pid)
+            return False
         outcomes.append(came.wait(5))
         return True
 
     numbers = [SYS_GETPPID, mirror_calls.NR_EXIT_GROUP]
-    _, status = supervise(numbers, body, replay, settled)
+    judges = {"may_wait": lambda _note: may_wait}
+    _, status = supervise(numbers, body, replay, settled, **judges)
     assert status == 0
     assert set(outcomes) == {True}
 
