@@ -53,8 +53,15 @@ class KernelText:
         tables.add(image, base)
         return tables
 
+    @cached_property
+    def _alone(self) -> Sequence[Tables]:
+        """The same without modules."""
+        return (self.kernel,)
+
     def _tables(self) -> Sequence[Tables]:
         """The kernel's, then those of the modules, the oldest module first."""
+        if not self._modules:
+            return self._alone
         return [self.kernel, *[m.tables for m in self._modules.by_age()]]
 
     def is_text(self, addr: int) -> bool:

@@ -128,6 +128,7 @@ class Events:
         self._groups: dict[str, dict[str, TraceEvent]] = {}
         self._by_id: dict[int, TraceEvent] = {}
         self._next_id = LAST_TYPE
+        self._lowest_free = LAST_TYPE  # no id below it is free
         self.epoch = 0  # changes when the text of a record may have become another one
         self._watcher = watcher
         self._held: list[Change] | None = None
@@ -178,6 +179,7 @@ class Events:
         self.epoch += 1
         del self._events[event.group, event.name]
         del self._by_id[event.id]
+        self._lowest_free = min(self._lowest_free, max(event.id, LAST_TYPE))
         members = self._groups[event.group]
         del members[event.name]
         if not members:
@@ -210,8 +212,10 @@ class Events:
         if self._next_id <= TRACE_EVENT_TYPE_MAX:
             self._next_id += 1
             return self._next_id - 1
-        used = self._by_id
-        for number in range(LAST_TYPE, TRACE_EVENT_TYPE_MAX + 1):
-            if number not in used:
-                return number
-        raise KernelError(errno.ENODEV, "all event ids are in use")
+        used, number = self._by_id, self._lowest_free
+        while number in used:
+            number += 1
+        self._lowest_free = number
+        if number > TRACE_EVENT_TYPE_MAX:
+            raise KernelError(errno.ENODEV, "all event ids are in use")
+        return number

@@ -8,7 +8,9 @@ decides which error the user gets to see.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kpfs.engine.errors import KernelError
@@ -43,6 +45,7 @@ RESERVED_FIELD_NAMES = (
     "__probe_ret_ip",
     "__probe_func",
 )
+_SIGN = re.compile(r"[+-]")
 _ADDRESS_OPS = (Op.REG, Op.STACK, Op.DEREF)  # what a symstr may come from
 _STRING_OPS = (Op.DEREF, Op.UDEREF, Op.IMM, Op.COMM, Op.DATA)
 _NO_DEREF = (Op.IMM, Op.COMM, Op.DATA)
@@ -100,10 +103,10 @@ def split_symbol_offset(symbol: str) -> tuple[str, int]:
 
     Kernel: traceprobe_split_symbol_offset()
     """
-    for i, char in enumerate(symbol):
-        if char in "+-":
-            return symbol[:i], kstrtol(symbol[i:])
-    return symbol, 0
+    sign = _SIGN.search(symbol)
+    if sign is None:
+        return symbol, 0
+    return symbol[: sign.start()], kstrtol(symbol[sign.start() :])
 
 
 def parse_place(log: TraceProbeLog, word: str, is_return: bool) -> Place | None:
@@ -111,10 +114,10 @@ def parse_place(log: TraceProbeLog, word: str, is_return: bool) -> Place | None:
 
     Kernel: __trace_kprobe_create()
     """
-    try:
-        return Place(None, 0, kstrtoul(word), is_return)
-    except KernelError:
-        log.index = 1
+    if word[0] in "+0123456789":  # else it is no number
+        with suppress(KernelError):
+            return Place(None, 0, kstrtoul(word), is_return)
+    log.index = 1
     if "/" in word and ":" in word:
         return None
     symbol, percent, suffix = word.partition("%")
