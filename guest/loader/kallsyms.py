@@ -106,6 +106,8 @@ class SymbolTable:
         """The symbols are in kallsyms order."""
         self.symbols = symbols
         self._addrs = [s.addr for s in symbols]
+        # the answer given last: for addresses from, to, the symbol
+        self._last: tuple[int, int, Symbol | None] = 0, 0, None
 
     @cached_property
     def by_name(self) -> dict[str, list[Symbol]]:
@@ -119,11 +121,21 @@ class SymbolTable:
 
         Kernel: get_symbol_pos().
         """
-        index = bisect_right(self._addrs, addr) - 1
-        if index < 0:
+        start, end, last = self._last  # most come again: a probe is looked up often
+        if start <= addr < end:
+            return last
+        addrs = self._addrs
+        following = bisect_right(addrs, addr)
+        if not following:
             return None
-        sym = self.symbols[bisect_left(self._addrs, self._addrs[index])]
-        return sym if addr < sym.addr + sym.size else None
+        sym = self.symbols[bisect_left(addrs, addrs[following - 1])]
+        end = sym.addr + sym.size
+        if addr >= end:
+            return None
+        if following < len(addrs):
+            end = min(end, addrs[following])
+        self._last = sym.addr, end, sym
+        return sym
 
 
 class Kallsyms(machine.Kallsyms):

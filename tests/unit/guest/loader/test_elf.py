@@ -43,6 +43,11 @@ def test_segments_sections_and_symbols():
     assert image.contents(there(image.section(".bss"))) == bytes(9)
     assert image.section(".nope") is None
     assert image.symbols()[1] == elf.ElfSymbol("one", 0x4000, 0, 1, 2, 1)
+    assert image.addresses() == {
+        symbol.name: symbol.value
+        for symbol in image.symbols()
+        if symbol.shndx and symbol.bind == elf.STB_GLOBAL
+    }
 
 
 def test_relocations():

@@ -5,7 +5,7 @@ import pytest
 
 from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.guest.loader.elf import ElfFile
-from kpfs.guest.loader.kallsyms import Kallsyms
+from kpfs.guest.loader.kallsyms import Kallsyms, SymbolTable
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
 
 BASE = 0x4000
@@ -91,3 +91,13 @@ def test_modules(kallsyms):
     assert (found.name, found.size, found.module) == ("twin", 0x30, "mod")
     kallsyms.remove_module("mod")
     assert kallsyms.symbol_at(0x9020) is None
+
+
+def test_an_answer_does_not_depend_on_those_before():
+    # sizes as no image has them: one reaches over the next, one leaves a gap
+    rows = [("over", 16, 40), ("within", 32, 8), ("apart", 64, 8), ("end", 80, 1)]
+    symbols = [Symbol(name, KAddr(at), size, "t", "") for name, at, size in rows]
+    table = SymbolTable(symbols)
+    asked = [*range(90), *range(90, -1, -1), *(n * 37 % 90 for n in range(90))]
+    for addr in asked:
+        assert table.at(addr) == SymbolTable(symbols).at(addr), addr
