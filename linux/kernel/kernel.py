@@ -28,6 +28,7 @@ NSEC = 1_000_000_000
 QUIET_STEP_NS = 4_000_000
 LOOK = 0.5  # s between looks whether they still live
 MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for somebody who waits
+LONG_WAIT, REST = 1.0, 0.02  # s without any news, after which so long at least
 READ_SIZE = 128 << 10
 LAST_LINES = 10  # of a dead guest's log that are said
 
@@ -61,7 +62,7 @@ class LinuxKernel:
         """A machine that goes on from the image, and nobody in it."""
         board = image.load(self._saved, self.meta, exact=self._exact)
         self.machine = Machine(board, quiet=self._quiet)
-        self._next_look = 0.0
+        self._next_look = self._last_news = 0.0
         self.memory = LiveMemory(board)
         memories = self.saved_memory, self.memory
         self.ready = ReadyTexts(self._texts, *memories, self.symbols)
@@ -155,6 +156,8 @@ class LinuxKernel:
         return fd
 
     def _ran(self, ops: Sequence[Op] = ()) -> None:
+        if ops:
+            self._last_news = monotonic()
         if self.directories is not None:
             self.directories.ran(ops)
         if self._on_wake is not None:
@@ -213,12 +216,16 @@ class LinuxKernel:
         except MachineDiedError:
             tasks.died()
             return None
+        waiting = len(tasks.waiting)
         tasks.look()
+        if len(tasks.waiting) < waiting:
+            self._last_news = monotonic()
         self._ran()
         if machine.quiet:
             return MIN_SLEEP
         left = (machine.deadline() - machine.host_now()) / NSEC
-        return min(max(left, MIN_SLEEP), MAX_SLEEP)
+        least = REST if monotonic() > self._last_news + LONG_WAIT else MIN_SLEEP
+        return min(max(left, least), MAX_SLEEP)
 
     # ---- the rest
     def stats(self) -> dict[str, int]:
