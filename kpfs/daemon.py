@@ -319,6 +319,7 @@ def serve(
             quiet=settings.quiet_guest,
             exact=settings.exact,
             host_uname=settings.host_uname,
+            lazy=settings.lazy,
         )
         return
     from kpfs.fs.booted import Booted

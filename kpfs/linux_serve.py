@@ -43,6 +43,7 @@ def serve(
     quiet: bool,
     exact: bool,
     host_uname: bool,
+    lazy: bool,
 ) -> None:
     """Run a kernel by its name, and serve its files until unmounted."""
     limit_arenas()
@@ -57,7 +58,11 @@ def serve(
     def mirror() -> None:
         from kpfs.mirror import linux
 
-        linux.serve(kernel, files, writers, channel, source, mountpoint, host_uname)
+        linux.serve(
+            *(kernel, files, writers, channel, source, mountpoint),
+            host_uname=host_uname,
+            lazy=lazy,
+        )
 
     def ready() -> None:
         answering()

@@ -21,18 +21,18 @@ from typing import NamedTuple
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
-from kpfs.kernel.caller import Caller
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.files import OpenFile, OpenFiles
 from kpfs.linux.kernel.kernel import LinuxKernel
-from kpfs.linux.kernel.machine import FINALLY, STOP, Argument, Op, Out, Place, Result
-from kpfs.linux.kernel.tasks import Task, Tasks, host_comm
+from kpfs.linux.kernel.machine import STOP, Argument, Op, Out, Place
+from kpfs.linux.kernel.tasks import Task
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.answered import Answered
 from kpfs.mirror.host import AT_FDCWD, Host, trees_of
 from kpfs.mirror.instead import NR_UNAME, UTS_FIELDS, UTS_LENGTH, Instead
 from kpfs.mirror.keeper import STATE_SIZE
+from kpfs.mirror.linux_tasks import HostFile, LinuxTasks
 from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.supervisor import Replayed, Supervisor, settled
@@ -43,21 +43,12 @@ log = logging.getLogger(__name__)
 OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
 GUESTS_FIELDS = (0, 2, 3, 4)  # of uname(2): sysname, release, version, machine
 FIRST_PLACEHOLDER = 500  # descriptors of our own are above
-THERE = frozenset((b"/", b"/proc", b"/sys", b"/dev", b"/tmp"))  # in each guest
 _IOV = struct.Struct("<2Q")
 # which argument of a call says how much it writes to its memory
 _SIZES = {0: 2, 17: 2, 78: 2, 217: 2, 79: 1, 89: 2, 267: 3}
 # by the number of our thread
 Writers = MutableMapping[int, Callable[[OpenFiles, OpenFile], int]]
 _PATH_KINDS = frozenset(("path", "link_path", "old_path", "entry", "read_link"))
-
-
-class HostFile(NamedTuple):
-    """What a path or descriptor leads to on the host."""
-
-    path: bytes
-    mode: int
-    size: int
 
 
 class Needs(NamedTuple):
@@ -78,73 +69,101 @@ class LinuxReplayer:
         host: Host,
         writers: Writers,
         instead: Instead,
+        *,
+        lazy: bool = False,
     ) -> None:
-        """writers: what the mount asks at each write; instead: answers for the host."""
+        """writers: what the mount asks at each write; instead: answers for the host.
+
+        lazy: calls that nobody would see in the guest are not made there.
+        """
         self.instead = instead
         self.answered = Answered(kernel, host, instead.listener)
         self.kernel = kernel
         self.files = files
         self.writers = writers
         self.host = host
-        self.open: dict[Task, set[int]] = {}  # descriptors that a task has
-        self.cwd: dict[Task, bytes] = {}
-        self.made = set(THERE)
-        kernel.follow(self.forget)
+        self.looks = host.another()  # of the thread that receives
+        with kernel.lock:
+            self.tasks = LinuxTasks(kernel, files, host.another())
+        self.lazy = lazy
+        # what skip() has to look at more closely, or may not skip
+        self.particular = frozenset(
+            (
+                *(*NAMES, *mirror_calls.EXECS, *mirror_calls.EXITS),
+                *(*mirror_calls.ANSWERED, *instead.calls),
+            )
+        )
 
-    @property
-    def tasks(self) -> Tasks:
-        return self.kernel.tasks
+    def skip(self, note: Notification) -> bool:
+        """See kpfs.mirror.supervisor.Replayer.skip()."""
+        kernel = self.kernel
+        if not self.lazy or (kernel.lock.taken() and not kernel.is_sure):
+            return False
+        if kernel.watched:
+            return False
+        number, pid = note.nr, note.pid
+        if number in self.particular:
+            if number in NAMES:
+                if self.looks.fd_in_tree(pid, note.args[0]):
+                    return False
+            elif number in mirror_calls.EXECS:
+                self.forget(pid)
+            elif number not in self.instead.calls or self.instead.concerns(
+                note, self.looks
+            ):
+                return False
+        self.tasks.leave_out(pid)
+        return True
 
-    def forget(self) -> None:
-        """Another guest runs, which has seen nothing yet.  Context: lock held."""
-        self.open, self.cwd, self.made = {}, {}, set(THERE)
+    def forget(self, pid: int) -> None:
+        """The process is to become another program, or to end."""
+        self.host.forget(pid)
+        self.looks.forget(pid)
+
+    def leave_out(self, note: Notification, commit: Commit) -> int | None:
+        """Do what is to be done for a call that the guest does not make."""
+        number, pid = note.nr, note.pid
+        if number in mirror_calls.EXITS:
+            with self.kernel.lock:
+                self.tasks.leave_out_exit(pid, note.args[0])
+            self.forget(pid)
+            return None
+        self.tasks.leave_out(pid)
+        if number in mirror_calls.EXECS:
+            self.forget(pid)
+        if number in NAMES:
+            return self.write(note, commit)
+        if number in self.instead.calls:
+            return self.instead(note, self.host, commit)
+        return None
 
     def __call__(self, note: Notification, commit: Commit) -> Replayed:
         """See kpfs.mirror.supervisor.Replay.  Context: the lock is not held."""
         number, pid = note.nr, note.pid
         if number in mirror_calls.ANSWERED:
-            return self.answered(note, commit, self.task)
+            return self.answered(note, commit, self.tasks.task)
+        if self.lazy and not self.kernel.watched:
+            return self.leave_out(note, commit)
         try:
             plan = mirror_calls.plan_call(self.host, note)
         except mirror_calls.NotMirrored:
             value = self.write(note, commit) if number in NAMES else None
             if value is None:
                 with self.kernel.lock:
-                    self.task(pid)
+                    self.tasks.task(pid)
             return value
         needs = self.needs(note, plan)
         with self.kernel.lock:
-            task = self.task(pid)
+            task = self.tasks.task(pid)
             if number in mirror_calls.EXITS:
-                self.exit(task, note.args[0])
+                self.tasks.exit(task, note.args[0])
             else:
                 self.make(task, note.nr, plan, needs)
         if number in mirror_calls.EXECS or number in mirror_calls.EXITS:
-            self.host.forget(pid)
+            self.forget(pid)
         if number in self.instead.calls and self.instead.means(number, plan.text):
             return self.instead(note, self.host, commit)
         return None
-
-    # ---- tasks
-    def task(self, pid: int) -> Task:
-        """The task of a thread of the host; its creator's task forks it."""
-        task = self.tasks.known(pid)
-        caller = Caller(pid, self.host.uid(pid), 0)
-        if task is not None:
-            return self.tasks.task(caller)  # whose name may be another
-        parent = self.tasks.known(self.host.creator(pid))
-        if parent is None or parent.waits:
-            return self.tasks.task(caller)
-        task = self.tasks.fork(parent, caller, host_comm(pid))
-        self.files.inherit(parent, task)
-        self.open[task] = set(self.open.get(parent, ()))
-        self.cwd[task] = self.cwd.get(parent, b"")
-        return task
-
-    def exit(self, task: Task, status: int) -> None:
-        self.open.pop(task, None)
-        self.cwd.pop(task, None)
-        self.tasks.exit(task, status & 0xFF)
 
     # ---- calls
     def make(self, task: Task, number: int, plan: Plan, needs: Needs) -> None:
@@ -152,18 +171,20 @@ class LinuxReplayer:
         if needs.in_tree or plan.mount:
             return
         call = mirror_calls.CALLS[number]
-        if plan.cwd and self.cwd.get(task) != plan.cwd:
-            self.enter(task, plan.cwd)
+        tasks = self.tasks
+        if plan.cwd and tasks.cwd.get(task) != plan.cwd:
+            tasks.enter(task, plan.cwd)
         for fd, file in needs.fds:
-            self.provide(task, fd, file)
+            tasks.provide(task, fd, file)
         for file in needs.names:
-            self.make_path(file)
+            tasks.make_path(file)
         if plan.spare_fd >= 0:  # of the host's; the guest's is another file
             self.files.make_room(task, plan.spare_fd)
         op = Op(plan.nr, tuple(self.arguments(plan)))
         memory = self.memory(task, plan)
         made = self.attempt(task, op, memory)
-        fds = self.open.setdefault(task, set())
+        fds = tasks.open.setdefault(task, set())
+        tasks.same.pop(task, None)
         if made >= 0 and (call.new_fds or plan.new_fds):
             fds.update(self.place_new(task, made, plan))
         elif made >= 0 and plan.spare_fd >= 0:
@@ -237,61 +258,12 @@ class LinuxReplayer:
             dirfd = AT_FDCWD
         return found
 
-    def enter(self, task: Task, cwd: bytes) -> None:
-        """Have the task be in the same directory."""
-        self.make_path(HostFile(cwd, stat.S_IFDIR | 0o755, 0))
-        self.kernel.attempt(task, [Op(nr.CHDIR, (cwd + b"\0",))])
-        self.cwd[task] = cwd
-
-    def provide(self, task: Task, fd: int, file: HostFile) -> None:
-        """Have the task have an open file as a descriptor."""
-        fds = self.open.setdefault(task, set())
-        if fd in fds:
-            return
-        self.files.make_room(task, fd)
-        self.make_path(file)
-        folder = stat.S_ISDIR(file.mode)
-        how = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR
-        at = nr.AT_FDCWD
-        self.kernel.attempt(
-            task,
-            [
-                Op(nr.OPENAT, (at, file.path + b"\0", how, 0), STOP),
-                Op(nr.DUP3, (Result(0), fd, 0), STOP),
-                Op(nr.CLOSE, (Result(0),), FINALLY),
-            ],
-        )
-        fds.add(fd)
-
     def absolute(self, pid: int, dirfd: int, text: bytes) -> bytes:
         if text.startswith(b"/"):
             return text
         base = self.host.cwd(pid) if dirfd == AT_FDCWD else b""
         base = base or self.host.fd_path(pid, dirfd) or b"/"
         return os.path.join(base, text)
-
-    def make_path(self, file: HostFile) -> None:
-        """Make a file or directory in the guest, and those that it is in."""
-        path, mode, size = file
-        if path in self.made or path.startswith((b"/proc/", b"/sys/", b"/dev/")):
-            return
-        ops, parts = [], path.strip(b"/").split(b"/")
-        for count in range(1, len(parts)):
-            folder = b"/" + b"/".join(parts[:count])
-            if folder not in self.made:
-                self.made.add(folder)
-                ops.append(Op(nr.MKDIRAT, (nr.AT_FDCWD, folder + b"\0", 0o755)))
-        name = path + b"\0"
-        if stat.S_ISDIR(mode):
-            ops.append(Op(nr.MKDIRAT, (nr.AT_FDCWD, name, 0o755)))
-        else:
-            how = stat.S_IFREG | 0o644
-            ops.append(Op(nr.MKNODAT, (nr.AT_FDCWD, name, how, 0)))
-            if size:
-                ops.append(Op(nr.TRUNCATE, (name, size)))
-        self.made.add(path)
-        for start in range(0, len(ops), abi.NR_OPS):
-            self.kernel.request(self.tasks.agent, ops[start : start + abi.NR_OPS])
 
     # ---- writes to the mount's files
     def write(self, note: Notification, commit: Commit) -> int | None:
@@ -307,7 +279,7 @@ class LinuxReplayer:
             with self.kernel.lock:
                 if not commit():
                     raise KernelError(3, f"{note.pid} is gone")
-                task = self.task(note.pid)
+                task = self.tasks.task(note.pid)
                 number = files.descriptor_of(task, opened)
                 if moves:
                     files.seek(task, opened, number, before)
@@ -371,12 +343,14 @@ def serve(
     channel: int,
     source: str,
     tree: str,
+    *,
     host_uname: bool,
+    lazy: bool,
 ) -> None:
     """Await a listener on a socket, and supervise: the body of a thread.
 
     source: what the mount table calls the mount; tree: where it is.
-    host_uname: uname(2) tells of the host.
+    host_uname: uname(2) tells of the host; lazy: see LinuxReplayer.
     """
     try:
         with socket.socket(fileno=channel) as sock:
@@ -389,7 +363,7 @@ def serve(
         instead = Instead({} if host_uname else guest_names(kernel), tree)
         instead.listener = listener
         host = Host(trees_of(source))
-        replayer = LinuxReplayer(kernel, files, host, writers, instead)
-        Supervisor(listener, state, replayer, settled).run()
+        replayer = LinuxReplayer(kernel, files, host, writers, instead, lazy=lazy)
+        Supervisor(listener, state, replayer, settled, replayer.skip).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

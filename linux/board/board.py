@@ -49,6 +49,7 @@ class Board:
     def __init__(self, ram: mmap.mmap, region: mmap.mmap, *, exact: bool) -> None:
         """exact: libunicorn checks every store against the code it has translated."""
         self.ram = ram
+        self.ram_address = address_of(ram)
         self.region = region
         self._lib = ctypes.CDLL(find_library())
         self._board = _load_board()

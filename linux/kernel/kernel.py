@@ -14,9 +14,10 @@ from kpfs.engine.errors import KernelError
 from kpfs.kernel.lock import FairLock
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.directories import Directories
-from kpfs.linux.kernel.machine import Machine, MachineDiedError, Op, Out
+from kpfs.linux.kernel.machine import Machine, MachineDiedError, Op, Out, only_look
 from kpfs.linux.kernel.ready import ReadyTexts, open_texts
 from kpfs.linux.kernel.tasks import Reply, Task, Tasks
+from kpfs.linux.kernel.watched import Watched
 from kpfs.linux.memory import dmesg
 from kpfs.linux.memory.memory import LiveMemory, SavedMemory
 from kpfs.linux.memory.symbols import Symbols
@@ -30,6 +31,7 @@ LOOK = 0.5  # s between looks whether they still live
 MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for somebody who waits
 LONG_WAIT, REST = 1.0, 0.02  # s without any news, after which so long at least
 READ_SIZE = 128 << 10
+UNWATCHED = 0.05  # s between looks whether nobody looks any more
 LAST_LINES = 10  # of a dead guest's log that are said
 
 
@@ -55,6 +57,8 @@ class LinuxKernel:
         self._stopped = False
         self._on_wake: Callable[[], None] | None = None
         self.directories: Directories | None = None  # once somebody follows them
+        # before something may begin to look: has the tasks do what was left out
+        self.catch_up: Callable[[], None] = lambda: None
         self._somebody_waits = threading.Event()
         self._start_machine()
 
@@ -64,6 +68,10 @@ class LinuxKernel:
         self.machine = Machine(board, quiet=self._quiet)
         self._next_look = self._last_news = 0.0
         self.memory = LiveMemory(board)
+        self._watcher: Watched | None = None
+        self._watched = self._unsure = True
+        self._watch_ends = 0.0  # when to look whether it does
+        self.always_watched = False  # by what does not show in the text
         memories = self.saved_memory, self.memory
         self.ready = ReadyTexts(self._texts, *memories, self.symbols)
         self.tasks = Tasks(self.machine, self.lock)
@@ -107,6 +115,8 @@ class LinuxKernel:
     # ---- requests
     def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
         """See Tasks.request()."""
+        if not only_look(ops):
+            self.catch_up()
         try:
             return self.tasks.request(task, ops, memory)
         finally:
@@ -114,6 +124,8 @@ class LinuxKernel:
 
     def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
         """See Tasks.begin()."""
+        if not only_look(ops):
+            self.catch_up()
         places = self.tasks.begin(task, ops, memory)
         self._ran(ops)
         return places
@@ -158,6 +170,7 @@ class LinuxKernel:
     def _ran(self, ops: Sequence[Op] = ()) -> None:
         if ops:
             self._last_news = monotonic()
+            self._unsure |= not only_look(ops)
         if self.directories is not None:
             self.directories.ran(ops)
         if self._on_wake is not None:
@@ -168,6 +181,33 @@ class LinuxKernel:
         self.directories = Directories(
             self.machine.board, self.saved_memory, self.symbols, on_change
         )
+
+    # ---- who looks
+    @property
+    def watched(self) -> bool:
+        """Whether something in the guest may look at what its tasks do.
+
+        Context: the lock is not held.
+        """
+        if self._unsure or (
+            self._watched and monotonic() > self._watch_ends and not self.lock.taken()
+        ):
+            with self.lock:
+                self._look_who_watches()
+        return self._watched
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether ``watched`` need not wait for the lock."""
+        return not self._unsure
+
+    def _look_who_watches(self) -> None:
+        if self._watcher is None:
+            board, saved = self.machine.board, self._saved.fileno()
+            self._watcher = Watched(board, saved, self.saved_memory, self.symbols)
+        self._watched = self.always_watched or self._watcher.look()
+        self._watch_ends = monotonic() + UNWATCHED
+        self._unsure = False
 
     # ---- time
     def start(self, on_wake: Callable[[], None] | None = None) -> None:
@@ -219,7 +259,7 @@ class LinuxKernel:
         waiting = len(tasks.waiting)
         tasks.look()
         if len(tasks.waiting) < waiting:
-            self._last_news = monotonic()
+            self._last_news, self._unsure = monotonic(), True
         self._ran()
         if machine.quiet:
             return MIN_SLEEP

@@ -9,6 +9,7 @@ finds it where the host's clock is.
 from __future__ import annotations
 
 import errno
+import os
 import struct
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
@@ -18,6 +19,7 @@ from kpfs import abi
 from kpfs.engine.errors import KernelError
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.stops import reason
+from kpfs.linux.kernel import syscalls as nr
 
 MASK64 = (1 << 64) - 1
 AGENT = 0  # its slot
@@ -67,6 +69,23 @@ class Op(NamedTuple):
     nr: int
     args: tuple[Argument, ...] = ()
     flags: int = 0
+
+
+_LOOKS = frozenset(
+    (nr.READ, nr.CLOSE, nr.LSEEK, nr.POLL, nr.STATX, nr.GETDENTS64, nr.READLINKAT)
+)
+
+
+def only_look(ops: Sequence[Op]) -> bool:
+    """Whether operations change neither a directory nor what the kernel does."""
+    return all(
+        op.nr in _LOOKS or (op.nr == nr.OPENAT and _opens_only(op.args[2]))
+        for op in ops
+    )
+
+
+def _opens_only(flags: Argument) -> bool:
+    return isinstance(flags, int) and not flags & (os.O_TRUNC | os.O_CREAT)
 
 
 class Batch:

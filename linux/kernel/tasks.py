@@ -8,6 +8,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
@@ -67,6 +68,8 @@ class Tasks:
         self.waiting: set[Task] = set()
         self._dying: list[Task] = []  # their slots are not free yet
         self.agent = Task(machine, AGENT, 1, 0, "init")
+        # makes the task of a new caller
+        self.create: Callable[[Caller, str], Task] = partial(self.fork, self.agent)
         self.owner = os.getuid()
         self._said = False  # that the guest is dead
         self.on_wait: Callable[[], object] = lambda: None  # somebody begins to wait
@@ -84,7 +87,7 @@ class Tasks:
             task = None
         comm = host_comm(caller.pid)
         if task is None:
-            task = self.fork(self.agent, caller, comm)
+            task = self.create(caller, comm)
         elif comm and comm != task.comm:
             name = comm.encode("latin-1")[: _NAME_SIZE - 1] + b"\0"
             self.request(task, [Op(nr.PRCTL, (nr.PR_SET_NAME, name))])

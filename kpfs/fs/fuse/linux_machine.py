@@ -116,6 +116,7 @@ class Syscall(OwnNode):
                 continue
             with self.kernel.lock:
                 op = Op(self.number(call.name), tuple(map(_argument, call.args)))
+                self.kernel.always_watched = True  # who knows what it has begun
                 made = self.kernel.request(task(), [op], bytes(BUFFER_SIZE)).results[0]
             if made < 0:
                 raise KernelError(-made, call.name)

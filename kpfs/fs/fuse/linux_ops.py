@@ -48,6 +48,7 @@ LASTING = (
     *("/kprobes/", "/tracing/", "/module/", "/debug/kprobes/", "/debug/tracing/"),
     *("/sys/debug/", "/sys/dev/", "/sys/fs/", "/sys/kernel/", "/sys/vm/"),
 )
+SHOW_TASKS = "/proc", "/debug/sched"
 FILES = frozenset(("kallsyms", "modules", "version", "cmdline", "kmsg"))
 _ROOT = nr.Stat(stat.S_IFDIR | 0o755, 2, 0, 0, 0, 4096, 1, 0, 0, 0)
 
@@ -133,6 +134,11 @@ class LinuxOperations(Server):
         known = self.kernel.directories
         return known is not None and known.as_made and f"{path}/".startswith(LASTING)
 
+    def show_tasks(self, path: str) -> None:
+        """Have the tasks be there, if a path may show them.  The lock is held."""
+        if path.startswith(SHOW_TASKS):
+            self.kernel.catch_up()
+
     def may_keep(self, path: Path, found: nr.Stat) -> bool:
         """Whether Linux may keep the attributes, the size among them."""
         if not path.lasts:
@@ -215,6 +221,7 @@ class LinuxOperations(Server):
         own = self.own.find(path)
         if own is not None:
             return own_stat(own)
+        self.show_tasks(path)
         how = nr.AT_SYMLINK_NOFOLLOW, nr.STATX_BASIC
         place = guest_path(path)
         op = Op(nr.STATX, (nr.AT_FDCWD, place, *how, Out(nr.STATX_SIZE)))
@@ -324,6 +331,7 @@ class LinuxOperations(Server):
             return [(".", stat.S_IFDIR), ("..", stat.S_IFDIR), *own.names()]
         flags = os.O_RDONLY | os.O_DIRECTORY
         with self.kernel.lock:
+            self.show_tasks(path)
             task = self.watcher(request)
             op = Op(nr.OPENAT, (nr.AT_FDCWD, guest_path(path), flags, 0))
             fd = self.request(task, op).results[0]

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tasks that a command's processes have in a real kernel, and their descriptors.
+
+A task is forked by that of its process's creator.  Where calls have been left out, as
+nobody could see them there, it is brought to where its process is: it exists or has
+ended, and has the process's name, and descriptors of files of the same names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kpfs import abi
+from kpfs.engine.errors import KernelError
+from kpfs.kernel.caller import Caller
+from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel.files import OpenFiles
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.machine import Op
+from kpfs.linux.kernel.tasks import Task
+from kpfs.mirror.host import Descriptor, Host
+
+THERE = frozenset((b"/", b"/proc", b"/sys", b"/dev", b"/tmp"))  # in each guest
+MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgotten
+MAX_FD = 400  # below those that are out of the way
+
+
+class HostFile(NamedTuple):
+    """What a path or descriptor leads to on the host."""
+
+    path: bytes
+    mode: int
+    size: int
+
+
+class LinuxTasks:
+    """Finds, makes and catches up tasks.  Context: the kernel's lock is held."""
+
+    def __init__(self, kernel: LinuxKernel, files: OpenFiles, host: Host) -> None:
+        self.kernel = kernel
+        self.files = files
+        self.host = host
+        # Processes that have made calls of which their tasks know nothing.  The one
+        # thing here that is used without the lock, by leave_out().
+        self.behind: set[int] = set()
+        self._catching_up = False
+        kernel.follow(self.forget)
+        kernel.catch_up = self.catch_up
+        self.forget()
+
+    def forget(self) -> None:
+        """Another guest runs, which has seen nothing yet."""
+        self.open: dict[Task, set[int]] = {}  # descriptors that a task has
+        self.cwd: dict[Task, bytes] = {}
+        # the descriptors of a process whose task has just those
+        self.same: dict[Task, Sequence[tuple[int, bytes]]] = {}
+        self.made = set(THERE)
+        self.kernel.tasks.create = self.create
+
+    # ---- one task
+    def task(self, pid: int) -> Task:
+        """The task of a thread of the host, which is where that is."""
+        task = self.find(pid)
+        if pid in self.behind:
+            self.behind.discard(pid)
+            self.copy_descriptors(task)
+            self.copy_directory(task)
+        return task
+
+    def find(self, pid: int) -> Task:
+        """The task of a thread, whose name may be another."""
+        return self.kernel.tasks.task(Caller(pid, self.host.uid(pid), 0))
+
+    def create(self, caller: Caller, comm: str) -> Task:
+        """Fork a task, by that of its creator: what Tasks.create is."""
+        tasks, creator = self.kernel.tasks, self.host.creator(caller.pid)
+        parent = tasks.known(creator)
+        if parent is None and creator in self.behind:
+            parent = self.find(creator)
+        if parent is None or parent.waits:
+            self.behind.add(caller.pid)  # it has no descriptors yet
+            return tasks.fork(tasks.agent, caller, comm)
+        task = tasks.fork(parent, caller, comm)
+        self.files.inherit(parent, task)
+        self.open[task] = set(self.open.get(parent, ()))
+        self.cwd[task] = self.cwd.get(parent, b"")
+        if parent in self.same:
+            self.same[task] = self.same[parent]
+        return task
+
+    def exit(self, task: Task, status: int) -> None:
+        for known in (self.open, self.cwd, self.same):
+            known.pop(task, None)
+        self.kernel.tasks.exit(task, status & 0xFF)
+
+    # ---- calls that are left out
+    def leave_out(self, pid: int) -> None:
+        """The process makes a call that its task does not.  Context: any."""
+        self.behind.add(pid)
+        if len(self.behind) > MEMBERS_MAX:
+            self.behind -= {p for p in list(self.behind) if not self.host.lives(p)}
+
+    def leave_out_exit(self, pid: int, status: int) -> None:
+        """The same; it is to end."""
+        self.behind.discard(pid)
+        task = self.kernel.tasks.known(pid)
+        if task is not None:
+            self.exit(task, status)
+
+    def catch_up(self) -> None:
+        """Bring all tasks up to date, before somebody may begin to look."""
+        if not self.behind or self._catching_up:
+            return
+        self._catching_up = True
+        try:
+            for pid in list(self.behind):
+                if self.host.lives(pid):
+                    with contextlib.suppress(KernelError):  # no room for so many
+                        self.task(pid)
+                    self.behind.discard(pid)
+                else:
+                    self.leave_out_exit(pid, 0)
+        finally:
+            self._catching_up = False
+
+    def copy_descriptors(self, task: Task) -> None:
+        """Give a task the descriptors that its process has."""
+        pid = task.host_pid
+        there = [
+            fd
+            for fd in self.host.descriptors(pid)
+            if not fd.in_tree and fd.number < MAX_FD
+        ]
+        numbers = [(fd.number, fd.link) for fd in there]
+        if self.same.get(task) == numbers:
+            return
+        closes = [Op(nr.CLOSE, (fd,)) for fd in self.open.get(task, ())]
+        for start in range(0, len(closes), abi.NR_OPS):
+            self.kernel.attempt(task, closes[start : start + abi.NR_OPS])
+        self.open[task] = set()
+        for fd in there:
+            self.provide(task, fd.number, self._file(pid, fd))
+        self.same[task] = numbers
+
+    def copy_directory(self, task: Task) -> None:
+        """Have a task be in the directory that its process is in."""
+        cwd = self.host.cwd(task.host_pid)
+        if self.cwd.get(task) != cwd and not self.host.in_tree(cwd):
+            self.enter(task, cwd)
+
+    def _file(self, pid: int, fd: Descriptor) -> HostFile:
+        if not fd.name or fd.name.startswith(b"/dev/"):
+            return HostFile(b"/dev/zero", 0, 0)  # a pipe, a socket, a terminal
+        size = 0
+        if stat.S_ISREG(fd.mode):
+            with contextlib.suppress(OSError):
+                size = os.stat(f"/proc/{pid}/fd/{fd.number}").st_size
+        return HostFile(fd.name, fd.mode, size)
+
+    # ---- files
+    def enter(self, task: Task, cwd: bytes) -> None:
+        """Have the task be in the same directory."""
+        self.make_path(HostFile(cwd, stat.S_IFDIR | 0o755, 0))
+        self.kernel.attempt(task, [Op(nr.CHDIR, (cwd + b"\0",))])
+        self.cwd[task] = cwd
+
+    def provide(self, task: Task, fd: int, file: HostFile) -> None:
+        """Have the task have an open file as a descriptor."""
+        fds = self.open.setdefault(task, set())
+        if fd in fds:
+            return
+        self.files.make_room(task, fd)
+        self.make_path(file)
+        folder = stat.S_ISDIR(file.mode)
+        how = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR
+        path = file.path + b"\0"
+        made = self.kernel.attempt(task, [Op(nr.OPENAT, (nr.AT_FDCWD, path, how, 0))])
+        if made and 0 <= made[0] != fd:
+            move = Op(nr.DUP3, (made[0], fd, 0)), Op(nr.CLOSE, (made[0],))
+            self.kernel.attempt(task, move)
+        fds.add(fd)
+
+    def make_path(self, file: HostFile) -> None:
+        """Make a file or directory in the guest, and those that it is in."""
+        path, mode, size = file
+        if path in self.made or path.startswith((b"/proc/", b"/sys/", b"/dev/")):
+            return
+        ops, parts = [], path.strip(b"/").split(b"/")
+        for count in range(1, len(parts)):
+            folder = b"/" + b"/".join(parts[:count])
+            if folder not in self.made:
+                self.made.add(folder)
+                ops.append(Op(nr.MKDIRAT, (nr.AT_FDCWD, folder + b"\0", 0o755)))
+        name = path + b"\0"
+        if stat.S_ISDIR(mode):
+            ops.append(Op(nr.MKDIRAT, (nr.AT_FDCWD, name, 0o755)))
+        else:
+            how = stat.S_IFREG | 0o644
+            ops.append(Op(nr.MKNODAT, (nr.AT_FDCWD, name, how, 0)))
+            if size:
+                ops.append(Op(nr.TRUNCATE, (name, size)))
+        self.made.add(path)
+        for start in range(0, len(ops), abi.NR_OPS):
+            self.kernel.request(
+                self.kernel.tasks.agent, ops[start : start + abi.NR_OPS]
+            )

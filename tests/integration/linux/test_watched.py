@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether somebody looks is found in the kernel's text, whoever it is.
+
+Tests kpfs.linux.kernel.watched, kpfs.linux.kernel.heads.
+"""
+
+import time
+
+import pytest
+
+from kpfs.linux.kernel import kernel, watched
+from tests.integration.linux.conftest import Process
+
+pytestmark = pytest.mark.kernel
+
+TRACING = "/sys/kernel/tracing"
+EVENTS = f"{TRACING}/kprobe_events"
+PATIENCE = 5  # s
+
+
+def ends(linux):
+    """Whether nobody looks any more, soon."""
+    deadline = time.monotonic() + PATIENCE
+    while linux.watched and time.monotonic() < deadline:
+        with linux.lock:
+            linux.machine.advance(linux.machine.now() + 100_000_000)
+        time.sleep(kernel.UNWATCHED)
+    return not linux.watched
+
+
+def test_nobody_looks_at_a_fresh_guest(linux, shell):
+    assert not linux.watched
+    shell.read(f"{TRACING}/trace")
+    shell.echo(EVENTS, "p:e vfs_read")  # which is not enabled
+    assert not linux.watched
+
+
+@pytest.mark.parametrize(
+    ("define", "file", "on", "off"),
+    [
+        ("p:e vfs_read+5", "events/kprobes/enable", "1", "0"),
+        ("r:e vfs_read", "events/kprobes/enable", "1", "0"),
+        ("", "events/raw_syscalls/sys_enter/enable", "1", "0"),
+        ("", "current_tracer", "function_graph", "nop"),
+        ("", "events/sched/sched_switch/trigger", "stacktrace", "!stacktrace"),
+        ("", "set_ftrace_filter", "vfs_read:traceoff", "!vfs_read:traceoff"),
+    ],
+)
+def test_who_looks_is_seen_until_he_ends(linux, shell, define, file, on, off):
+    assert not linux.watched
+    if define:
+        shell.echo(EVENTS, define)
+    shell.echo(f"{TRACING}/{file}", on, flags=0)
+    assert linux.watched
+    shell.getppid()
+    assert linux.watched
+    shell.echo(f"{TRACING}/{file}", off, flags=0)
+    assert ends(linux)
+
+
+def test_a_host_that_does_not_tell_which_pages_are_copied(linux, shell, monkeypatch):
+    real = open
+
+    def refuse(path, *rest):
+        if str(path).endswith("pagemap"):
+            raise PermissionError
+        return real(path, *rest)
+
+    monkeypatch.setattr(watched, "open", refuse, raising=False)
+    assert not linux.watched
+    shell.echo(f"{TRACING}/events/raw_syscalls/enable", "1")
+    assert linux.watched
+    shell.echo(f"{TRACING}/events/raw_syscalls/enable", "0")
+    assert ends(linux)
+
+
+def test_the_guest_goes_on_with_pages_that_are_shared_again(linux, process):
+    """The text is the same, and so is what was translated of it."""
+    shell, other = process(), process()
+    for _ in range(3):
+        shell.echo(f"{TRACING}/current_tracer", "function", flags=0)
+        shell.getppid(2)
+        assert "getppid" in other.read(f"{TRACING}/trace")
+        shell.echo(f"{TRACING}/current_tracer", "nop", flags=0)
+        assert ends(linux)
+        shell.getppid(2)
+
+
+def test_reboot_ends_all(boot):
+    linux = boot()
+    shell = Process(linux, 4_000_001)
+    shell.echo(f"{TRACING}/events/raw_syscalls/enable", "1")
+    assert linux.watched
+    with linux.lock:
+        linux.reboot()
+    assert not linux.watched
