@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 
 from tests import harness
+from tests.docs.transcript import BLOCK, FILE_NAME
 
 pytestmark = [pytest.mark.kernel]
 
@@ -227,6 +228,40 @@ def test_bpf_programs_count_exactly(kpfs, bpf):
     assert skipped <= {"skip kprobe.multi"}
     assert rows[0] == "jit on"
     assert rows.index("jit off") == len(rows) // 2
+
+
+@pytest.fixture(scope="module")
+def libbpf(tmp_path_factory):
+    """The program of docs/howto/bpf.md, built where fields are not as in any kernel."""
+    folder = tmp_path_factory.mktemp("libbpf")
+    for _, text in BLOCK.findall((harness.ROOT / "docs/howto/bpf.md").read_text()):
+        if found := FILE_NAME.match(text):
+            (folder / found[1]).write_text(text)
+    shutil.copy(harness.ROOT / "tests/programs/vmlinux.h", folder)
+    commands = (
+        "clang -O2 -g -target bpf -D__TARGET_ARCH_x86"
+        " -c my_prog.bpf.c -o my_prog.bpf.o",
+        "bpftool gen skeleton my_prog.bpf.o >my_prog.skel.h",
+        "cc -O2 -o loader loader.c -lbpf -lelf -lz",
+    )
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    for command in commands:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:  # no clang, bpftool or libbpf
+            pytest.skip(f"{command.split()[0]}: {done.stderr.splitlines()[0]}")
+    return folder / "loader"
+
+
+def test_a_program_of_libbpf_finds_the_kernels_fields(kpfs, libbpf):
+    done = inside(kpfs, "--", "./loader", cwd=libbpf.parent, timeout=120)
+    assert re.fullmatch(r"my_prog: \d+ hits, parent right\n", done.stdout), done.stderr
+    assert done.returncode == 0
 
 
 # ---- guests that are kept ready

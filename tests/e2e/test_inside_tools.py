@@ -4,6 +4,7 @@
 Each tool runs once for a whole table, as starting it takes the longest.
 """
 
+import os
 import re
 import shutil
 
@@ -15,6 +16,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 KERNEL = harness.KERNEL
 STAT = "/usr/bin/stat"
+LIBC = os.path.realpath("/lib/x86_64-linux-gnu/libc.so.6")
 
 # what is tested: statements of BEGIN that print one line, and that line
 STATEMENTS = {
@@ -89,6 +91,21 @@ PROBES = {
         " { @flags[args->flag] = count() }",
         r"@flags\[\d+\]: \d+",
     ),
+    "tracepoint's arguments": (
+        'tracepoint:sched:sched_process_exec /comm == "stat"/'
+        " { @file = str(args->filename) }",
+        r"@file: /usr/bin/stat$",
+    ),
+    "uprobe": (
+        f'uprobe:{LIBC}:getenv /comm == "stat"/ {{ @uprobe[str(arg0)] = count() }}',
+        r"@uprobe\[\w+\]: \d+",
+    ),
+    "uretprobe": (
+        f'uretprobe:{LIBC}:malloc /comm == "stat"/ {{ @uretprobe = retval > 0 }}',
+        r"@uretprobe: 1$",
+    ),
+    "interval": ("interval:ms:1 { @interval = count() }", r"@interval: \d+"),
+    "profile": ("profile:hz:999 { @profile = count() }", r"@profile: \d+"),
     "software": ("software:page-faults:1 { @faults = count() }", r"@faults: \d+"),
     "kernel's stack": (
         'kprobe:vfs_getattr /comm == "stat"/ { @stack[kstack(2)] = count() }',
