@@ -123,6 +123,11 @@ class Loop:
         self._then.pop(worker.slot, None)
         self.machine.forget(worker.slot)
 
+    def release(self, worker: Worker) -> None:
+        """It has ended: another one can have its slot."""
+        self.forget(worker)
+        self._free.append(worker.slot)
+
     def _finish(self, slot: int) -> bool:
         """If a worker has done its request: go on with what follows."""
         if not self.machine.has_done(slot):

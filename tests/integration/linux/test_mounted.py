@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests that have their mounts, kept for later starts.
 
-Tests kpfs.linux.inside.mounted.
+Tests kpfs.linux.inside.mounted, kpfs.linux.inside.rehearsal.
 """
 
+import errno
 import os
 
 import pytest
 
-from kpfs.linux.inside import mounted, tree
+from kpfs.linux.inside import mounted, rehearsal, tree
+from kpfs.linux.inside.loop import Worker
+from kpfs.linux.inside.rehearsal import rehearse
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.machine import Op
 from kpfs.linux.store import image, store
@@ -94,3 +97,26 @@ def test_a_host_that_lacks_a_directory_is_mounted_as_it_is(folder, begin, monkey
     monkeypatch.setattr(tree, "OWN", ("/proc", "/none"))
     assert opens(begin(folder), "/etc/passwd")
     assert mounted.FILE not in os.listdir(folder)
+
+
+def test_a_rehearsal_leaves_nothing(folder, begin, monkeypatch):
+    guest = begin(folder)
+    free = len(guest.loop._free)
+    forked = []
+    fork = Worker.fork
+
+    def noted(worker, name):
+        forked.append(fork(worker, name))
+        return forked[-1]
+
+    monkeypatch.setattr(Worker, "fork", noted)
+    for program in (b"/bin/true\0", b"/none\0"):
+        monkeypatch.setattr(rehearsal, "_PROGRAM", program)
+        rehearse(guest.loop, guest.worker)
+    assert len(forked) == 2
+    assert len(guest.loop._free) == free
+    for worker in forked:
+        killed = guest.loop.agent.attempt(Op(nr.KILL, (worker.pid, 0)))
+        assert killed == [-errno.ESRCH]
+    assert opens(guest, "/etc/passwd")
+    assert guest.worker.call(Op(nr.OPEN, (b"/dev/null\0", 0))) == [3]
