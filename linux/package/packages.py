@@ -9,21 +9,33 @@ import os
 import re
 import subprocess
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Iterator
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
 from kpfs.linux.errors import UnfitError
 
 _AR_MAGIC, _AR_HEADER = b"!<arch>\n", 60
 _RPM_MAGIC, _RPM_LEAD, _RPM_HEADER = b"\xed\xab\xee\xdb", 96, b"\x8e\xad\xe8"
 _CPIO_HEADER = 110
+MAX_UNPACKED = 2 << 30  # bytes, of which no kernel's package has half
+TOO_LARGE = "the package is damaged: it holds more than any kernel"
 # linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
 _PACKAGE = re.compile(
     r"linux-image-(?P<version>[0-9][0-9.+~a-z]*(?:-\d+)?)"
     r"(?:-(?P<flavour>cloud|rt))?-amd64(?P<unsigned>-unsigned)?"
 )
 _NAME = re.compile(r"(?P<version>\d+\.\d+)(?:-(?P<flavour>cloud|rt))?")
+
+
+class Unpacker(Protocol):
+    """As the compressions of Python's library have it."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
 class Files(NamedTuple):
@@ -159,24 +171,51 @@ def _tar_files(name: str, file: IO[bytes], size: int) -> Iterator[tuple[str, byt
     data: IO[bytes] = file
     if name.endswith(".zst"):
         data = io.BytesIO(zstd(file.read(size)))
+    left = MAX_UNPACKED
     with tarfile.open(fileobj=data, mode="r|*") as archive:
         for member in archive:
             content = archive.extractfile(member) if member.isfile() else None
             if content is not None:
+                left -= member.size
+                if left < 0:
+                    raise UnfitError(TOO_LARGE)
                 yield member.name, content.read()
 
 
 def zstd(data: bytes) -> bytes:
     """Undo zstd, which Python's library knows from 3.14 on."""
-    try:
-        done = subprocess.run(["zstd", "-dcq"], input=data, capture_output=True)
-    except FileNotFoundError:
-        raise UnfitError(
-            "the package is packed by zstd, which is missing (Debian: apt install zstd)"
-        ) from None
-    if done.returncode:
+    with tempfile.TemporaryFile() as packed:
+        packed.write(data)
+        packed.seek(0)
+        try:
+            unpacker = subprocess.Popen(
+                ["zstd", "-dcq"],
+                stdin=packed,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except FileNotFoundError:
+            raise UnfitError(
+                "the package is packed by zstd, which is missing (Debian: apt install "
+                "zstd)"
+            ) from None
+        with unpacker:
+            assert unpacker.stdout
+            found = unpacker.stdout.read(MAX_UNPACKED + 1)
+            if len(found) > MAX_UNPACKED:
+                unpacker.kill()
+                raise UnfitError(TOO_LARGE)
+    if unpacker.returncode:
         raise UnfitError("the package is damaged")
-    return done.stdout
+    return found
+
+
+def unpack(unpacker: Unpacker, data: bytes) -> bytes:
+    """Undo what Python's library knows; EOFError where it ends too early."""
+    found = unpacker.decompress(data, MAX_UNPACKED)
+    if not unpacker.eof:
+        raise UnfitError(TOO_LARGE) if len(found) == MAX_UNPACKED else EOFError
+    return found
 
 
 # ---- .rpm: headers, then a cpio archive
@@ -195,8 +234,8 @@ def _decompress(data: bytes) -> bytes:
     if data.startswith(b"\x28\xb5\x2f\xfd"):
         return zstd(data)
     if data.startswith(b"\x1f\x8b"):
-        return zlib.decompress(data, 31)
-    return lzma.decompress(data)
+        return unpack(zlib.decompressobj(31), data)
+    return unpack(lzma.LZMADecompressor(), data)
 
 
 def _cpio_files(data: bytes) -> Iterator[tuple[str, bytes]]:

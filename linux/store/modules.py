@@ -6,11 +6,11 @@ Document: modprobe(8), modinfo(8).
 
 from __future__ import annotations
 
-import gzip
 import lzma
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 
 from kpfs.engine.errors import KernelError
@@ -42,8 +42,11 @@ class Modules:
     """Modules in an archive, by their names."""
 
     def __init__(self, path: str) -> None:
-        """path: the archive that kpfs.linux.make.make has written."""
-        self._archive = zipfile.ZipFile(path)
+        """path: the archive that kpfs.linux.make.make has written; UnfitError."""
+        try:
+            self._archive = zipfile.ZipFile(path)
+        except zipfile.BadZipFile:
+            raise UnfitError(f"{path}: the archive of modules is damaged") from None
         self._files = {
             module_name(name): name
             for name in self._archive.namelist()
@@ -59,19 +62,21 @@ class Modules:
 
     def read(self, name: str) -> bytes:
         """A module's file, unpacked; UnfitError where that fails."""
+        from kpfs.linux.package.packages import MAX_UNPACKED, unpack, zstd
+
         path = self.path(name)
-        data = self._archive.read(path)
         try:
+            if self._archive.getinfo(path).file_size > MAX_UNPACKED:
+                raise EOFError
+            data = self._archive.read(path)
             match path.rpartition(".")[2]:
                 case "xz":
-                    return lzma.decompress(data)
+                    return unpack(lzma.LZMADecompressor(), data)
                 case "gz":
-                    return gzip.decompress(data)
+                    return unpack(zlib.decompressobj(31), data)
                 case "zst":
-                    from kpfs.linux.package.packages import zstd
-
                     return zstd(data)
-        except (lzma.LZMAError, OSError, EOFError):
+        except (lzma.LZMAError, zlib.error, EOFError):
             raise UnfitError(f"{path}: the module is damaged") from None
         return data
 

@@ -4,6 +4,9 @@
 import gzip
 import io
 import lzma
+import os
+import shutil
+import subprocess
 import tarfile
 
 import pytest
@@ -83,6 +86,55 @@ def test_what_is_no_package(tmp_path, data, why):
     path.write_bytes(data)
     with pytest.raises(UnfitError, match=why):
         packages.read_package(str(path))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        deb(FILES),
+        deb(FILES, gzip.compress, "data.tar.gz"),
+        rpm(FILES),
+        rpm(FILES, lzma.compress),
+    ],
+)
+def test_a_package_that_has_no_end(tmp_path, monkeypatch, data):
+    path = tmp_path / "package"
+    path.write_bytes(data)
+    monkeypatch.setattr(packages, "MAX_UNPACKED", 20)
+    with pytest.raises(UnfitError, match="more than any kernel"):
+        packages.read_package(str(path))
+
+
+@pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is missing")
+def test_zstd(monkeypatch):
+    packed = subprocess.run(["zstd", "-c"], input=b"text" * 9, capture_output=True)
+    assert packages.zstd(packed.stdout) == b"text" * 9
+    with pytest.raises(UnfitError, match="damaged"):
+        packages.zstd(packed.stdout[:-4])
+    monkeypatch.setattr(packages, "MAX_UNPACKED", 20)
+    with pytest.raises(UnfitError, match="more than any kernel"):
+        packages.zstd(packed.stdout)
+
+
+def test_a_path_that_leads_elsewhere_is_a_name_in_an_archive(tmp_path):
+    """Nothing is unpacked into folders, and what is no regular file is left out."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for path, kind in (
+            ("./boot/vmlinuz-6.1", tarfile.REGTYPE),
+            ("./boot/config-6.1", tarfile.SYMTYPE),
+            ("./lib/modules/6.1/a.ko", tarfile.CHRTYPE),
+            ("./lib/modules/6.1/b.ko", tarfile.LNKTYPE),
+            ("/../../etc/c.ko", tarfile.REGTYPE),
+        ):
+            member = tarfile.TarInfo(path)
+            member.type, member.linkname = kind, "/etc/passwd"
+            tar.addfile(member, io.BytesIO())
+    path = tmp_path / "package"
+    path.write_bytes(deb({}, lambda _: raw.getvalue(), "data.tar"))
+    with pytest.raises(UnfitError, match="no kernel"):  # it is empty
+        packages.read_package(str(path))
+    assert os.listdir(tmp_path) == ["package"]
 
 
 def test_no_such_file(tmp_path):
