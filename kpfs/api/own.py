@@ -6,16 +6,17 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.api.files import WRITE
 from kpfs.api.session import Session
 from kpfs.engine.errors import KernelError
-from kpfs.fs.files.insmod import SHIPPED
-from kpfs.fs.node import Dir, Node, walk
 from kpfs.fs.paths import mount_path
 from kpfs.guest.kernel.hosttask import INIT_PID, HostTask
 from kpfs.kernel.caller import Caller
+
+if TYPE_CHECKING:
+    from kpfs.fs.node import Dir, Node
 
 SIZE = 1 << 17  # bytes of a read()
 LOG = "kmsg"
@@ -101,9 +102,13 @@ class OwnBackend:
 
     # ---- directories
     def _node(self, path: str) -> Node:
+        from kpfs.fs.node import walk
+
         return walk(self._session.vfs.root, path)
 
     def _dir(self, path: str) -> Dir:
+        from kpfs.fs.node import Dir
+
         node = self._node(path)
         if not isinstance(node, Dir):
             raise KernelError(errno.ENOTDIR)
@@ -144,6 +149,8 @@ class OwnBackend:
 
     # ---- modules
     def insmod(self, module: str, words: bytes, *, named: bool) -> None:
+        from kpfs.fs.files.insmod import SHIPPED
+
         with open(f"{SHIPPED}/{module}.ko" if named else module, "rb") as file:
             image = file.read()
         session, log = self._session, self._session.root.guest.log

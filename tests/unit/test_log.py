@@ -29,7 +29,7 @@ import sys
 import kpfs
 with kpfs.Kernel():
     pass
-print(*{"logging", "capstone", "kpfs.fs.files.tree", "kpfs.guest.kernel.backtrace"}
+print(*{"logging", "capstone", "kpfs.fs.node", "kpfs.guest.kernel.backtrace"}
       & set(sys.modules))
 """
     command = [sys.executable, "-c", program]
