@@ -594,42 +594,62 @@ APIC_SIZE = 0x1000
 HOLE_BASE = 0x8000_0000
 HOLE_END = 0x1_0000_0000
 NR_APIC_REGS = 64
+MAX_CPUS = 4
 CONSOLE_SIZE = 0x1_0000
 NR_FLUSHERS = 16
+NR_RETURNS = 16
 NS_PER_BLOCK = 20
 NS_PER_RDTSC = 20
-LOCKED_OUT = 0x2_540B_E400
+LOCKED_OUT = 0x1DCD_6500
 TURN_BLOCKS = 0x10_0000
+CPU_TURN = 50000
+PATIENCE = 0x98_9680
 STOP_TURN = 0
 STOP_PAUSE = 1
 STOP_BREAK = 2
 STOP_LOCKUP = 3
 STOP_FLUSH = 4
 STOP_IRQ = 5
-STOP_HALTED = 6
-STOP_TRIPLE_FAULT = 7
-STOP_ERROR = 8
-STOP_LOST = 9
+STOP_NEXT = 6
+STOP_HALTED = 7
+STOP_TRIPLE_FAULT = 8
+STOP_ERROR = 9
+STOP_LOST = 10
 MODE_KERNEL = 0
 MODE_USER = 3
+CPU_RUNS = 0
+CPU_HALTED = 1
+CPU_RESTS = 2
+CPU_OFF = 3
+
+
+class Cpu:  # struct cpu
+    SIZE = 648
+    STRUCT = Struct("<81Q")
+    state, context, start, since, called, late, cr2 = 0, 8, 16, 24, 32, 40, 48
+    lstar, fmask, timer, apic, apic_start, apic_period = 56, 64, 72, 80, 592, 600
+    pending, nmi = 608, 640
 
 
 class Board:  # struct board
-    SIZE = 66480
-    STRUCT = Struct("<118Q65536s")
-    uc, state, ram, ram_size, pause, break_at, flushers = 0, 8, 16, 24, 32, 40, 48
-    flusher_bits, exact, now, timer, stop, stop_at = 176, 184, 192, 200, 208, 216
-    error, vector, cr2, flush_at, unknown, apic = 224, 232, 240, 248, 256, 264
-    apic_start, apic_period, pending, lstar, fmask, cmos = 776, 784, 792, 824, 832, 840
-    console_size, debug_size, debug_limit, debug, blocks = 848, 856, 864, 872, 880
-    syscalls, exceptions, interrupts, halts, flushes = 888, 896, 904, 912, 920
-    strays, stray_at, console = 928, 936, 944
+    SIZE = 68840
+    STRUCT = Struct("<89Q2592s65536s")
+    uc, state, ram, ram_size, nr_cpus, pause, break_at = 0, 8, 16, 24, 32, 40, 48
+    flushers, exact, call_agent, cpuid, now, deadline = 56, 184, 192, 200, 232, 240
+    stop, stop_at, who, error, vector, unknown = 248, 256, 264, 272, 280, 288
+    current, turn_end, due, returns, return_counts = 296, 304, 312, 320, 448
+    watched, flushed_at, cmos, console_size, debug_size = 576, 584, 592, 600, 608
+    debug_limit, debug, blocks, syscalls, exceptions = 616, 624, 632, 640, 648
+    interrupts, halts, flushes, strays, stray_at, turns = 656, 664, 672, 680, 688, 696
+    reset, cpus, console = 704, 712, 3304
 
 
 # linux/agent/region.h
 REGION_BASE = 0x7B70_0000_0000
 REGION_PHYS = 0x8_0000_0000
 NR_SLOTS = 512
+AGENT_SLOT = 0
+PAUSE_YIELD = 0xFFFF_FFFF
 SLOT_SIZE = 0x2_4000
 SLOT_STACK = 0x2000
 SLOT_DATA = 0x2000
@@ -662,9 +682,9 @@ class AgentSlot:  # struct agent_slot
 
 
 class AgentControl:  # struct agent_control
-    SIZE = 104
-    STRUCT = Struct("<13Q")
-    magic, current, give_way, news, others, wake = 0, 8, 16, 24, 32, 40
+    SIZE = 96
+    STRUCT = Struct("<12Q")
+    magic, give_way, news, others, wake = 0, 8, 16, 24, 32
 
 
 # guest/src/kernel/trace_events_synth.c

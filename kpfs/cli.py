@@ -288,18 +288,22 @@ def _check_kernel(arguments: Namespace) -> None:
     from kpfs.linux.store import image, store
 
     _check_options(arguments)
+    name, wanted = arguments.kernel, arguments.cpus
     try:
-        image.read_meta(store.folder(arguments.kernel))
+        cpus = len(image.read_meta(store.folder(name)).processors)
     except UnfitError as error:
         raise SetupError(str(error)) from None
+    if wanted not in (0, cpus):
+        raise SetupError(
+            f"{name} was made with --cpus {cpus}; for {wanted} make it again: "
+            f"kpfs kernel make {name} --cpus {wanted}"
+        )
 
 
 def _check_options(arguments: Namespace) -> None:
     """SetupError where a real kernel cannot be configured so."""
     if arguments.config:
         raise SetupError("--config is for our own kernel; --kernel names a real one")
-    if arguments.cpus:
-        raise SetupError("--cpus is for our own kernel; a real one has a single CPU")
 
 
 def _from_here(resolve: Callable[[str], str], name: str) -> str:
@@ -494,6 +498,8 @@ def run_inside(arguments: Namespace) -> int:
     if not arguments.kernel:
         raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
     _check_options(arguments)
+    if arguments.cpus:
+        _check_kernel(arguments)
     from kpfs.inside.kind import Kind
     from kpfs.inside.start import run as run_command
 

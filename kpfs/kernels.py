@@ -27,7 +27,9 @@ and 'kpfs run --kernel NAME' go on from there in a moment.
 MAKE_HELP = """\
 Boot a kernel and keep it as NAME.  6.1, 6.12, 6.1-cloud and 6.1-rt stand for the newest
 such package of Debian, which apt downloads (this needs no root); for others say where
-the kernel is.
+the kernel is.  With another NAME, --package 6.1 means the same:
+
+  kpfs kernel make 6.1-smp --package 6.1 --cpus 2
 """
 
 
@@ -87,6 +89,9 @@ def _make_arguments(parser: ArgumentParser) -> None:
         "--memory", type=int, default=512, metavar="MIB", help="default 512"
     )
     parser.add_argument(
+        "--cpus", type=int, default=1, metavar="N", help="1 to 4 CPUs (default 1)"
+    )
+    parser.add_argument(
         "--append", default="", metavar="TEXT", help="more for its command line"
     )
     parser.add_argument("--verbose", action="store_true", help="show its console")
@@ -108,6 +113,7 @@ def make(arguments: Namespace) -> int:
         arguments.name,
         files,
         memory=arguments.memory << 20,
+        cpus=arguments.cpus,
         append=arguments.append,
         verbose=arguments.verbose,
         progress=progress.show,
@@ -138,12 +144,13 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> File
         origin = os.path.basename(arguments.vmlinuz)
         return packages.Files(vmlinuz, config, modules, origin)
     if not path:
-        package = arguments.package
-        if not package and not packages.short_name(arguments.name):
+        package = arguments.package or arguments.name
+        short = packages.short_name(package)
+        if not arguments.package and not short:
             raise UnfitError(
                 f"where is {arguments.name}? Say --package, --deb, --rpm or --vmlinuz"
             )
-        package = package or packages.find_package(arguments.name)
+        package = packages.find_package(package) if short else package
         say(f"downloading {package}")
         path = packages.download(package, folder)
     say(f"unpacking {os.path.basename(path)}")
@@ -224,6 +231,7 @@ def show(arguments: Namespace) -> int:
         "release": meta.release,
         "origin": meta.origin or "-",
         "memory": f"{meta.memory >> 20} MiB",
+        "cpus": len(meta.processors),
         "append": meta.append or "-",
         "size": f"{store.size(folder) >> 20} MiB",
         "digest": meta.digest,

@@ -19,6 +19,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "user": harness.missing_user,
     "oracle": harness.missing_oracle,
     "kernel": harness.missing_kernel,
+    "two_cpus": harness.missing_two_cpus,
     "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
 }
 

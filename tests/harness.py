@@ -21,6 +21,7 @@ ORACLE = Path(os.environ.get("KPFS_ORACLE", ROOT / "../shared/oracle/run"))
 GRAVE = re.compile(r"kpfs\[\d+\] (WARNING|ERROR|CRITICAL) ")
 NOBODY = 65534
 KERNEL = "6.1-cloud"  # the smallest that apt offers
+TWO_CPUS = "6.1-cloud-2"  # the same
 
 
 def missing_fuse() -> str:
@@ -54,13 +55,22 @@ def missing_kernel() -> str:
 
     It is kept for the next run, and made anew where it is one of an older kpfs.
     """
-    if missing := missing_fuse():
-        return missing
+    return missing_fuse() or _missing_image(KERNEL)
+
+
+@functools.cache
+def missing_two_cpus() -> str:
+    """Why there is no such kernel with two CPUs; "" if there is."""
+    source = "--package", KERNEL
+    return missing_fuse() or _missing_image(TWO_CPUS, *source, "--cpus", "2")
+
+
+def _missing_image(name: str, *options: str) -> str:
     environment = {**os.environ, "XDG_DATA_HOME": str(kernels())}
     command.prepare()
-    for action in ("show", "make"):
+    for words in (("show", name), ("make", name, *options)):
         done = subprocess.run(
-            [str(KPFS), "kernel", action, KERNEL],
+            [str(KPFS), "kernel", *words],
             env=environment,
             capture_output=True,
             text=True,

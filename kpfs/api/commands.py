@@ -98,14 +98,15 @@ class Finished:
 def mount(
     path: str | os.PathLike[str],
     *,
-    cpus: int = 2,
+    cpus: int = 0,
     config: Mapping[str, bool | str] | None = None,
     kernel: str = "",
     quiet: bool = False,
 ) -> Mount:
     """Mount a new kernel's files at a directory that is empty.
 
-    The arguments are those of ``kpfs mount``.  SetupError: it cannot be.
+    The arguments are those of ``kpfs mount``; cpus: 0 is as many as it has without
+    being told.  SetupError: it cannot be.
     """
     _kpfs("mount", *_options(cpus, config, kernel, quiet), os.fspath(path))
     return Mount(Path(path))
@@ -114,7 +115,7 @@ def mount(
 def run(
     argv: Sequence[str] | str,
     *,
-    cpus: int = 2,
+    cpus: int = 0,
     config: Mapping[str, bool | str] | None = None,
     kernel: str = "",
     quiet: bool = False,
@@ -127,10 +128,11 @@ def run(
 ) -> Finished:
     """Run a command where a new kernel's files lie at the kernel's own paths.
 
-    argv: the command, or the text of a shell script.  mirror: its system calls are
-    made in the kernel too.  keep: files that are to be read when it has ended, by their
-    paths below a mount, such as ``tracing/kprobe_profile``.  timeout: seconds; then it
-    is killed, and subprocess.TimeoutExpired raised.  SetupError: kpfs cannot run here.
+    argv: the command, or the text of a shell script.  cpus: 0 is as many as the kernel
+    has without being told.  mirror: its system calls are made in the kernel too.  keep:
+    files that are to be read when it has ended, by their paths below a mount, such as
+    ``tracing/kprobe_profile``.  timeout: seconds; then it is killed, and
+    subprocess.TimeoutExpired raised.  SetupError: kpfs cannot run here.
     """
     command = ["sh", "-c", argv] if isinstance(argv, str) else list(argv)
     options = _options(cpus, config, kernel, quiet)
@@ -218,7 +220,7 @@ def _communicate(
 def _options(
     cpus: int, config: Mapping[str, bool | str] | None, kernel: str, quiet: bool
 ) -> list[str]:
-    words = ["--cpus", str(cpus)]
+    words = ["--cpus", str(cpus)] if cpus else []
     for name, value in (config or {}).items():
         letter = ("y" if value else "n") if isinstance(value, bool) else value
         words += ["--config", f"{name}={letter}"]

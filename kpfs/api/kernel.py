@@ -61,7 +61,8 @@ class Kernel(Files):
     ) -> None:
         """Boot it.
 
-        cpus: 1 to 16.  config: as of ``--config``, for example ``{"PREEMPT": False}``.
+        cpus: 1 to 16; a real one has those that it was made with.
+        config: as of ``--config``, for example ``{"PREEMPT": False}``.
         kernel: the name of a real one that was made (``kpfs kernel make``); trace(),
         probes, snapshots and write_memory() are NotImplementedError then.
         quiet: nothing runs but what is asked for, on virtual time, so that the same

@@ -7,7 +7,7 @@
  * addresses; in all else they are processes of their own.
  *
  * The agent itself runs at SCHED_IDLE and spins: when it comes to agent_pause, nothing else
- * can run, and the host stops the machine there.
+ * can run on its processor; when nothing can on the others, the host stops the machine there.
  */
 #include "region.h"
 
@@ -36,6 +36,8 @@ enum {
 	SYS_mount = 165,
 	SYS_iopl = 172,
 	SYS_futex = 202,
+	SYS_sched_setaffinity = 203,
+	SYS_sched_getaffinity = 204,
 	SYS_clone3 = 435,
 };
 
@@ -175,6 +177,26 @@ static void schedule_as(long policy)
 	CALL(SYS_sched_setscheduler, 0, policy, &priority);
 }
 
+/*
+ * Begin on one of the processors that the task may use, another for each slot: the kernel
+ * would have all tasks begin where the agent is not, and stay there.
+ */
+static void spread(long me)
+{
+	u64 may = 0, one;
+
+	CALL(SYS_sched_getaffinity, 0, sizeof(may), &may);
+	if (!(may & (may - 1)))
+		return;
+	for (one = may; me; me--) {
+		one &= one - 1;
+		one = one ? one : may;
+	}
+	one &= -one;
+	CALL(SYS_sched_setaffinity, 0, sizeof(one), &one);
+	CALL(SYS_sched_setaffinity, 0, sizeof(may), &may);
+}
+
 static void live(long me);
 
 /* A new task's first steps, on its own stack; its slot says who it is. */
@@ -186,6 +208,7 @@ __attribute__((used, noreturn)) static void begin(long me)
 		CALL(SYS_prctl, PR_SET_NAME, slot->name, 0);
 	if (slot->uid != KEEP_ID)
 		become(slot->uid, slot->gid);
+	spread(me);
 	live(me);
 	__builtin_unreachable();
 }
@@ -304,9 +327,8 @@ static void serve(long me)
 static void wake(void)
 {
 	for (int i = 0; i < NR_SLOTS / 64; i++) {
-		u64 bits = control()->wake[i];
+		u64 bits = __atomic_exchange_n(&control()->wake[i], 0, __ATOMIC_SEQ_CST);
 
-		control()->wake[i] = 0;
 		for (; bits; bits &= bits - 1) {
 			u32 *futex = &futexes[64 * i + __builtin_ctzl(bits)];
 
@@ -314,6 +336,23 @@ static void wake(void)
 			CALL(SYS_futex, futex, FUTEX_WAKE | FUTEX_PRIVATE, 1);
 		}
 	}
+}
+
+/* The board stops here; who: a slot, or PAUSE_YIELD. */
+static void pause(u64 who)
+{
+	asm volatile("jmp agent_pause\n"
+		     ".globl agent_pause\n"
+		     "agent_pause: pause"
+		     :
+		     : "D"(who)
+		     : "memory");
+}
+
+static void stop_spinning(long me)
+{
+	if (spinning == me)
+		spinning = 0;
 }
 
 /*
@@ -324,15 +363,15 @@ static void live(long me)
 {
 	for (;;) {
 		u32 count = *(volatile u32 *)&futexes[me];
+		u64 who = me;
 
 		if (slot_at(me)->seq != slot_at(me)->done) {
-			if (me)
-				spinning = 0;
+			stop_spinning(me);
 			serve(me);
 			continue;
 		}
 		if (me && control()->give_way) {
-			spinning = 0;
+			stop_spinning(me);
 			CALL(SYS_futex, &futexes[me], FUTEX_WAIT | FUTEX_PRIVATE, count);
 			continue;
 		}
@@ -346,16 +385,12 @@ static void live(long me)
 			}
 			if (spinning || control()->others)
 				CALL(SYS_sched_yield, 0, 0, 0);
-			if (spinning || control()->news)
+			if (spinning)
+				who = PAUSE_YIELD;
+			else if (control()->news)
 				continue;
 		}
-		control()->current = me;
-		asm volatile("jmp agent_pause\n"
-			     ".globl agent_pause\n"
-			     "agent_pause: pause"
-			     :
-			     :
-			     : "memory");
+		pause(who);
 	}
 }
 

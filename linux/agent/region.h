@@ -19,6 +19,8 @@ typedef uint64_t u64;
 #define REGION_BASE 0x7b7000000000ull /* where the agent has it */
 #define REGION_PHYS 0x800000000ull /* where the guest finds it */
 #define NR_SLOTS 512
+#define AGENT_SLOT 0
+#define PAUSE_YIELD 0xffffffffull /* a pause of the agent in which it waits for another task */
 #define SLOT_SIZE 0x24000
 #define SLOT_STACK 0x2000 /* the stack of its task goes down from there */
 #define SLOT_DATA 0x2000 /* offset of its data in a slot */
@@ -63,11 +65,10 @@ struct agent_slot {
 };
 
 struct agent_control {
-	u64 magic;    /* written by the agent when it is ready */
-	u64 current;  /* the slot whose task has come to agent_pause */
-	u64 give_way; /* written by the host: that task is to sleep, so that others run */
-	u64 news;     /* written by the host: there is a request */
-	u64 others;   /* written by the host: how many tasks have something to do */
+	u64 magic;               /* written by the agent when it is ready */
+	u64 give_way;            /* written by the host: who waits at agent_pause is to sleep */
+	u64 news;                /* written by the host: there is a request */
+	u64 others;              /* written by the host: how many tasks have something to do */
 	u64 wake[NR_SLOTS / 64]; /* slots that the agent is to wake */
 };
 #endif

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The local APIC: its timer on a bus of 1 GHz, and interrupts that a processor sends itself. */
+/*
+ * The local APIC of each processor: its timer on a bus of 1 GHz, and the interrupts that
+ * processors send each other and themselves.
+ */
 #include "internal.h"
 
+#define REG_ID 0x02
 #define REG_VERSION 0x03
+#define REG_LDR 0x0d
 #define REG_ICR 0x30
+#define REG_ICR2 0x31
 #define REG_LVT_TIMER 0x32
 #define REG_COUNT 0x38
 #define REG_CURRENT 0x39
@@ -11,104 +17,203 @@
 #define VERSION 0x50014
 #define LVT_MASKED 0x10000
 #define LVT_PERIODIC 0x20000
+#define ICR_VECTOR 0xff
 #define ICR_MODE 0x700
+#define ICR_FIXED 0x000
+#define ICR_LOWEST 0x100
+#define ICR_NMI 0x400
+#define ICR_INIT 0x500
+#define ICR_STARTUP 0x600
+#define ICR_LOGICAL 0x800
 #define ICR_BUSY 0x1000
+#define ICR_ASSERT 0x4000
+#define ICR_SHORTHAND 0xc0000
+#define ICR_SELF 0x40000
+#define ICR_ALL 0x80000
+#define ICR_OTHERS 0xc0000
+#define BROADCAST 0xff
+#define NMI 2
 
-static u64 divisor(const struct board *b)
+static u64 divisor(const struct cpu *c)
 {
-	u64 code = (b->apic[REG_DIVIDE] & 3) | (b->apic[REG_DIVIDE] >> 1 & 4);
+	u64 code = (c->apic[REG_DIVIDE] & 3) | (c->apic[REG_DIVIDE] >> 1 & 4);
 
 	return code == 7 ? 1 : 2ull << code;
 }
 
-static u64 current_count(const struct board *b)
+static u64 current_count(const struct cpu *c, u64 now)
 {
-	u64 count = b->apic[REG_COUNT];
-	u64 passed = (b->now - b->apic_start) / divisor(b);
+	u64 count = c->apic[REG_COUNT];
+	u64 passed = (now - c->apic_start) / divisor(c);
 
 	if (!count)
 		return 0;
-	if (b->apic[REG_LVT_TIMER] & LVT_PERIODIC)
+	if (c->apic[REG_LVT_TIMER] & LVT_PERIODIC)
 		return count - passed % count;
 	return passed < count ? count - passed : 0;
 }
 
-static void set_timer(struct board *b, bool anew)
+static void set_timer(struct cpu *c, u64 now, bool anew)
 {
-	u64 lvt = b->apic[REG_LVT_TIMER], ns = b->apic[REG_COUNT] * divisor(b);
+	u64 lvt = c->apic[REG_LVT_TIMER], ns = c->apic[REG_COUNT] * divisor(c);
 
 	if (anew)
-		b->apic_start = b->now;
-	b->apic_period = lvt & LVT_PERIODIC ? ns : 0;
+		c->apic_start = now;
+	c->apic_period = lvt & LVT_PERIODIC ? ns : 0;
 	if (!ns || lvt & LVT_MASKED)
-		b->timer = NEVER;
-	else if (anew || b->timer == NEVER)
-		b->timer = b->apic_start + ns;
+		c->timer = NEVER;
+	else if (anew || c->timer == NEVER)
+		c->timer = c->apic_start + ns;
 }
 
-static void raise(struct board *b, int vector)
+void reset_apic(struct cpu *c)
 {
-	b->pending[vector / 64] |= 1ull << (vector % 64);
+	for (int i = 0; i < NR_APIC_REGS; i++)
+		c->apic[i] = i == REG_LVT_TIMER ? LVT_MASKED : 0;
+	for (int i = 0; i < 4; i++)
+		c->pending[i] = 0;
+	c->nmi = 0;
+	c->timer = NEVER;
+}
+
+static void raise(struct cpu *c, int vector)
+{
+	c->pending[vector / 64] |= 1ull << (vector % 64);
 }
 
 /* If the timer is due: its interrupt is pending from now on. */
-void timer_tick(struct board *b)
+static void timer_tick(struct cpu *c, u64 now)
 {
-	if (b->now < b->timer)
+	if (now < c->timer)
 		return;
-	b->timer = b->apic_period ? b->timer + b->apic_period : NEVER;
-	if (b->apic_period && b->timer < b->now)
-		b->timer = b->now + b->apic_period;
-	raise(b, b->apic[REG_LVT_TIMER] & 255);
+	c->timer = c->apic_period ? c->timer + c->apic_period : NEVER;
+	if (c->apic_period && c->timer < now)
+		c->timer = now + c->apic_period;
+	raise(c, c->apic[REG_LVT_TIMER] & ICR_VECTOR);
 }
 
-bool interrupt_due(const struct board *b)
+static bool pending(const struct cpu *c)
 {
-	return b->now >= b->timer ||
-	       (b->pending[0] | b->pending[1] | b->pending[2] | b->pending[3]);
+	return c->pending[0] | c->pending[1] | c->pending[2] | c->pending[3] | c->nmi;
 }
 
-/* The highest pending vector, which is no longer pending then; -1: none. */
-int next_vector(struct board *b)
+bool interrupt_due(const struct board *b, const struct cpu *c)
 {
+	return b->now >= c->timer || pending(c);
+}
+
+/* When the processor that runs is to be looked at again. */
+void set_due(struct board *b)
+{
+	const struct cpu *c = this_cpu(b);
+
+	b->due = c->timer < b->turn_end ? c->timer : b->turn_end;
+	if (pending(c))
+		b->due = 0;
+}
+
+/* The highest vector that is pending, which it is no longer then; -1: none. */
+int next_interrupt(struct board *b)
+{
+	struct cpu *c = this_cpu(b);
+
+	timer_tick(c, b->now);
+	if (c->nmi) {
+		c->nmi = 0;
+		return NMI;
+	}
 	for (int i = 3; i >= 0; i--) {
-		if (b->pending[i]) {
-			int bit = 63 - __builtin_clzll(b->pending[i]);
+		if (c->pending[i]) {
+			int bit = 63 - __builtin_clzll(c->pending[i]);
 
-			b->pending[i] &= ~(1ull << bit);
+			c->pending[i] &= ~(1ull << bit);
 			return 64 * i + bit;
 		}
 	}
 	return -1;
 }
 
+/* Whether what the processor that runs sends goes to another one, or itself. */
+static bool reaches(struct board *b, u64 icr, u64 number)
+{
+	u64 to = this_cpu(b)->apic[REG_ICR2] >> 24;
+
+	switch (icr & ICR_SHORTHAND) {
+	case ICR_SELF:   return number == b->current;
+	case ICR_ALL:    return true;
+	case ICR_OTHERS: return number != b->current;
+	}
+	if (icr & ICR_LOGICAL)
+		return b->cpus[number].apic[REG_LDR] >> 24 & to;
+	return to == number || to == BROADCAST;
+}
+
+static void take(struct cpu *c, u64 icr)
+{
+	switch (icr & ICR_MODE) {
+	case ICR_FIXED:
+	case ICR_LOWEST: raise(c, icr & ICR_VECTOR); break;
+	case ICR_NMI:    c->nmi = 1; break;
+	case ICR_INIT:
+		if (icr & ICR_ASSERT) {
+			reset_apic(c);
+			c->state = CPU_OFF;
+		}
+		break;
+	case ICR_STARTUP:
+		if (c->state == CPU_OFF) {
+			c->start = (icr & ICR_VECTOR) << 12;
+			c->state = CPU_RUNS;
+		}
+		break;
+	}
+}
+
+/* Whoever is sent an interrupt runs next: who sends one mostly waits for an answer. */
+static void send(struct board *b, u64 icr)
+{
+	for (u64 i = 0; i < b->nr_cpus; i++) {
+		if (!reaches(b, icr, i))
+			continue;
+		take(&b->cpus[i], icr);
+		if (i != b->current)
+			b->turn_end = b->now;
+	}
+}
+
 static u64 apic_read(uc_engine u, u64 offset, unsigned int size, void *data)
 {
-	const struct board *b = data;
+	struct board *b = data;
+	const struct cpu *c = this_cpu(b);
 	u64 reg = offset >> 4;
 
 	(void)u, (void)size;
 	switch (reg) {
+	case REG_ID:      return b->current << 24;
 	case REG_VERSION: return VERSION;
-	case REG_CURRENT: return current_count(b);
-	case REG_ICR:     return b->apic[reg] & ~(u64)ICR_BUSY;
+	case REG_CURRENT: return current_count(c, b->now);
+	case REG_ICR:     return c->apic[reg] & ~(u64)ICR_BUSY;
 	}
-	return reg < NR_APIC_REGS ? b->apic[reg] : 0;
+	return reg < NR_APIC_REGS ? c->apic[reg] : 0;
 }
 
 static void apic_write(uc_engine u, u64 offset, unsigned int size, u64 value, void *data)
 {
 	struct board *b = data;
+	struct cpu *c = this_cpu(b);
 	u64 reg = offset >> 4;
 
 	(void)u, (void)size;
-	if (reg >= NR_APIC_REGS || reg == REG_VERSION)
+	if (reg >= NR_APIC_REGS || reg == REG_ID || reg == REG_VERSION)
 		return;
-	b->apic[reg] = (u32)value;
+	c->apic[reg] = (u32)value;
 	if (reg == REG_COUNT || reg == REG_LVT_TIMER)
-		set_timer(b, reg == REG_COUNT);
-	else if (reg == REG_ICR && !(value & ICR_MODE))
-		raise(b, value & 255);
+		set_timer(c, b->now, reg == REG_COUNT);
+	else if (reg == REG_ICR)
+		send(b, value);
+	else
+		return;
+	set_due(b);
 }
 
 static u64 hole_read(uc_engine u, u64 offset, unsigned int size, void *data)
@@ -131,8 +236,6 @@ bool map_apic(struct board *b)
 {
 	const u64 after = APIC_BASE + APIC_SIZE;
 
-	b->timer = NEVER;
-	b->apic[REG_LVT_TIMER] = LVT_MASKED;
 	return !uc.mmio_map(engine(b), APIC_BASE, APIC_SIZE, apic_read, b, apic_write, b) &&
 	       !uc.mmio_map(engine(b), HOLE_BASE, APIC_BASE - HOLE_BASE, hole_read, b, hole_write,
 			    b) &&

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /*
- * The board that a kernel of a distribution finds: a processor, whose exceptions, interrupts
- * and system calls libunicorn leaves to us, its local APIC, a date, a serial port.
+ * The board that a kernel of a distribution finds: processors, whose exceptions, interrupts
+ * and system calls libunicorn leaves to us, their local APICs, a date, a serial port.
+ *
+ * One engine of libunicorn is all processors in turn. They share its memory, what it has
+ * translated, and the clock.
  *
  * It is built without a C library, and calls libunicorn through a table that Python fills,
  * so that one file serves every Linux of its architecture.
@@ -25,27 +28,61 @@ typedef uint64_t u64;
 #define HOLE_BASE 0x80000000ull /* up to the end of 32 bits nothing answers but the APIC */
 #define HOLE_END 0x100000000ull
 #define NR_APIC_REGS 64
+#define MAX_CPUS 4
 #define CONSOLE_SIZE 0x10000
 #define NR_FLUSHERS 16
+#define NR_RETURNS 16
 #define NS_PER_BLOCK 20
 #define NS_PER_RDTSC 20
-#define LOCKED_OUT 10000000000ull /* ns without a look at an interrupt that is due */
+#define LOCKED_OUT 500000000ull /* blocks, of 10 s, without a look at an interrupt that is due */
 #define TURN_BLOCKS 0x100000 /* after so many the host gets a turn */
+#define CPU_TURN 50000ull /* ns after which another processor runs */
+#define PATIENCE 10000000ull /* ns that the agent rests while others run */
 
 /* Why board_run() came back; the first ones are exact. */
 #define STOP_TURN 0 /* the host is to have a look; nothing else */
-#define STOP_PAUSE 1 /* the agent has nothing to do, nor has anybody else */
+#define STOP_PAUSE 1 /* a task has done its work, or the agent finds nobody that can run: who */
 #define STOP_BREAK 2 /* at break_at: panic() */
 #define STOP_LOCKUP 3 /* interrupts off for LOCKED_OUT */
 #define STOP_FLUSH 4 /* used within alone: translations are to be dropped */
 #define STOP_IRQ 5 /* likewise: an interrupt is to be delivered */
-#define STOP_HALTED 6 /* no interrupt will ever come */
-#define STOP_TRIPLE_FAULT 7 /* no gate for vector */
-#define STOP_ERROR 8 /* libunicorn failed with error */
-#define STOP_LOST 9 /* libunicorn did not stop where it was told to */
+#define STOP_NEXT 6 /* likewise: it is another processor's turn */
+#define STOP_HALTED 7 /* no interrupt will ever come */
+#define STOP_TRIPLE_FAULT 8 /* no gate for vector */
+#define STOP_ERROR 9 /* libunicorn failed with error */
+#define STOP_LOST 10 /* libunicorn did not stop where it was told to */
 
 #define MODE_KERNEL 0
 #define MODE_USER 3
+
+/* What a processor does. */
+#define CPU_RUNS 0
+#define CPU_HALTED 1 /* until an interrupt */
+#define CPU_RESTS 2 /* the agent is at its pause on it, while others run */
+#define CPU_OFF 3 /* until another one starts it */
+
+#ifndef __ASSEMBLER__
+/* What a processor has beside its registers. */
+struct cpu {
+	u64 state;
+	u64 context; /* uc_context *: its registers, while another one runs */
+	u64 start;   /* where it is to start, in real mode; NEVER: it has */
+	u64 since;   /* when it began to rest */
+	u64 called;  /* it is to go on behind the agent's pause */
+	u64 late;    /* the block from which on an interrupt has been due; 0: none is */
+	u64 cr2;     /* as the last page fault has set it */
+	u64 lstar;   /* 0: not read yet */
+	u64 fmask;
+
+	/* the local APIC */
+	u64 timer; /* when it is due, or NEVER */
+	u64 apic[NR_APIC_REGS];
+	u64 apic_start;  /* when the count began */
+	u64 apic_period; /* ns, 0: one shot */
+	u64 pending[4];  /* vectors to be delivered */
+	u64 nmi;
+};
+#endif
 
 struct board {
 	u64 uc;    /* uc_engine * */
@@ -54,33 +91,35 @@ struct board {
 	u64 ram_size;
 
 	/* what the host says */
-	u64 pause;                 /* address at which the agent waits */
+	u64 nr_cpus;
+	u64 pause;                 /* address at which the agent and its tasks wait */
 	u64 break_at;              /* address at which to stop: panic() */
 	u64 flushers[NR_FLUSHERS]; /* functions that write code by another mapping of it */
-	u64 flusher_bits;          /* a Bloom filter of them */
 	u64 exact;                 /* libunicorn checks every store: no need to watch them */
+	u64 call_agent;            /* it has something to do, on whatever processor it rests */
+	u64 cpuid[4];              /* leaf 1: eax, ebx, ecx and edx, of the first processor */
 
 	/* time, in ns: the TSC runs at 1 GHz */
 	u64 now;
-	u64 timer; /* when the APIC's timer is due, or NEVER */
+	u64 deadline; /* when the first of the timers is due, or NEVER */
 
 	/* why it stopped */
 	u64 stop;
 	u64 stop_at;
+	u64 who; /* the slot of the task that stands at its pause, 0: the agent */
 	u64 error;
 	u64 vector;
-	u64 cr2;      /* as the last page fault has set it */
-	u64 flush_at; /* where a flusher returns to */
-	u64 unknown;  /* the first bytes of a program's last instruction that there is not */
+	u64 unknown; /* the first bytes of a program's last instruction that there is not */
 
-	/* the local APIC */
-	u64 apic[NR_APIC_REGS];
-	u64 apic_start;  /* when the count began */
-	u64 apic_period; /* ns, 0: one shot */
-	u64 pending[4];  /* vectors to be delivered */
+	u64 current;  /* the processor that runs */
+	u64 turn_end; /* when it is another one's turn */
+	u64 due;      /* when to look at turn_end, timer and what is pending */
 
-	u64 lstar; /* 0: not read yet */
-	u64 fmask;
+	u64 returns[NR_RETURNS]; /* where flushers return to, and how many of them */
+	u64 return_counts[NR_RETURNS];
+	u64 watched;    /* a Bloom filter of flushers and returns */
+	u64 flushed_at; /* translations were dropped for this block, which was not run yet; 0 */
+
 	u64 cmos; /* index */
 
 	/* what was printed */
@@ -98,5 +137,8 @@ struct board {
 	u64 flushes;
 	u64 strays; /* accesses to what is not there, and the last one's address */
 	u64 stray_at;
+	u64 turns; /* of processors */
+	u64 reset; /* uc_context *: a processor without a past */
+	struct cpu cpus[MAX_CPUS];
 	u8 console[CONSOLE_SIZE];
 };

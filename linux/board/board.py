@@ -28,6 +28,7 @@ _CTL_CPU_MODEL = 7 | 1 << 26 | 1 << 30
 _API = (
     "uc_reg_read", "uc_reg_write", "uc_emu_start", "uc_emu_stop", "uc_hook_add",
     "uc_mmio_map", "uc_ctl",
+    "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
 # where libunicorn 2.1.4 has a pointer to its processor, and the state in that
 _CPU_IN_ENGINE = 0x1B8
@@ -35,6 +36,8 @@ _CPU_IN_ENGINE = 0x1B8
 _STATE_IN_CPU = {"x86_64": 0x8A50, "aarch64": 0x8AC0}
 _STATE = struct.Struct("<16QQQ4QII")  # the begin of struct state in linux/board/uc.h
 _IDT_BASE, _CR2 = 408, 440
+_CPUID = b"\x0f\xa2"
+_FEATURES = 1  # the leaf of CPUID that has the processor's number too
 _U64 = struct.Struct("<Q")
 _MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
 _MSR = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
@@ -46,7 +49,9 @@ class Board:
     Context: whoever uses it holds the machine's lock.
     """
 
-    def __init__(self, ram: mmap.mmap, region: mmap.mmap, *, exact: bool) -> None:
+    def __init__(
+        self, ram: mmap.mmap, region: mmap.mmap, *, cpus: int = 1, exact: bool = False
+    ) -> None:
         """exact: libunicorn checks every store against the code it has translated."""
         self.ram = ram
         self.ram_address = address_of(ram)
@@ -71,11 +76,13 @@ class Board:
             state=self._find_state(),
             ram=address_of(ram),
             ram_size=len(ram),
+            nr_cpus=cpus,
             break_at=abi.NEVER,
             pause=abi.NEVER,
-            flush_at=abi.NEVER,
             exact=exact,
         )
+        if cpus > 1:
+            self._note_features()
         self._debug: ctypes.Array[ctypes.c_char] | None = None
         api = (ctypes.c_void_p * len(_API))(
             *[ctypes.cast(self._lib[name], ctypes.c_void_p) for name in _API]
@@ -116,6 +123,20 @@ class Board:
             raise EmulatorError("this libunicorn is not known here: 2.1.4 is wanted")
         return address
 
+    def _note_features(self) -> None:
+        """What CPUID says of the engine's only processor, for all of them."""
+        general = registers.GENERAL
+        self.region[: len(_CPUID)] = _CPUID
+        self.write_reg(general["rax"], _FEATURES)
+        begin, end = abi.REGION_PHYS, abi.REGION_PHYS + len(_CPUID)
+        words = ctypes.c_uint64(begin), ctypes.c_uint64(end)
+        nothing = ctypes.c_uint64(0), ctypes.c_size_t(0)  # no limit
+        self._check(self._lib.uc_emu_start(self._engine, *words, *nothing))
+        self.region[: len(_CPUID)] = bytes(len(_CPUID))
+        first = abi.Board.cpuid >> 3
+        for number, name in enumerate(("rax", "rbx", "rcx", "rdx")):
+            self.words[first + number] = self.read_reg(general[name])
+
     # ---- fields of struct board
     def get(self, field: int) -> int:
         """A word at an offset of abi.Board."""
@@ -125,13 +146,25 @@ class Board:
         for name, value in values.items():
             self.words[getattr(abi.Board, name) >> 3] = value
 
+    def get_cpu(self, number: int, field: int) -> int:
+        """A word of a processor, at an offset of abi.Cpu."""
+        return self.words[self.cpu_word(number, field)]
+
+    def set_cpu(self, number: int, **values: int) -> None:
+        for name, value in values.items():
+            self.words[self.cpu_word(number, getattr(abi.Cpu, name))] = value
+
+    @staticmethod
+    def cpu_word(number: int, field: int) -> int:
+        """Where in ``words`` a field of struct cpu begins."""
+        return (abi.Board.cpus + number * abi.Cpu.SIZE + field) >> 3
+
     def add_flushers(self, addresses: Iterable[int]) -> None:
         """Functions of the kernel that write code by another mapping of its page."""
-        first, bits = abi.Board.flushers >> 3, 0
+        first = abi.Board.flushers >> 3
         for number, address in zip(range(abi.NR_FLUSHERS), addresses, strict=False):
             self.words[first + number] = address
-            bits |= 1 << (address >> 4 & 63)
-        self.set(flusher_bits=bits)
+        self._board.board_watch(self._pointer)
 
     def listen(self, size: int) -> None:
         """Keep up to so many bytes of what comes to the agent's port."""
@@ -181,9 +214,13 @@ class Board:
         raw = ctypes.create_string_buffer(_MMR.pack(*value), _MMR.size)
         self._check(self._lib.uc_reg_write(self._engine, registers.TABLES[name], raw))
 
-    def user_mode(self) -> None:
-        """Let the processor be in user mode, as it was when it was saved."""
-        self._board.board_user_mode(self._pointer)
+    def set_mode(self, mode: int) -> None:
+        """Let the processor be in a mode, as it was when it was saved: abi.MODE_*."""
+        self._board.board_mode(self._pointer, ctypes.c_uint64(mode))
+
+    def select(self, cpu: int) -> None:
+        """Have registers be those of a processor, on which the next run begins."""
+        self._board.board_select(self._pointer, ctypes.c_uint64(cpu))
 
     # ---- running
     def run(self) -> int:
@@ -203,6 +240,10 @@ class Board:
     def close(self) -> None:
         """Free the engine; the board is not to be used any more."""
         if self._engine:
+            places = [self.get_cpu(n, abi.Cpu.context) for n in range(abi.MAX_CPUS)]
+            for context in (*places, self.get(abi.Board.reset)):
+                if context:
+                    self._lib.uc_context_free(ctypes.c_void_p(context))
             self._lib.uc_close(self._engine)
             self._engine = ctypes.c_void_p()
 

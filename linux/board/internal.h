@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
+#include "../agent/region.h"
 #include "board.h"
 #include "uc.h"
 
@@ -8,25 +9,45 @@
 #define FLAGS_NT 0x4000
 #define FLAGS_RF 0x10000
 
+/* Each file calls only what stands before it here. */
+
+/* stop.c */
+void board_stop(struct board *b, u64 why, u64 at);
+
 /* memory.c */
 u64 board_walk(const struct board *b, u64 cr3, u64 addr);
 u64 read_word(struct board *b, u64 addr);
 void write_word(struct board *b, u64 addr, u64 value);
 
+/* flush.c */
+void watch(struct board *b);
+void watch_flusher(struct board *b, u64 addr);
+
 /* trap.c */
 void set_mode(struct board *b, int mode);
 void forget_exception(struct board *b);
-void deliver(struct board *b, int vector, bool has_error, u32 error);
+bool deliver(struct board *b, int vector, bool has_error, u32 error);
 bool hook_traps(struct board *b);
 
 /* apic.c */
-void timer_tick(struct board *b);
-int next_vector(struct board *b);
-bool interrupt_due(const struct board *b);
+void reset_apic(struct cpu *c);
+bool interrupt_due(const struct board *b, const struct cpu *c);
+int next_interrupt(struct board *b);
+void set_due(struct board *b);
 bool map_apic(struct board *b);
 
 /* ports.c */
 bool hook_ports(struct board *b);
 
-/* run.c */
-void board_stop(struct board *b, u64 why, u64 at);
+/* cpu.c */
+void select_cpu(struct board *b, u64 number);
+bool others_can_run(const struct board *b);
+bool next_cpu(struct board *b);
+void begin_turn(struct board *b);
+void call_agent(struct board *b);
+bool add_cpus(struct board *b);
+
+static inline struct cpu *this_cpu(struct board *b)
+{
+	return &b->cpus[b->current];
+}

@@ -2,25 +2,7 @@
 /* The board runs: turns of libunicorn, and what is done between them. */
 #include "internal.h"
 
-struct uc_api uc;
-
-void board_stop(struct board *b, u64 why, u64 at)
-{
-	b->stop = why;
-	b->stop_at = at;
-	uc.emu_stop(engine(b));
-}
-
-/*
- * Code that is written through one mapping of its page and run through another is not seen
- * by libunicorn. The kernel does so in few functions: when one returns, all translations go.
- */
-static void watch_flusher(struct board *b, u64 addr)
-{
-	for (int i = 0; i < NR_FLUSHERS; i++)
-		if (b->flushers[i] == addr)
-			b->flush_at = read_word(b, state(b)->regs[RSP]);
-}
+#define GO_ON NEVER /* nothing that concerns the host */
 
 /* Not right behind sti either: "sti; hlt" is one thing. */
 static bool takes_interrupts(const struct board *b)
@@ -28,6 +10,34 @@ static bool takes_interrupts(const struct board *b)
 	const struct state *s = state(b);
 
 	return s->flags & FLAGS_IF && !(s->hflags & HFLAG_INHIBIT_IRQ);
+}
+
+/* Something is due; whether this block is not to be run, or needs no further look. */
+static bool attend(struct board *b, u64 addr)
+{
+	struct cpu *c = this_cpu(b);
+
+	if (b->flushed_at == addr) {
+		b->flushed_at = 0;
+		set_due(b);
+		return true;
+	}
+	if (interrupt_due(b, c)) {
+		if (takes_interrupts(b) || c->nmi) {
+			board_stop(b, STOP_IRQ, addr);
+			return true;
+		}
+		if (!c->late)
+			c->late = b->blocks;
+		if (b->blocks - c->late >= LOCKED_OUT) {
+			board_stop(b, STOP_LOCKUP, addr);
+			return true;
+		}
+	}
+	if (b->now < b->turn_end)
+		return false;
+	board_stop(b, STOP_NEXT, addr);
+	return true;
 }
 
 /* At the begin of each block of code: the only place where the board stops exactly. */
@@ -42,15 +52,11 @@ static void on_block(uc_engine u, u64 addr, u32 size, void *data)
 		board_stop(b, STOP_PAUSE, addr);
 	else if (addr == b->break_at)
 		board_stop(b, STOP_BREAK, addr);
-	else if (addr == b->flush_at)
-		board_stop(b, STOP_FLUSH, addr);
-	else if (interrupt_due(b) && takes_interrupts(b))
-		board_stop(b, STOP_IRQ, addr);
-	else if (b->now >= b->timer && b->now - b->timer >= LOCKED_OUT)
-		board_stop(b, STOP_LOCKUP, addr);
+	else if (b->now >= b->due && attend(b, addr))
+		return;
 	else if (!(b->blocks & (TURN_BLOCKS - 1)))
 		board_stop(b, STOP_TURN, addr);
-	else if (b->flusher_bits >> (addr >> 4 & 63) & 1)
+	else if (b->watched >> (addr >> 4 & 63) & 1)
 		watch_flusher(b, addr);
 }
 
@@ -73,30 +79,76 @@ static bool on_fetch(uc_engine u, int type, u64 addr, int size, int64_t value, v
 	return on_stray(u, type, addr, size, value, data);
 }
 
-/* Interrupts come if any is due; false: there will never be one. */
-static bool halt(struct board *b)
+static bool interrupt(struct board *b)
 {
-	b->halts++;
-	if (!(state(b)->flags & FLAGS_IF))
-		return false;
-	if (!interrupt_due(b)) {
-		if (b->timer == NEVER)
-			return false;
-		b->now = b->timer;
-	}
-	return true;
+	int vector = next_interrupt(b);
+
+	this_cpu(b)->late = 0;
+	set_due(b);
+	if (vector < 0)
+		return true;
+	b->interrupts++;
+	return deliver(b, vector, false, 0);
 }
 
-static void interrupt(struct board *b)
+/* The processor goes on behind the instruction pause, if it stands there. */
+static void pass_pause(struct board *b)
 {
-	int vector;
+	struct state *s = state(b);
 
-	timer_tick(b);
-	vector = next_vector(b);
-	if (vector >= 0) {
-		b->interrupts++;
-		deliver(b, vector, false, 0);
-	}
+	if (s->ip == b->pause)
+		s->ip += 2;
+}
+
+/* Nobody else can run, or not for long: the agent tells it the host, or looks again. */
+static u64 rested(struct board *b)
+{
+	b->who = state(b)->regs[RDI];
+	if (b->who != PAUSE_YIELD)
+		return STOP_PAUSE;
+	pass_pause(b);
+	return GO_ON;
+}
+
+/* Another processor's turn, or that of the same one again. */
+static u64 next(struct board *b)
+{
+	struct cpu *c;
+	bool rests;
+
+	if (!next_cpu(b))
+		return STOP_HALTED;
+	c = this_cpu(b);
+	rests = c->state == CPU_RESTS && !interrupt_due(b, c);
+	c->state = CPU_RUNS;
+	if (c->called)
+		pass_pause(b);
+	c->called = 0;
+	begin_turn(b);
+	return rests ? rested(b) : GO_ON;
+}
+
+/* A task's pause is for the host at once; the agent's is one when nobody else can run. */
+static u64 at_pause(struct board *b)
+{
+	struct cpu *c = this_cpu(b);
+
+	b->who = state(b)->regs[RDI];
+	if (b->who != AGENT_SLOT && b->who != PAUSE_YIELD)
+		return STOP_PAUSE;
+	if (!others_can_run(b))
+		return rested(b);
+	c->state = CPU_RESTS;
+	c->since = b->now;
+	return next(b);
+}
+
+/* Without interrupts it never goes on by itself, but another one may start it again. */
+static u64 halt(struct board *b)
+{
+	b->halts++;
+	this_cpu(b)->state = state(b)->flags & FLAGS_IF ? CPU_HALTED : CPU_OFF;
+	return next(b);
 }
 
 /* One run of libunicorn, up to the next stop. */
@@ -109,43 +161,71 @@ static u64 run_once(struct board *b)
 	forget_exception(b);
 	b->error = uc.emu_start(engine(b), s->ip, 1, 0, 0);
 	/* it ends by looking up the address to stop at, a page fault that sets cr2 */
-	s->cr[2] = b->cr2;
+	s->cr[2] = this_cpu(b)->cr2;
 	if (b->error)
 		return STOP_ERROR;
 	if (b->stop_at == NEVER)
 		return STOP_HALTED;
-	if (b->stop <= STOP_IRQ && s->ip != b->stop_at)
+	if (b->stop <= STOP_NEXT && s->segs[CS].base + s->ip != b->stop_at)
 		return STOP_LOST;
 	return b->stop;
+}
+
+/* Run up to the next stop, and do what it was for; GO_ON if that was all. */
+static u64 step(struct board *b)
+{
+	u64 why;
+
+	/* behind a flush the block is run before anything else */
+	if (!b->flushed_at && interrupt_due(b, this_cpu(b)) &&
+	    (takes_interrupts(b) || this_cpu(b)->nmi) && !interrupt(b))
+		return STOP_TRIPLE_FAULT;
+	why = run_once(b);
+	switch (why) {
+	case STOP_PAUSE:  return at_pause(b);
+	case STOP_HALTED: return halt(b);
+	case STOP_NEXT:   return next(b);
+	case STOP_IRQ:    return GO_ON;
+	case STOP_FLUSH:
+		b->flushes++;
+		b->due = 0;
+		uc.ctl(engine(b), UC_CTL_TB_FLUSH);
+		return GO_ON;
+	}
+	return why;
+}
+
+static void set_deadline(struct board *b)
+{
+	b->deadline = NEVER;
+	for (u64 i = 0; i < b->nr_cpus; i++)
+		if (b->cpus[i].timer < b->deadline)
+			b->deadline = b->cpus[i].timer;
 }
 
 /* Run until the host is to do something; the reason is one of STOP_*. */
 __attribute__((visibility("default"))) u64 board_run(struct board *b)
 {
-	struct state *s = state(b);
+	u64 turn_end = b->turn_end, why;
 
-	if (s->ip == b->pause)
-		s->ip += 2; /* behind the instruction pause */
-	for (;;) {
-		u64 why;
-
-		if (interrupt_due(b) && takes_interrupts(b))
-			interrupt(b);
-		why = run_once(b);
-		switch (why) {
-		case STOP_HALTED:
-			if (!halt(b))
-				return why;
-			break;
-		case STOP_FLUSH:
-			b->flush_at = 0;
-			b->flushes++;
-			uc.ctl(engine(b), UC_CTL_TB_FLUSH);
-			break;
-		case STOP_IRQ: break;
-		default:       return why;
-		}
+	pass_pause(b);
+	call_agent(b);
+	begin_turn(b);
+	if (turn_end < b->turn_end) { /* what is left of it */
+		b->turn_end = turn_end;
+		set_due(b);
 	}
+	do
+		why = step(b);
+	while (why == GO_ON);
+	set_deadline(b);
+	return why;
+}
+
+/* Have the registers be those of a processor: the next run begins on it. */
+__attribute__((visibility("default"))) void board_select(struct board *b, u64 number)
+{
+	select_cpu(b, number);
 }
 
 __attribute__((visibility("default"))) void board_flush(struct board *b)
@@ -153,14 +233,20 @@ __attribute__((visibility("default"))) void board_flush(struct board *b)
 	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 }
 
-__attribute__((visibility("default"))) void board_user_mode(struct board *b)
+__attribute__((visibility("default"))) void board_mode(struct board *b, u64 mode)
 {
-	set_mode(b, MODE_USER);
+	set_mode(b, mode);
 }
 
 __attribute__((visibility("default"))) u64 board_translate(struct board *b, u64 cr3, u64 addr)
 {
 	return board_walk(b, cr3, addr);
+}
+
+/* Functions to look out for have been named. */
+__attribute__((visibility("default"))) void board_watch(struct board *b)
+{
+	watch(b);
 }
 
 /* Attach to the engine, whose memory is mapped and whose state is known; false: it refused. */
@@ -179,5 +265,5 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 	if (b->exact &&
 	    uc.hook_add(u, &hook, UC_HOOK_MEM_FETCH_PROT, on_fetch, b, 0, b->ram_size - 1))
 		return false;
-	return hook_traps(b) && hook_ports(b) && map_apic(b);
+	return hook_traps(b) && hook_ports(b) && map_apic(b) && add_cpus(b);
 }

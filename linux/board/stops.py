@@ -12,10 +12,13 @@ _PANIC_MAX = 100
 
 def reason(board: Board, why: int) -> str:
     """why: what board.run() has returned, one of abi.STOP_*."""
+    where = ""
+    if board.get(abi.Board.nr_cpus) > 1:
+        where = f" on CPU {board.get(abi.Board.current)}"
     reasons = {
-        abi.STOP_TURN: "soft lockup: it does not come to rest",
+        abi.STOP_TURN: f"soft lockup{where}: it does not come to rest",
         abi.STOP_BREAK: f"kernel panic: {_panic_text(board)}",
-        abi.STOP_LOCKUP: "hard lockup: interrupts were off for 10 s",
+        abi.STOP_LOCKUP: f"hard lockup{where}: interrupts were off for 10 s",
         abi.STOP_HALTED: "it halted for good",
         abi.STOP_TRIPLE_FAULT: f"triple fault ({board.get(abi.Board.vector)})",
         abi.STOP_ERROR: f"the emulator failed ({board.get(abi.Board.error)})",

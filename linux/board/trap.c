@@ -71,8 +71,8 @@ void forget_exception(struct board *b)
 	*(int32_t *)(b->state + OLD_EXCEPTION) = -1;
 }
 
-/* What the processor does at an exception or interrupt, but for the jump to real mode. */
-void deliver(struct board *b, int vector, bool has_error, u32 error)
+/* What the processor does at an exception or interrupt; false: it can do nothing more. */
+bool deliver(struct board *b, int vector, bool has_error, u32 error)
 {
 	struct state *s = state(b);
 	u64 low = 0, high = 0, sp = s->regs[RSP], flags = get_flags(b);
@@ -87,7 +87,7 @@ void deliver(struct board *b, int vector, bool has_error, u32 error)
 	if (!(low & GATE_PRESENT)) {
 		b->vector = vector;
 		board_stop(b, STOP_TRIPLE_FAULT, s->ip);
-		return;
+		return false;
 	}
 	ist = low >> 32 & 7;
 	if (ist)
@@ -110,6 +110,7 @@ void deliver(struct board *b, int vector, bool has_error, u32 error)
 		flags &= ~(u64)FLAGS_IF;
 	set_flags(b, flags);
 	s->ip = (low & 0xffff) | (low >> 32 & 0xffff0000) | high << 32;
+	return true;
 }
 
 static bool has_error_code(u32 vector)
@@ -124,7 +125,7 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 	(void)u;
 	b->exceptions++;
 	if (vector == PF)
-		b->cr2 = state(b)->cr[2];
+		this_cpu(b)->cr2 = state(b)->cr[2];
 	if (vector > 255) {
 		b->vector = vector;
 		board_stop(b, STOP_ERROR, state(b)->ip);
@@ -152,19 +153,20 @@ static void on_syscall(uc_engine u, void *data)
 {
 	struct board *b = data;
 	struct state *s = state(b);
+	struct cpu *c = this_cpu(b);
 	u64 flags = get_flags(b);
 
 	(void)u;
 	b->syscalls++;
-	if (!b->lstar) {
-		b->lstar = read_msr(b, MSR_LSTAR);
-		b->fmask = read_msr(b, MSR_FMASK);
+	if (!c->lstar) {
+		c->lstar = read_msr(b, MSR_LSTAR);
+		c->fmask = read_msr(b, MSR_FMASK);
 	}
 	set_mode(b, MODE_KERNEL);
 	s->regs[RCX] = s->ip + 2;
 	s->regs[R11] = flags & ~(u64)FLAGS_RF;
-	set_flags(b, flags & ~b->fmask);
-	s->ip = b->lstar - 2;
+	set_flags(b, flags & ~c->fmask);
+	s->ip = c->lstar - 2;
 }
 
 static int on_rdtsc(uc_engine u, void *data)

@@ -11,16 +11,20 @@
 #define UC_HOOK_MEM_FETCH_UNMAPPED 0x40
 #define UC_HOOK_MEM_FETCH_PROT 0x200
 #define UC_HOOK_INSN_INVALID 0x4000
+#define UC_X86_INS_CPUID 113
 #define UC_X86_INS_IN 218
 #define UC_X86_INS_OUT 500
 #define UC_X86_INS_RDTSC 608
 #define UC_X86_INS_RDTSCP 609
 #define UC_X86_INS_SYSCALL 699
+#define UC_X86_REG_CR0 50
+#define UC_X86_REG_CR4 54
 #define UC_X86_REG_MSR 248
 #define UC_X86_REG_RFLAGS 253
 #define UC_CTL_TB_FLUSH (10 | 1 << 30)
 #define UC_CTL_TLB_FLUSH (11 | 1 << 30)
 
+#define MSR_EFER 0xc0000080
 #define MSR_LSTAR 0xc0000082
 #define MSR_FMASK 0xc0000084
 #define MSR_TSC_AUX 0xc0000103
@@ -38,6 +42,9 @@ struct uc_api {
 	int (*mmio_map)(uc_engine, u64 address, size_t size, void *read, void *read_data,
 			void *write, void *write_data);
 	int (*ctl)(uc_engine, int control, ...);
+	int (*context_alloc)(uc_engine, void **context);
+	int (*context_save)(uc_engine, void *context);
+	int (*context_restore)(uc_engine, void *context);
 };
 
 struct segment {
@@ -65,7 +72,7 @@ struct state {
 };
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
-enum { ES, CS, SS };
+enum { ES, CS, SS, DS, FS, GS };
 
 #define ERROR_CODE 5384 /* offsets in the state */
 #define OLD_EXCEPTION 5496

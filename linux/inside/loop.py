@@ -173,9 +173,8 @@ class Loop:
     def _advance(self) -> bool:
         """The same; whether the agent has come to its pause."""
         machine = self.machine
-        why = machine.board.run()
+        why = machine.step()
         if why == abi.STOP_TURN:
-            machine.between_pauses()
             self.follow_host()
             self._look(0)
             return False

@@ -36,6 +36,7 @@ _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _SOURCES = (
     "inside/mounted.py", "inside/tree.py", "inside/hostfiles.py", "inside/wire.py",
     "inside/modules.py", "inside/loop.py", "kernel/machine.py", "store/image.py",
+    "store/processor.py",
 )  # fmt: skip
 _HEAD = struct.Struct("<32s32sI")  # key, SHA-256 of what follows, size of the facts
 _IFREQ = struct.Struct("<16sh22x")
@@ -55,7 +56,7 @@ class Guest(NamedTuple):
 class Kept(NamedTuple):
     """What the file has."""
 
-    facts: dict[str, Any]  # the processor, the tasks, and which pages follow
+    facts: dict[str, Any]  # the board, the tasks, and which pages follow
     pages: memoryview  # those of RAM, then those of the region
 
 
@@ -67,7 +68,7 @@ def start(folder: str, *, quiet: bool, exact: bool) -> Guest:
         kept = read(folder, meta) or make(folder, meta)
     with image.open_ram(folder, meta) as saved:
         if kept:
-            meta = meta._replace(**kept.facts["processor"])
+            meta = image.stand(meta, kept.facts["board"])
         board = image.load(saved, meta, exact=exact)
     if kept:
         _put(kept, board)
@@ -92,7 +93,7 @@ def make(folder: str, meta: image.Meta) -> Kept:
         loop.settle()
         kept = _changes(board, saved.fileno())
     kept.facts.update(
-        processor=image.processor(board), tree=built.packed(), nodes=files.packed()
+        board=image.standing(board), tree=built.packed(), nodes=files.packed()
     )
     board.close()
     with contextlib.suppress(OSError):

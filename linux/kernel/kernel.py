@@ -49,7 +49,7 @@ class LinuxKernel:
         self.lock = FairLock()
         self._quiet, self._exact = quiet, exact
         self._saved = image.open_ram(self.folder, self.meta)
-        cr3 = self.meta.registers["cr3"]
+        cr3 = self.meta.processors[0].registers["cr3"]
         self.saved_memory = SavedMemory(self._saved.fileno(), cr3)
         self._texts = open_texts(self.folder)
         self._followers: list[Callable[[], None]] = []

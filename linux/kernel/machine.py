@@ -134,6 +134,7 @@ class Machine:
         self.dead = ""
         self._seqs = [0] * abi.NR_SLOTS
         self._busy: set[int] = set()  # slots whose request is not done yet
+        self._current = AGENT
         self._ahead = board.get(abi.Board.now) - monotonic_ns()  # of the host's clock
 
     # ---- requests
@@ -176,18 +177,17 @@ class Machine:
         region[at : at + len(ops)] = ops
         seq = self._seqs[slot] = self._seqs[slot] + 1
         _SLOT_HEAD.pack_into(region, base, seq, seq - 1, count)
-        current = self.current()
-        if slot != current:
+        if slot == AGENT or slot != self._current:
             self.give_way()
-        if slot and slot != current:
+        if slot and slot != self._current:
             at = abi.AgentControl.wake + slot // 64 * 8
             self._set_control(at, self._control(at) | 1 << slot % 64)
         self._set_control(abi.AgentControl.news, 1)
         self._busy.add(slot)
 
     def current(self) -> int:
-        """The slot whose task stands at its pause."""
-        return self._control(abi.AgentControl.current)
+        """The slot whose task stands at its pause, AGENT if none does."""
+        return self._current
 
     def _control(self, at: int) -> int:
         return int.from_bytes(self.region[at : at + 8], "little")
@@ -197,14 +197,10 @@ class Machine:
 
     def give_way(self) -> None:
         """Have the task that stands at its pause sleep when the machine goes on."""
-        if self.current():
+        self.board.set(call_agent=1)
+        if self._current:
             self._set_control(abi.AgentControl.give_way, 1)
-            # it may sleep before anybody else comes to a pause
-            self._set_control(abi.AgentControl.current, 0)
-
-    def between_pauses(self) -> None:
-        """The machine has stopped where no task is at its pause."""
-        self._set_control(abi.AgentControl.current, AGENT)
+            self._current = AGENT
 
     def others_run(self) -> None:
         """Have the agent let all others run before it comes to its pause."""
@@ -242,12 +238,19 @@ class Machine:
         return self.region[at : at + size]
 
     # ---- running
+    def step(self) -> int:
+        """Run until the host is to do something: one of abi.STOP_*."""
+        why = self.board.run()
+        at_pause = why == abi.STOP_PAUSE
+        self._current = self.board.get(abi.Board.who) if at_pause else AGENT
+        return why
+
     def run(self, slot: int) -> bool:
         """Run until the task has done what it was asked for; False: it waits."""
         self._set_control(abi.AgentControl.others, len(self._busy - {AGENT}))
         turns = 0
         while True:
-            why = self.board.run()
+            why = self.step()
             if why == abi.STOP_PAUSE:
                 if self.has_done(slot):
                     return True
@@ -265,7 +268,7 @@ class Machine:
         self.give_way()
         turns = 0
         while True:
-            why = self.board.run()
+            why = self.step()
             if why == abi.STOP_PAUSE:
                 if not self.current():
                     return
@@ -301,8 +304,8 @@ class Machine:
         return monotonic_ns() + self._ahead
 
     def deadline(self) -> int:
-        """When the guest's timer is due; abi.NEVER."""
-        return self.board.get(abi.Board.timer)
+        """When the first of the guest's timers is due; abi.NEVER."""
+        return self.board.get(abi.Board.deadline)
 
     def advance(self, until: int, done: Callable[[], bool] = lambda: False) -> None:
         """Let time pass up to a moment or until done, timer by timer.
@@ -312,7 +315,7 @@ class Machine:
         board = self.board
         first = max(board.get(abi.Board.now), until - STEP_NS)
         board.set(now=first)
-        while (due := board.get(abi.Board.timer)) <= until:
+        while (due := self.deadline()) <= until:
             if due > board.get(abi.Board.now):
                 board.set(now=due)
             self.settle(until)
@@ -329,7 +332,7 @@ class Machine:
         behind = now - self.board.get(abi.Board.now)
         if behind <= 0:
             return  # it has executed for longer than the host, or somebody waited
-        if self.board.get(abi.Board.timer) <= now:
+        if self.deadline() <= now:
             self.advance(now)
         else:
             self.board.set(now=now)

@@ -18,11 +18,12 @@ from kpfs.linux.store.image import Booted
 SYMBOLS_MAX = 1 << 26  # bytes of /proc/kallsyms
 MAX_BLOCKS = 4_000_000_000
 CMDLINE = (
-    "nokaslr nopti mitigations=off nosmp tsc=reliable clocksource=tsc "
+    "nokaslr nopti mitigations=off tsc=reliable clocksource=tsc "
     "tsc_early_khz=1000000 no_timer_check nowatchdog cryptomgr.notests lsm= psi=0 "
     "init_on_alloc=0 random.trust_bootloader=off rcupdate.rcu_cpu_stall_suppress=1 "
     "rdinit=/init quiet loglevel=1"
 )
+_SINGLE = " nosmp"
 VERBOSE = " earlyprintk=serial,ttyS0,keep loglevel=7"
 _EFER = 0x501  # SCE LME LMA
 _CR0, _CR4 = 0x8000_0011, 0x20  # PE ET PG, PAE
@@ -34,6 +35,7 @@ def boot(
     kernel: BzImage,
     *,
     memory: int,
+    cpus: int = 1,
     append: str = "",
     progress: Callable[[Board], object] = lambda _board: None,
     verbose: bool = False,
@@ -47,9 +49,10 @@ def boot(
     initrd = cpio.archive([*directories, cpio.Entry("init", cpio.PROGRAM, agent)])
     ram = mmap.mmap(-1, memory, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     region = mmap.mmap(-1, abi.REGION_SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    cmdline = CMDLINE + (VERBOSE if verbose else "") + (f" {append}" if append else "")
-    start = firmware.place(ram, kernel, initrd, cmdline)
-    board = Board(ram, region, exact=False)
+    cmdline = CMDLINE + (_SINGLE if cpus == 1 else "") + (VERBOSE if verbose else "")
+    cmdline += f" {append}" if append else ""
+    start = firmware.place(ram, kernel, initrd, cmdline, cpus)
+    board = Board(ram, region, cpus=cpus)
     _prepare(board, start)
     pause = firmware.agent_symbol(agent, "agent_pause")
     board.set(pause=pause)

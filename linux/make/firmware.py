@@ -39,7 +39,9 @@ class Start(NamedTuple):
     boot_params: int
 
 
-def place(ram: mmap.mmap, kernel: BzImage, initrd: bytes, cmdline: str) -> Start:
+def place(
+    ram: mmap.mmap, kernel: BzImage, initrd: bytes, cmdline: str, cpus: int = 1
+) -> Start:
     """Lay out all of it in RAM, which is zero."""
     text = cmdline.encode() + b"\0"
     if len(text) > _MAX_CMDLINE:
@@ -55,7 +57,7 @@ def place(ram: mmap.mmap, kernel: BzImage, initrd: bytes, cmdline: str) -> Start
     struct.pack_into("<II", ram, BOOT_PARAMS + _RAMDISK, at, len(initrd))
     struct.pack_into("<I", ram, BOOT_PARAMS + _CMDLINE_AT, _CMDLINE)
     _place_memory_map(ram)
-    struct.pack_into("<Q", ram, BOOT_PARAMS + _RSDP, _place_acpi(ram))
+    struct.pack_into("<Q", ram, BOOT_PARAMS + _RSDP, _place_acpi(ram, cpus))
     return Start(entry, BOOT_PARAMS)
 
 
@@ -118,8 +120,8 @@ def _table(signature: bytes, revision: int, body: bytes) -> bytes:
     return bytes(table)
 
 
-def _place_acpi(ram: mmap.mmap) -> int:
-    """Hardware-reduced ACPI with one processor; the address of its root pointer.
+def _place_acpi(ram: mmap.mmap, cpus: int) -> int:
+    """Hardware-reduced ACPI with its processors; the address of its root pointer.
 
     Without ACPI the kernel would stay on a timer that is not there.
     """
@@ -128,11 +130,11 @@ def _place_acpi(ram: mmap.mmap) -> int:
     struct.pack_into("<I", body, 40 - 36, dsdt)
     struct.pack_into("<I", body, 112 - 36, _HARDWARE_REDUCED)
     struct.pack_into("<Q", body, 140 - 36, dsdt)
-    processor = struct.pack("<BBBBI", 0, 8, 0, 0, 1)
+    processors = b"".join(struct.pack("<BBBBI", 0, 8, n, n, 1) for n in range(cpus))
     tables = {
         dsdt: _table(b"DSDT", 2, b""),
         fadt: _table(b"FACP", 6, bytes(body)),
-        madt: _table(b"APIC", 4, struct.pack("<II", abi.APIC_BASE, 0) + processor),
+        madt: _table(b"APIC", 4, struct.pack("<II", abi.APIC_BASE, 0) + processors),
         xsdt: _table(b"XSDT", 1, struct.pack("<QQ", fadt, madt)),
     }
     root = bytearray(

@@ -29,6 +29,7 @@ _SIGNS = {
     "FTRACE": b" tracing_open_generic\n",
 }
 FUNCTIONS = b"/sys/kernel/tracing/available_filter_functions\0"
+ONLINE = b"/sys/devices/system/cpu/online\0"
 _READ_SIZE = 64 << 10
 _SYS_SYSINFO = 99
 _SYSINFO = struct.Struct("<14Q")
@@ -59,6 +60,7 @@ def make(
     files: Files,
     *,
     memory: int = DEFAULT_MEMORY,
+    cpus: int = 1,
     append: str = "",
     verbose: bool = False,
     progress: Callable[[Board], object] = lambda _board: None,
@@ -66,13 +68,25 @@ def make(
     """Boot a kernel and keep it by a name; UnfitError says why not."""
     if not MIN_MEMORY <= memory <= MAX_RAM or memory % (1 << 20):
         raise UnfitError(f"memory: {MIN_MEMORY >> 20} to {MAX_RAM >> 20} MiB")
+    if not 1 <= cpus <= abi.MAX_CPUS:
+        raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     check_config(files.config)
     kernel = parse(files.vmlinuz)
     booted = boot.boot(
-        kernel, memory=memory, append=append, verbose=verbose, progress=progress
+        kernel,
+        memory=memory,
+        cpus=cpus,
+        append=append,
+        verbose=verbose,
+        progress=progress,
     )
     check_symbols(booted.symbols)
     machine = Machine(booted.board, quiet=True)
+    online = _read(machine, ONLINE).decode()
+    if cpus > 1 and online != f"0-{cpus - 1}\n":
+        raise UnfitError(
+            f"of {cpus} CPUs this kernel uses {online.strip() or '0'} alone"
+        )
     functions = _read(machine, FUNCTIONS)
     _give_back(machine)
     with store.new_folder(name) as folder:

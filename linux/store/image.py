@@ -16,18 +16,13 @@ from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
 from kpfs import abi
-from kpfs.linux.board import registers
-from kpfs.linux.board.board import (
-    CPU_MODEL,
-    MAX_RAM,
-    PAGE_SIZE,
-    Board,
-    read_agent,
-)
+from kpfs.linux.board.board import CPU_MODEL, MAX_RAM, PAGE_SIZE, Board, read_agent
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import is_release
+from kpfs.linux.store import processor
+from kpfs.linux.store.processor import Processor, fits
 
-VERSION = 1
+VERSION = 2
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"
 FUNCTIONS = "functions"  # available_filter_functions; those of an older kpfs lack it
 # Functions that write code by another mapping of its page than it runs through.
@@ -43,8 +38,7 @@ FLUSHERS = (
     "set_memory_rox",
     "post_relocation",
 )
-WIDTHS = 16, 64, 32, 32  # bits of a table's selector, base, limit and flags
-_KEPT_WORDS = ("now", "timer", "apic_start", "apic_period", "cr2", "cmos")
+_KEPT_WORDS = ("now", "deadline", "cmos", "current")
 
 
 class Booted(NamedTuple):
@@ -65,10 +59,8 @@ class Meta(NamedTuple):
     cpu_model: int
     agent: str  # digest of the agent that runs in it
     pause: int  # address at which the agent waits
-    registers: dict[str, int]
-    tables: dict[str, list[int]]
     words: dict[str, int]  # of the board
-    apic: list[int]
+    processors: list[Processor]
     panic: int  # address of panic()
     flushers: list[int]
     digest: str = ""  # of all this and of RAM
@@ -82,18 +74,19 @@ def symbol_table(text: bytes, names: Iterable[str]) -> dict[str, int]:
     return {name.decode(): int(address, 16) for address, name in reversed(rows)}
 
 
-def processor(board: Board) -> dict[str, Any]:
+def standing(board: Board) -> dict[str, Any]:
     """The fields of Meta that say how a board stands."""
-    kept = registers.GENERAL | registers.CONTROL | registers.FPU
-    values = {name: board.read_reg(number) for name, number in kept.items()}
-    values |= {n: board.read_msr(number) for n, number in registers.MSRS.items()}
-    first = abi.Board.apic >> 3
-    return {
-        "registers": values,
-        "tables": {name: list(board.read_table(name)) for name in registers.TABLES},
-        "words": {name: board.get(getattr(abi.Board, name)) for name in _KEPT_WORDS},
-        "apic": list(board.words[first : first + abi.NR_APIC_REGS]),
-    }
+    words = {name: board.get(getattr(abi.Board, name)) for name in _KEPT_WORDS}
+    cpus = range(board.get(abi.Board.nr_cpus))
+    processors = [processor.save(board, number) for number in cpus]
+    board.select(words["current"])
+    return {"words": words, "processors": processors}
+
+
+def stand(meta: Meta, fields: dict[str, Any]) -> Meta:
+    """An image in which the board stands so: what standing() gives, also as of JSON."""
+    processors = [Processor(*row) for row in fields["processors"]]
+    return meta._replace(words=fields["words"], processors=processors)
 
 
 def save(
@@ -110,7 +103,7 @@ def save(
         cpu_model=CPU_MODEL,
         agent=agent_digest(),
         pause=booted.pause,
-        **processor(board),
+        **standing(board),
         panic=found.get("panic", 0),
         flushers=[found[name] for name in FLUSHERS if name in found],
     )
@@ -152,9 +145,9 @@ def read_meta(folder: str, name: str = "") -> Meta:
     if found != (VERSION, CPU_MODEL, agent_digest()):
         raise UnfitError(f"{name}: made by another version of kpfs; make it anew")
     try:
-        meta = Meta(**fields)
+        meta = stand(Meta(**fields), fields)
         sound = _is_sound(meta)
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, KeyError):
         sound = False
     if not sound:
         raise UnfitError(f"{name}: the image is damaged; make it anew")
@@ -166,30 +159,20 @@ def _is_sound(meta: Meta) -> bool:
 
     The file may be a stranger's, and words of the board hold addresses of the host.
     """
-    kept = registers.GENERAL.keys() | registers.CONTROL.keys() | registers.FPU.keys()
     texts = meta.release, meta.append, meta.agent, meta.digest, meta.origin
-    numbers = [
-        *(meta.pause, meta.panic, *meta.flushers, *meta.apic),
-        *(*meta.registers.values(), *meta.words.values()),
-    ]
+    numbers = meta.pause, meta.panic, *meta.flushers, *meta.words.values()
     return (
         is_release(meta.release)
         and all(text.isprintable() for text in texts)
-        and _fits(meta.memory, MAX_RAM.bit_length())
+        and fits(meta.memory, MAX_RAM.bit_length())
         and 0 < meta.memory <= MAX_RAM
         and not meta.memory % PAGE_SIZE
-        and meta.registers.keys() == kept | registers.MSRS.keys()
         and meta.words.keys() == set(_KEPT_WORDS)
-        and meta.tables.keys() == registers.TABLES.keys()
-        and all(len(row) == len(WIDTHS) for row in meta.tables.values())
-        and all(all(map(_fits, row, WIDTHS)) for row in meta.tables.values())
-        and len(meta.apic) == abi.NR_APIC_REGS
-        and all(_fits(number, 64) for number in numbers)
+        and all(fits(number, 64) for number in numbers)
+        and 0 < len(meta.processors) <= abi.MAX_CPUS
+        and all(processor.is_sound(one) for one in meta.processors)
+        and meta.words["current"] < len(meta.processors)
     )
-
-
-def _fits(number: object, bits: int) -> bool:
-    return type(number) is int and 0 <= number < 1 << bits
 
 
 def agent_digest() -> str:
@@ -210,22 +193,11 @@ def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     access = mmap.PROT_READ | mmap.PROT_WRITE
     ram = mmap.mmap(saved.fileno(), meta.memory, mmap.MAP_PRIVATE, access)
     region = mmap.mmap(-1, abi.REGION_SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    board = Board(ram, region, exact=exact)
-    values = meta.registers
-    for name, number in registers.MSRS.items():
-        board.write_msr(number, values[name])
-    for name in ("cr3", "cr4", "cr0", "cr2"):
-        board.write_reg(registers.CONTROL[name], values[name])
-    for name in registers.TABLES:
-        selector, base, limit, flags = meta.tables[name]
-        board.write_table(name, (selector, base, limit, flags))
-    for name, number in (registers.GENERAL | registers.FPU).items():
-        board.write_reg(number, values[name])
+    board = Board(ram, region, cpus=len(meta.processors), exact=exact)
+    for number, saved_one in enumerate(meta.processors):
+        processor.load(board, number, saved_one)
+    board.select(meta.words["current"])
     board.set(pause=meta.pause, break_at=meta.panic or abi.NEVER, **meta.words)
-    first = abi.Board.apic >> 3
-    for number, value in enumerate(meta.apic):
-        board.words[first + number] = value
     if not exact:
         board.add_flushers(meta.flushers)
-    board.user_mode()
     return board

@@ -48,6 +48,26 @@ def sh(kpfs, script, *options, **more):
     return inside(kpfs, *options, "--", "sh", "-c", script, **more)
 
 
+@pytest.mark.two_cpus
+def test_a_command_runs_on_the_cpus_that_it_may(kpfs):
+    """taskset, and a probe that both of them hit."""
+    script = """
+    nproc
+    cd /sys/kernel/tracing
+    echo 'p:x vfs_read' >kprobe_events
+    echo 1 >events/kprobes/x/enable
+    for cpu in 0 1; do taskset -c $cpu cat /proc/version >/dev/null & done
+    wait
+    echo 0 >events/kprobes/x/enable
+    grep -o ' cat-.* .00[01]. ' trace | cut -d[ -f2 | sort -u | tr -d '\n'
+    taskset -c 2 true 2>/dev/null || echo none
+    """
+    words = "--kernel", harness.TWO_CPUS, "--inside", "--cpus", "2"
+    done = kpfs("run", *words, "--", "sh", "-c", script)
+    assert done.stderr == ""
+    assert done.stdout.split() == ["2", "000]", "001]", "none"]
+
+
 # ---- the command
 @pytest.mark.parametrize(
     ("script", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 137)]

@@ -5,6 +5,7 @@ import errno
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from kpfs import cli, daemon
 from kpfs.daemon import Settings
 from kpfs.host import mounts
 from kpfs.host.errors import SetupError
+from kpfs.linux.store import image, store
 from tests.harness import ROOT
 from tests.there import there
 
@@ -68,12 +70,16 @@ def test_configurations_of_the_command_line():
         ("run --config FROB=y true", "there are OPTPROBES, KPROBES_ON_FTRACE, KPROBE"),
         ("mount --config OPTPROBES m", "OPTPROBES is y or n, not ''"),
         ("mount --config OPTPROBES=m m", "OPTPROBES is y or n, not 'm'"),
-        ("run --kernel x --cpus 2 true", "--cpus is for our own kernel"),
-        ("run --kernel x --inside --cpus 2 true", "--cpus is for our own kernel"),
+        ("run --kernel x --cpus 2 true", "x was made with --cpus 1; "),
+        ("run --kernel x --inside --cpus 2 true", "x was made with --cpus 1; "),
+        ("run --kernel x --cpus 1 --config OPTPROBES=n true", "--config is for our"),
         ("umount /", "/: no mount of kpfs"),
     ],
 )
-def test_wrong_use_is_one_line_and_status_2(words, says, capsys):
+def test_wrong_use_is_one_line_and_status_2(words, says, capsys, monkeypatch):
+    monkeypatch.setattr(store, "folder", lambda name: name)
+    made = SimpleNamespace(processors=[None])
+    monkeypatch.setattr(image, "read_meta", lambda _folder: made)
     assert cli.main(words.split()) == 2
     out, err = capsys.readouterr()
     assert out == ""

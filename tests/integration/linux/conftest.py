@@ -79,8 +79,8 @@ def boot(monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
     started = []
 
-    def start(quiet=True, **options):
-        started.append(LinuxKernel(harness.KERNEL, quiet=quiet, **options))
+    def start(name=harness.KERNEL, *, quiet=True, **options):
+        started.append(LinuxKernel(name, quiet=quiet, **options))
         started[-1].start()  # or who waits for longer would never go on
         return started[-1]
 

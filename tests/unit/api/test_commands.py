@@ -9,6 +9,7 @@ def test_options():
     assert " ".join(made) == (
         "--cpus 1 --config PREEMPT=n --config MODULES=y --kernel 6.1 --quiet-guest"
     )
+    assert commands._options(0, None, "6.1", False) == ["--kernel", "6.1"]
 
 
 def test_records_of_the_shell_are_left_out():

@@ -11,6 +11,7 @@ from kpfs.linux.board.board import CPU_MODEL, MAX_RAM
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import image
 
+WORDS = "state", "since", "timer", "apic_start", "apic_period", "nmi", "cr2"
 KALLSYMS = b"""ffffffff81000010 T panic
 ffffffff81000020 t panic_other
 ffffffffc0000000 t panic	[module]
@@ -37,9 +38,21 @@ def test_an_image_of_somebody_else(tmp_path, text, why):
         image.read_meta(str(tmp_path))
 
 
+def processor(**other):
+    """One of its processors."""
+    kept = [registers.GENERAL, registers.CONTROL, registers.FPU, registers.MSRS]
+    fields = {
+        "registers": {name: 0 for names in kept for name in names},
+        "tables": {name: [0, 0, 0, 0] for name in registers.TABLES},
+        "words": dict.fromkeys(WORDS, 0),
+        "arrays": {"apic": [0] * abi.NR_APIC_REGS, "pending": [0] * 4},
+        "mode": abi.MODE_USER,
+    }
+    return list({**fields, **other}.values())
+
+
 def sound():
     """What an image says of itself."""
-    kept = [registers.GENERAL, registers.CONTROL, registers.FPU, registers.MSRS]
     return {
         "version": image.VERSION,
         "release": "6.1.0-9-amd64",
@@ -48,15 +61,16 @@ def sound():
         "cpu_model": CPU_MODEL,
         "agent": image.agent_digest(),
         "pause": 1,
-        "registers": {name: 0 for names in kept for name in names},
-        "tables": {name: [0, 0, 0, 0] for name in registers.TABLES},
         "words": dict.fromkeys(image._KEPT_WORDS, 0),
-        "apic": [0] * abi.NR_APIC_REGS,
+        "processors": [processor(), processor(mode=abi.MODE_KERNEL)],
         "panic": 0,
         "flushers": [],
         "digest": "",
         "origin": "linux-image.deb",
     }
+
+
+REGISTERS, TABLES, ZEROES, *_ = processor()
 
 
 def test_a_sound_image(tmp_path):
@@ -77,15 +91,21 @@ def test_a_sound_image(tmp_path):
         ("memory", True),
         ("pause", -1),
         ("panic", 1 << 64),
-        ("registers", {}),
-        ("registers", {**sound()["registers"], "rax": 0.5}),
-        ("tables", {**sound()["tables"], "idtr": [0, 0, 0]}),
-        ("tables", {**sound()["tables"], "idtr": [1 << 16, 0, 0, 0]}),
+        ("processors", []),
+        ("processors", [processor()] * (abi.MAX_CPUS + 1)),
+        ("processors", [[]]),
+        ("processors", [processor(registers={})]),
+        ("processors", [processor(), processor(registers={**REGISTERS, "rax": 0.5})]),
+        ("processors", [processor(tables={**TABLES, "idtr": [0, 0, 0]})]),
+        ("processors", [processor(tables={**TABLES, "idtr": [1 << 16, 0, 0, 0]})]),
+        ("processors", [processor(words={**ZEROES, "context": 4096})]),
+        ("processors", [processor(words={**ZEROES, "state": 4})]),
+        ("processors", [processor(arrays={"apic": [0] * 65, "pending": [0] * 4})]),
+        ("processors", [processor(mode=1)]),
         # what the board has of the host
         ("words", {**sound()["words"], "ram": 4096}),
         ("words", {**sound()["words"], "debug": 4096}),
-        ("apic", [0] * (abi.NR_APIC_REGS + 1)),
-        ("apic", None),
+        ("words", {**sound()["words"], "current": 2}),
         ("flushers", ["1"]),
         ("more", 1),
     ],
@@ -98,7 +118,7 @@ def test_an_image_that_a_machine_cannot_be_given(tmp_path, name, value):
 
 def test_an_image_that_says_too_little(tmp_path):
     fields = sound()
-    del fields["apic"]
+    del fields["processors"]
     (tmp_path / image.META).write_text(json.dumps(fields))
     with pytest.raises(UnfitError, match="damaged"):
         image.read_meta(str(tmp_path))

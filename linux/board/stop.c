@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* libunicorn's functions, and how it is told to stop. */
+#include "internal.h"
+
+struct uc_api uc;
+
+void board_stop(struct board *b, u64 why, u64 at)
+{
+	b->stop = why;
+	b->stop_at = at;
+	uc.emu_stop(engine(b));
+}
