@@ -44,6 +44,8 @@ def show(row: Row) -> str:
     if row.limit is not None:
         limit = f"at {'least' if row.more else 'most'} {row.limit:g}"
         limit += {True: "", False: "  MISSED", None: ""}[row.kept]
+    if row.wrong:
+        limit += "  WRONG"
     return f"{row.name:28} {value:>10} {row.unit:3}  {limit:22} {row.note}".rstrip()
 
 
@@ -117,7 +119,7 @@ def main() -> int:
     if arguments.json:
         machine = {"python": platform.python_version(), "machine": platform.machine()}
         print(json.dumps({**machine, "rows": [row._asdict() for row in rows]}))
-    return 0
+    return int(any(row.wrong for row in rows))
 
 
 if __name__ == "__main__":

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from bench.command import Command
-from bench.row import Row, seconds
+from bench.row import Row
 
 TIMEOUT = 300  # s
 LOOPS = 200
@@ -42,6 +43,9 @@ write("events/kprobes/enable", "1")
 )
 LOOP = f"i=0; while [ $i -lt {LOOPS} ]; do %s; i=$((i + 1)); done"
 FTRACE = "tools/testing/selftests/ftrace"
+VERDICT = re.compile(r"^\[\d+\] (.*?)\s*\[(\w+)\]$", re.M)
+# of test.d/kprobe; uprobes are not emulated
+NO_KPROBES = {"Uprobe event parser error log check": "UNSUPPORTED"}
 LIST = "/sys/kernel/debug/kprobes/list"
 LS = "ls", "-R", "/usr/lib"
 FIND = "find", "/usr/share", "-name", "x"
@@ -109,8 +113,24 @@ def trees(repeats: int) -> Iterator[Row]:
         yield Row("run_ls_armed", armed, "s", 4.5, note="an event on vfs_read")
 
 
+def unexpected(output: str, tests: int) -> str:
+    """What verdicts of ftracetest are not as they should be, for so many tests."""
+    verdicts = VERDICT.findall(output)
+    wrong = [
+        f"{name}: {verdict}"
+        for name, verdict in verdicts
+        if verdict not in ("PASS", NO_KPROBES.get(name))
+    ]
+    if len(verdicts) != tests:
+        wrong.append(f"{len(verdicts)} verdicts of {tests}")
+    return ", ".join(wrong)
+
+
 def ftracetest(_repeats: int) -> Iterator[Row]:
-    """The kernel's own tests of kprobe events, once, where a kernel's source is."""
+    """The kernel's own tests of kprobe events, once, where a kernel's source is.
+
+    Their verdicts are looked at, too: who fails early is no faster.
+    """
     trees = [os.environ.get("KPFS_LINUX", ""), *sorted(glob.glob("/usr/src/linux*"))]
     folders = [Path(tree) / FTRACE for tree in trees if tree]
     folder = next((path for path in folders if (path / "ftracetest").exists()), None)
@@ -121,8 +141,13 @@ def ftracetest(_repeats: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Command(Path(scratch))
         script = f"cd {folder} && exec sh ftracetest -l {scratch}/logs test.d/kprobe"
-        run = partial(kpfs, "run", "--", "sh", "-c", script, timeout=TIMEOUT)
-        yield Row("ftracetest", seconds(run), "s", 35, note="test.d/kprobe")
+        begin = time.perf_counter()
+        done = kpfs("run", "--", "sh", "-c", script, timeout=TIMEOUT)
+        taken = time.perf_counter() - begin
+        tests = len(list((folder / "test.d/kprobe").glob("*.tc")))
+        wrong = unexpected(done.stdout, tests)
+        note = wrong or f"test.d/kprobe: {tests} verdicts as they should be"
+        yield Row("ftracetest", taken, "s", 35, note=note, wrong=bool(wrong))
 
 
 GROUPS = {"commands": commands, "trees": trees, "ftracetest": ftracetest}

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the benchmarks make of what commands print."""
+
+from bench.__main__ import show
+from bench.commands import unexpected
+from bench.row import Row
+
+PRINTED = """=== Ftrace unit tests ===
+[1] Kprobe dynamic event - adding and removing\t[PASS]
+[2] Register/unregister many kprobe events\t[PASS]
+[3] Uprobe event parser error log check\t[UNSUPPORTED]
+"""
+
+
+def test_verdicts():
+    assert unexpected(PRINTED, 3) == ""
+    assert unexpected(PRINTED, 4) == "3 verdicts of 4"
+    assert unexpected("", 4) == "0 verdicts of 4"
+    failed = PRINTED.replace("many kprobe events\t[PASS]", "many kprobe events\t[FAIL]")
+    assert unexpected(failed, 3) == "Register/unregister many kprobe events: FAIL"
+    unsupported = PRINTED.replace("removing\t[PASS]", "removing\t[UNSUPPORTED]")
+    assert unexpected(unsupported, 3).endswith("removing: UNSUPPORTED")
+
+
+def test_a_row_says_whether_it_is_right():
+    row = Row("ftracetest", 3.0, "s", 35, note="x: FAIL", wrong=True)
+    assert show(row).split() == "ftracetest 3.000 s at most 35 WRONG x: FAIL".split()
+    assert "WRONG" not in show(row._replace(wrong=False))
