@@ -20,6 +20,8 @@ import time
 import traceback
 from pathlib import Path
 
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.store import store
 from tests import harness
 from tests.campaign import processes
 from tests.campaign.hunt import Hunt, Part, Progress, progress_of
@@ -46,10 +48,13 @@ def work(part: Part, hunt: Hunt) -> None:
         hunt.finding("the part itself failed", traceback=traceback.format_exc())
 
 
-def conduct(name: str, seconds: float, number: int, seed: int, folder: Path) -> None:
+def conduct(
+    name: str, seconds: float, arguments: argparse.Namespace, folder: Path
+) -> None:
     """Run a part in a process of its own, to its end and no further."""
     part = load(name)
-    hunt = Hunt(name, number or part.number, seconds, seed, folder)
+    number = arguments.number or part.number
+    hunt = Hunt(name, number, seconds, arguments.seed, folder, arguments.kernel)
     parent = os.getpid()
     child = os.fork()
     if not child:
@@ -95,7 +100,7 @@ def row(name: str, what: str, progress: Progress, seconds: float) -> str:
 
 def campaign(arguments: argparse.Namespace, folder: Path) -> int:
     """Run the parts; print the table; how many findings there were."""
-    names = [name for name in PARTS if name in (arguments.parts or PARTS)]
+    names = [name for name in arguments.available if name in arguments.parts]
     lines, total = [ROW.format("part", "how many", "what", "time", "findings", "")], 0
     end = time.monotonic() + arguments.minutes * 60
     try:
@@ -109,7 +114,7 @@ def campaign(arguments: argparse.Namespace, folder: Path) -> int:
             print(f"{name} ...", flush=True)
             begin = time.monotonic()
             try:
-                conduct(name, seconds, arguments.number, arguments.seed, below)
+                conduct(name, seconds, arguments, below)
             finally:
                 processes.end_all(folder)
                 progress = progress_of(below)
@@ -136,11 +141,20 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0, help="of what is random")
     parser.add_argument(
+        "--kernel", metavar="NAME", default="", help="over that real kernel"
+    )
+    parser.add_argument(
         "parts", nargs="*", metavar="PART", help=f"of {' '.join(PARTS)}"
     )
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"no such part: {' '.join(sorted(unknown))} (see --help)")
+    arguments.available = [
+        name for name in PARTS if not arguments.kernel or load(name).kernels
+    ]
+    if unknown := set(arguments.parts) - set(arguments.available):
+        parser.error(f"not over a real kernel: {' '.join(sorted(unknown))}")
+    arguments.parts = arguments.parts or arguments.available
     if arguments.minutes < 0 or arguments.number < 0:
         parser.error("a number of minutes or of anything is above 0")
     arguments.seed = arguments.seed or int(time.time())
@@ -151,6 +165,12 @@ def main() -> int:
     arguments = parse()
     if missing := harness.missing_fuse():
         print(f"campaign: {missing}", file=sys.stderr)
+        return 2
+    try:
+        if arguments.kernel:
+            store.folder(arguments.kernel)
+    except UnfitError as error:
+        print(f"campaign: {error}", file=sys.stderr)
         return 2
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)

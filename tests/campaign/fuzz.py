@@ -30,16 +30,25 @@ RESTLESS = (
     *("trace", "snapshot", "kmsg", "error_log", "free_buffer", "stats"),
     "tracing_on",  # triggers switch it, which who looks may hit
 )
+# of a real kernel, which has some 10,000 files, and elsewhere switches that stop it
+KERNEL_PLACES = (
+    *("kprobes", "sys/debug", "tracing/events/kprobes", "tracing/events/sched"),
+    *("tracing/options", "tracing/instances"),
+)
 NOT_A_BUG = {"machine/syscall": {errno.ENOSYS}}  # the name is not known
 
 
 class Writes(MountFuzzer):
     """Writes of both kinds to one mount."""
 
-    def __init__(self, mount: Path, seed: int) -> None:
-        """In a guest with a life of its own, its own hits change what files say."""
+    def __init__(self, mount: Path, seed: int, kernel: str = "") -> None:
+        """In a guest with a life of its own, its own hits change what files say.
+
+        kernel: a real one, of which that is not known either.
+        """
         super().__init__(mount, seed)
-        self.quiet = bool(seed % LIVE)
+        self.quiet = bool(seed % LIVE) and not kernel
+        self.places = KERNEL_PLACES if kernel else ("",)
         self.made: list[str] = []
         self.targets: list[str] = []
 
@@ -60,8 +69,11 @@ class Writes(MountFuzzer):
         """One write, and now and then a look at everything."""
         signal.alarm(PATIENCE)
         if number % LOOK_EVERY == 0:
-            read_all(str(self.mount))
-            self.targets = files(str(self.mount), 0o222)
+            self.targets = []
+            for place in self.places:
+                signal.alarm(PATIENCE)
+                read_all(self.path(place))
+                self.targets += files(self.path(place), 0o222)
         if self.rng.random() < 0.5:
             self.one()
         else:
@@ -149,8 +161,10 @@ class Writes(MountFuzzer):
         return 0
 
 
-def options(seed: int) -> list[str]:
+def options(seed: int, kernel: str = "") -> list[str]:
     """Of a mount for the writes of that seed."""
+    if kernel:
+        return ["--kernel", kernel]
     words = [f"--cpus={random.Random(seed).randint(1, 4)}"]
     return [*words, "--quiet-guest"] if seed % LIVE else words
 
@@ -162,20 +176,21 @@ def run(hunt: Hunt) -> None:
         seed = hunt.rng.getrandbits(32)
         writes, target = None, None
         try:
-            with mounts.new(*options(seed)) as target:
-                writes = Writes(target, seed)
+            with mounts.new(*options(seed, hunt.kernel)) as target:
+                writes = Writes(target, seed, hunt.kernel)
                 for number in range(hunt.left(PER_MOUNT)):
                     if not hunt.more():
                         break
                     writes.step(number)
                     hunt.did()
-                signal.alarm(PATIENCE)
-                read_all(str(target))
+                for place in writes.places:
+                    signal.alarm(PATIENCE)
+                    read_all(writes.path(place))
         except Exception as error:
             signal.alarm(0)
             made = writes.made if writes else []
             what = f"{error}\nafter {made[-1:]} of {len(made)} writes to a new mount"
-            again = f"python -m tests.campaign.fuzz {seed}"
+            again = f"python -m tests.campaign.fuzz {seed} {hunt.kernel}".rstrip()
             log = [log_of(target)] if target else []
             hunt.finding(f"{what}\n{again}", *log, writes="\n".join(made))
         signal.alarm(0)
@@ -186,16 +201,16 @@ def run(hunt: Hunt) -> None:
 
 def main() -> None:
     """Make the writes of a seed once more: what is wrong is raised."""
-    seed = int(sys.argv[1])
+    seed, kernel = int(sys.argv[1]), "".join(sys.argv[2:])
     signal.signal(signal.SIGALRM, too_long)
     with tempfile.TemporaryDirectory() as folder:
-        with Mounts(Path(folder)).new(*options(seed)) as target:
-            writes = Writes(target, seed)
+        with Mounts(Path(folder)).new(*options(seed, kernel)) as target:
+            writes = Writes(target, seed, kernel)
             for number in range(PER_MOUNT):
                 writes.step(number)
 
 
-PART = Part("writes", 1_000_000, 3, run)
+PART = Part("writes", 1_000_000, 3, run, kernels=True)
 
 if __name__ == "__main__":
     main()

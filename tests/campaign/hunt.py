@@ -23,6 +23,7 @@ class Part(NamedTuple):
     number: int  # of them in a whole run
     share: float  # of the time of a short one
     run: Callable[[Hunt], None]
+    kernels: bool = False  # it can be run over a real kernel
 
 
 class Progress(NamedTuple):
@@ -41,12 +42,23 @@ class Hunt:
     """
 
     def __init__(
-        self, name: str, number: int, seconds: float, seed: int, folder: Path
+        self,
+        name: str,
+        number: int,
+        seconds: float,
+        seed: int,
+        folder: Path,
+        kernel: str = "",
     ) -> None:
-        """seconds: 0 means until number is reached; folder: exists and is empty."""
+        """seconds: 0 means until number is reached; folder: exists and is empty.
+
+        kernel: the real one that the guest is to be; "": our own.
+        """
         self.name = name
         self.number = number
         self.seed = seed
+        self.kernel = kernel
+        self.guest = ("--kernel", kernel) if kernel else ()  # options of kpfs
         self.rng = random.Random(seed)
         self.scratch = folder / "scratch"
         self.kept = folder / "findings"
@@ -98,7 +110,8 @@ class Hunt:
         """Something is wrong: keep copies of files, and texts by their file's name."""
         folder = self.kept / f"{self.name}-{len(self._findings) + 1}"
         folder.mkdir()
-        again = f"scripts/campaign --seed {self.seed} {self.name}"
+        guest = "".join(f"{word} " for word in self.guest)
+        again = f"scripts/campaign --seed {self.seed} {guest}{self.name}"
         said = "".join(f"\n{name}:\n{text}\n" for name, text in texts.items())
         text = f"{what}\n\n{again}\n{said}"
         # names of files may be of any bytes

@@ -79,7 +79,7 @@ class Kills:
         self.mountpoint.mkdir()
         self.log = hunt.scratch / "log"
         self.said: list[str] = []
-        self.options = ["--log", str(self.log)]
+        self.options = ["--log", str(self.log), *hunt.guest]
 
     def kill_some(self, runner: int, roles: tuple[str, ...]) -> None:
         chosen = self.rng.sample(roles, 2 if self.rng.random() < TWO else 1)
@@ -195,4 +195,4 @@ def run(hunt: Hunt) -> None:
             processes.end_all(hunt.scratch)
 
 
-PART = Part("kills", 200, 1, run)
+PART = Part("kills", 200, 1, run, kernels=True)

@@ -104,6 +104,21 @@ def test_a_part_that_is_killed_is_a_finding(tmp_path):
     assert "FINDING fake-1: fake has died, wait status 0x9" in out
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["hits"], "not over a real kernel: hits"), (["kills"], "no kernel none")],
+)
+def test_what_cannot_be_run_over_a_real_kernel(words, said):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.campaign", "--kernel", "none", *words],
+        cwd=harness.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
 LEAVES = "subprocess.Popen(['sleep', '1234567'], start_new_session=True)"
 
 
