@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kpfs.api.records import Record, decode, field_format
+from kpfs.engine.trace.text.blocks import Sources, blocks
 from kpfs.engine.trace.text.lines import lat_fmt
-from kpfs.engine.trace.text.page_text import merged
 from kpfs.engine.trace.text.trace_iter import ALL, TraceIterator
 
 if TYPE_CHECKING:
@@ -30,18 +31,16 @@ def records(tr: TraceArray) -> Iterator[Record]:
     finally:
         iterator.close()
     cpus = [ring.cpu for ring in tr.ring.cpus]
-    sources = [
-        taken.lines.pages(cpu, pages)
-        for cpu, pages in zip(cpus, taken.pages, strict=True)
-    ]
+    lines = taken.lines
+    sources = Sources(
+        taken.pages, taken.whole, lambda i, page: lines.records(cpus[i], page)
+    )
     events = {event.id: _Format(event) for event in tr.events}
     comms: dict[int, str] = {}
-    for run in merged(sources, taken.whole):
-        for i in range(run.count):
-            place = run.at(i)
-            made, number = place.made, place.number
-            cpu, raw = cpus[place.source], place.data()
-            (line,) = made.lines(number, number + 1)
+    for block, _ in blocks(sources, partial(lines.block, cpus)):
+        for i in range(block.count):
+            place, line = block.at(i), block.lines(i, i + 1)
+            cpu, raw = cpus[place.source], place.records.data(place.number)
             kind, flags, preempt_count, pid = _HEAD.unpack_from(raw)
             if pid not in comms:
                 comms[pid] = tr.find_cmdline(pid)

@@ -4,32 +4,26 @@
 from __future__ import annotations
 
 import struct
-from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate
+from collections.abc import Callable, Sequence
 from weakref import ReferenceType, ref
 
 from kpfs import abi
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
-from kpfs.engine.trace.ring.cpu_ring import (
-    BUF_PAGE_HDR_SIZE,
-    HEADER_WORDS,
-    Page,
-    entries,
-)
+from kpfs.engine.trace.ring.cpu_ring import Page
 from kpfs.engine.trace.symbols import ip_sym
-from kpfs.engine.trace.text.page_text import PageText
+from kpfs.engine.trace.text.blocks import Block, Part
+from kpfs.engine.trace.text.page_records import PageRecords, page_records
 
 _Parts = tuple[str, str]  # of a line: the text before and behind the time
 
-BATCH = 128  # records that are looked at together
 KNOWN_MAX = 1 << 16
 KEPT_MAX = 1 << 12  # from one read() to the next
-KEPT_TEXT = 1 << 24  # characters of pages, likewise
-NOTED_MAX = 128  # pages
-PADDING = 29  # the first type of an entry that does not tell the size of its data
+KEPT_TEXT = 1 << 24  # characters of blocks, likewise
+PAGE_TEXT = 1 << 14  # characters of a page, about
+FEW_PAGES = 16
+NEW_MAX = 256  # pages, or blocks, that are noted at a time
 NSEC = 1_000_000_000
 LINE_MAX = 4096  # kernel: struct trace_seq
 TOO_BIG = "[LINE TOO BIG]\n"
@@ -49,7 +43,7 @@ class Lines:
     """Makes lines of records, for those who read a trace at the same time.
 
     It remembers the text that it made of which bytes, as most records differ only in
-    time, and the text of whole pages, as others read them, too.
+    time, and that of whole blocks, as others read them, too.
 
     Text may be made by several threads at once, without the lock.  What they make they
     only note; it is put in order by the next one who calls current().
@@ -61,7 +55,7 @@ class Lines:
     ) -> None:
         """in_ns: whether times are in ns, if not as the clock now says.
 
-        kept: how many characters of whole pages it keeps.
+        kept: how many characters of blocks it keeps.
         """
         self._tr = tr
         self._made_for = self._surroundings()
@@ -78,10 +72,16 @@ class Lines:
         self.wants_ns = tr.ring.in_ns if in_ns is None else in_ns
         self.in_ns = self._context_info and self.wants_ns
         self._kept = kept
-        self._pages: dict[tuple[int, int], PageText] = {}  # by CPU and place
+        self._pages: dict[tuple[int, int], PageRecords] = {}  # by CPU and place
+        self._blocks: dict[tuple[int, int, int], Block] = {}  # by the first record
         self._size = 0  # characters of these
         # what was made since it was put in order
-        self._made: deque[tuple[tuple[int, int], PageText]] = deque(maxlen=NOTED_MAX)
+        self._new_pages: deque[tuple[tuple[int, int], PageRecords]] = deque(
+            maxlen=NEW_MAX
+        )
+        self._new_blocks: deque[tuple[tuple[int, int, int], Block]] = deque(
+            maxlen=NEW_MAX
+        )
 
     def current(self) -> bool:
         """Whether it would still give the same text.  Context: control."""
@@ -106,42 +106,91 @@ class Lines:
         return self._tr.events.epoch, self._tr.runtime.cmdline_table()
 
     def _put_in_order(self) -> None:
-        """Keep the pages that were made last, and not too much of all."""
-        while self._made:
-            key, page = self._made.popleft()
-            old = self._pages.pop(key, None)
-            self._size += len(page.text) - (len(old.text) if old else 0)
-            self._pages[key] = page
+        """Keep what was made last, and not too much of all."""
+        while self._new_pages:
+            at, page = self._new_pages.popleft()
+            self._pages.pop(at, None)
+            self._pages[at] = page
+        while len(self._pages) > FEW_PAGES + self._kept // PAGE_TEXT:
+            del self._pages[next(iter(self._pages))]
+        while self._new_blocks:
+            key, block = self._new_blocks.popleft()
+            old = self._blocks.pop(key, None)
+            self._size += len(block.text) - (len(old.text) if old else 0)
+            self._blocks[key] = block
         while self._size > self._kept:
-            self._size -= len(self._pages.pop(next(iter(self._pages))).text)
+            self._size -= len(self._blocks.pop(next(iter(self._blocks))).text)
         if sum(map(len, self.known.copy().values())) > KEPT_MAX:
             self.known = {}
 
-    # ---- pages
+    # ---- pages and blocks
 
-    def pages(self, cpu: int, pages: Iterable[Page]) -> Iterator[tuple[Page, PageText]]:
-        """Pages of a CPU, each with the lines of all records on it."""
-        return ((page, self.page(cpu, page)) for page in pages)
-
-    def page(self, cpu: int, page: Page) -> PageText:
-        """The lines of all records on a page, from its begin to page.end."""
-        body = page.data[BUF_PAGE_HDR_SIZE : 4 * page.end]
+    def records(self, cpu: int, page: Page) -> PageRecords:
+        """The records of a page from its begin to page.end."""
         key = cpu, page.number
-        made = self._pages.get(key)
-        if made is None or made.stamp != page.stamp or not body.startswith(made.body):
-            made = PageText.empty(page.stamp)
-        if made.body != body:
-            made = _PageLines(self, cpu, page).after(made, body)
-            self._made.append((key, made))
-        return made
+        known = self._pages.get(key)
+        found = page_records(page, known)
+        if found is not known:
+            self._new_pages.append((key, found))
+        return found
+
+    def block(self, cpus: Sequence[int], parts: list[Part]) -> Block:
+        """The text of parts, each of which is of one of the CPUs that are read."""
+        first = parts[0]
+        key = cpus[first.source], first.records.page, first.first
+        block = self._blocks.get(key)
+        if block and len(block.parts) == len(parts):
+            if all(map(Part.same, block.parts, parts)):
+                return block
+        block = Block(parts, lambda part: self.lines(cpus[part.source], part))
+        if self._kept:
+            self._new_blocks.append((key, block))
+        return block
+
+    def lines(self, cpu: int, part: Part) -> list[str]:
+        """The lines of some records of a CPU."""
+        _, records, first, last = part
+        times, body = records.times[first:last], records.body
+        starts, stops = records.starts[first:last], records.stops[first:last]
+        places = list(zip(starts, stops, strict=True))
+        second = (times[0] + 500) // NSEC
+        zero = (second - 1) * NSEC - 500  # so that numbers of us have 7 digits
+        if not self.in_ns or times[-1] >= zero + 2 * NSEC:
+            return [
+                self._line(cpu, time, body[start:stop])
+                for time, (start, stop) in zip(times, places, strict=True)
+            ]
+        secs = f"{second:5d}."
+        width = len(secs) + 6
+        known = self.known.setdefault((cpu, width), {})
+        try:
+            found = [known[body[start:stop]] for start, stop in places]
+        except KeyError:
+            found = [self._known_parts(cpu, body[i:j], width) for i, j in places]
+        return [
+            f"{before}{secs}{str((time - zero) // 1000)[1:]}{behind}"
+            for time, (before, behind) in zip(times, found, strict=True)
+        ]
+
+    def _line(self, cpu: int, ts: int, data: bytes) -> str:
+        time = self.time(ts)
+        before, behind = self._known_parts(cpu, data, len(time))
+        return f"{before}{time}{behind}"
+
+    def _known_parts(self, cpu: int, data: bytes, width: int) -> _Parts:
+        known = self.known.setdefault((cpu, width), {})
+        parts = known.get(data)
+        if parts is None:
+            parts = self.parts(cpu, memoryview(data), 0, len(data), width)
+            if len(known) < KNOWN_MAX:
+                known[data] = parts
+        return parts
 
     # ---- records
 
     def alone(self, ts: int, cpu: int, record: bytes) -> str:
         """The line of one record."""
-        time = self.time(ts)
-        before, behind = self.parts(cpu, memoryview(record), 0, len(record), len(time))
-        return before + time + behind
+        return self._line(cpu, ts, record)
 
     def time(self, ts: int) -> str:
         """The text of a time.  Kernel: trace_print_time()"""
@@ -232,99 +281,6 @@ class SharedLines:
             lines = Lines(tr, in_ns)
             self._last = ref(lines)
         return lines
-
-
-class _PageLines:
-    """Makes the lines of the records on one page."""
-
-    def __init__(self, lines: Lines, cpu: int, page: Page) -> None:
-        self._lines = lines
-        self._cpu = cpu
-        self._raw = page.data
-        self._view = memoryview(page.data)
-        self._words = page.words()
-        self._times: list[int] = []
-        self._starts: list[int] = []  # words
-        self._stops: list[int] = []
-        self._made: list[str] = []
-
-    def after(self, made: PageText, body: bytes) -> PageText:
-        """What there was, and the lines of what has come; body: all of the page's."""
-        ts = made.times[-1] if made.times else made.stamp
-        i, end = (HEADER_WORDS + len(b) // 4 for b in (made.body, body))
-        while i < end and self._lines.in_ns and self._alike(i, end, ts):
-            i, ts = self._stops[-1], self._times[-1]
-        self._any(i, end, ts)
-        ends = list(accumulate(map(len, self._made), initial=len(made.text)))
-        return PageText(
-            made.stamp,
-            body,
-            made.times + array("Q", self._times),
-            made.starts + array("H", self._starts),
-            made.stops + array("H", self._stops),
-            made.ends + array("I", ends[1:]),
-            made.text + "".join(self._made),
-        )
-
-    def _alike(self, i: int, end: int, ts: int) -> bool:
-        """Make lines of some records from word i on, if they are of one size.
-
-        False: sizes differ, or another second begins among them.
-        """
-        words, raw = self._words, self._raw
-        kind = words[i] & 31
-        if not 0 < kind < PADDING:
-            return False
-        step = kind + 1
-        end = min(end, i + BATCH * step)
-        heads = words[i:end:step]
-        times = list(accumulate([head >> 5 for head in heads], initial=ts))
-        del times[0]
-        second = (times[0] + 500) // NSEC
-        first = second * NSEC - 500  # time that is rounded to it
-        if {head & 31 for head in heads} != {kind} or times[-1] >= first + NSEC:
-            return False
-        secs = f"{second:5d}."
-        size, width = 4 * kind, len(secs) + 6
-        known = self._known(width)
-        places = range(4 * i + 4, 4 * end, 4 * step)
-        try:
-            found = [known[raw[at : at + size]] for at in places]
-        except KeyError:
-            found = [self._parts(width, at, at + size) for at in places]
-        zero = first - NSEC  # so that each number has 7 digits
-        self._made += [
-            f"{before}{secs}{str((time - zero) // 1000)[1:]}{behind}"
-            for time, (before, behind) in zip(times, found, strict=True)
-        ]
-        self._times += times
-        self._starts += range(i + 1, end, step)
-        self._stops += range(i + step, end + 1, step)
-        return True
-
-    def _any(self, i: int, end: int, ts: int) -> None:
-        """Make lines of records of any size from word i on."""
-        for time, start, stop in entries(self._words, i, end, ts):
-            text = self._lines.time(time)
-            before, behind = self._parts(len(text), 4 * start, 4 * stop)
-            self._made.append(f"{before}{text}{behind}")
-            self._times.append(time)
-            self._starts.append(start)
-            self._stops.append(stop)
-
-    def _known(self, width: int) -> dict[bytes, _Parts]:
-        """What is known of the data of records whose time has so many characters."""
-        return self._lines.known.setdefault((self._cpu, width), {})
-
-    def _parts(self, width: int, start: int, end: int) -> _Parts:
-        """The text of the record at these bytes of the page, around its time."""
-        data, known = self._raw[start:end], self._known(width)
-        parts = known.get(data)
-        if parts is None:
-            parts = self._lines.parts(self._cpu, self._view, start, end, width)
-            if len(known) < KNOWN_MAX:
-                known[data] = parts
-        return parts
 
 
 def _unknown(number: int) -> Callable[[memoryview, int], str]:

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, CpuRing, Page, Record
+from kpfs.engine.trace.text.blocks import Block, Sources, blocks
 from kpfs.engine.trace.text.lines import Lines
-from kpfs.engine.trace.text.page_text import Run, merged
 
 # The most that Linux gives per read(); here, who asks for more gets more whole lines
 PIPE_PAGE = 4096
-KEPT = 1 << 20  # characters of pages that were not read to their end
 
 
 class Taken(NamedTuple):
@@ -42,6 +42,7 @@ class Made(NamedTuple):
     room: int  # characters that were asked for
     used: dict[int, tuple[int, Record]]  # by CPU: how many, the last one
     text: str
+    begun: tuple[Block, int] | None  # what was read last, and up to where
 
 
 class TracePipe:
@@ -55,6 +56,7 @@ class TracePipe:
         self._was_read = False
         self._lines: Lines | None = None
         self._made: Made | None = None  # by prepare()
+        self._begun: tuple[Block, int] | None = None  # see Made
 
     def ready(self) -> bool:
         """Whether read() would give something."""
@@ -105,7 +107,7 @@ class TracePipe:
         found = [list(islice(ring.unread(), limit + 1)) for ring in rings]
         whole = {i for i, pages in enumerate(found) if len(pages) <= limit}
         if self._lines is None or not self._lines.current():
-            self._lines = Lines(tr, kept=KEPT)
+            self._lines = Lines(tr, kept=0)
         return Taken(
             rings=rings,
             states=[ring.state() for ring in rings],
@@ -121,37 +123,56 @@ class TracePipe:
         texts: list[str] = []
         size = 0
         lost = {cpu: number for cpu, number in taken.lost.items() if number}
-        sources = [
-            taken.lines.pages(ring.cpu, pages)
-            for ring, pages in zip(taken.rings, taken.pages, strict=True)
-        ]
-        for run in merged(sources, taken.whole, mix=not lost):
-            note = ""
-            if lost and isinstance(run, Run):
-                cpu = taken.rings[run.source].cpu
-                number = lost.pop(cpu, 0)
-                note = f"CPU:{cpu} [LOST {number} EVENTS]\n" if number else ""
-            some = run.up_to(count - size - len(note))
-            text = note + run.text(some)
-            full = size + len(text) >= count
-            if size + len(text) > max(count, PIPE_PAGE) and (texts or some > 1):
-                some -= 1
-                text = note + run.text(some)
-            if some:
-                texts.append(text)
-                size += len(text)
-                for number, last in run.parts(some):
-                    cpu = taken.rings[last.source].cpu
+        cpus, lines = [ring.cpu for ring in taken.rings], taken.lines
+        sources = Sources(
+            taken.pages, taken.whole, lambda i, page: lines.records(cpus[i], page)
+        )
+        for block, first in blocks(sources, partial(lines.block, cpus), self._begun):
+            while first < block.count:
+                note, behind = _loss(block, first, cpus, lost)
+                last = min(block.up_to(first, count - size - len(note)), behind)
+                text = note + block.lines(first, last)
+                full = size + len(text) >= count
+                if size + len(text) > max(count, PIPE_PAGE) and (
+                    texts or last - first > 1
+                ):
+                    last -= 1
+                    text = note + block.lines(first, last)
+                if last > first:
+                    texts.append(text)
+                    size += len(text)
+                for number, place in block.lasts(first, last):
+                    cpu = cpus[place.source]
                     number += used[cpu][0] if cpu in used else 0
-                    used[cpu] = number, last.record(cpu)
-            if full:
-                break
-        return Made(taken, count, used, "".join(texts))
+                    used[cpu] = number, place.entry(cpu)
+                if full:
+                    begun = block, last
+                    return Made(taken, count, used, "".join(texts), begun)
+                first = last
+        return Made(taken, count, used, "".join(texts), None)
 
     def _consume(self, made: Made) -> str:
         """Take the records out of the buffer; their text."""
+        self._begun = made.begun
         for ring in made.taken.rings:
             if ring.cpu in made.used:
                 ring.overrun_seen = ring.overrun
                 ring.consume(*made.used[ring.cpu])
         return made.text
+
+
+def _loss(
+    block: Block, first: int, cpus: list[int], lost: dict[int, int]
+) -> tuple[str, int]:
+    """What is said before a record of a block, and before which one again.
+
+    lost: by CPU, how many were lost before its first one; it goes once that is said.
+    """
+    note, behind = "", block.count
+    for source in [source for source, cpu in enumerate(cpus) if cpu in lost]:
+        cpu, at = cpus[source], block.find(source, first)
+        if at == first:
+            note = f"CPU:{cpu} [LOST {lost.pop(cpu)} EVENTS]\n"
+        elif at > first:
+            behind = min(behind, at)
+    return note, behind

@@ -8,8 +8,9 @@ tasks and options are at that time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, Page, entries
 from kpfs.engine.trace.ring.ring_buffer import Rings
 from kpfs.engine.trace.ring.ring_iter import RingIter
+from kpfs.engine.trace.text.blocks import Block, Place, Sources, blocks
 from kpfs.engine.trace.text.lines import Lines, SharedLines
-from kpfs.engine.trace.text.page_text import Mixed, Place, Run, merged
 
 ALL = 1 << 40  # characters, more than any trace has
 _PID_AT = 4  # in a record.  Kernel: struct trace_entry
@@ -145,6 +146,8 @@ class TraceIterator:
         self._ahead: Ahead | None = None
         self._text = ""  # made, and not read yet
         self._begun = False  # the header has been read
+        # the block that was read last, and up to where
+        self._begun_block: tuple[Block, int] | None = None
         self.state = self._state()
 
     def _state(self) -> list[tuple[int, int]]:
@@ -222,46 +225,67 @@ class TraceIterator:
             line = lines.alone(ahead.ts, ahead.cpu, ahead.data)
             text.add(self._notes(ahead.cpu, ahead.number, ahead.missed) + line)
         if self._ahead is None:
-            sources = [
-                lines.pages(it.ring.cpu, pages)
-                for it, pages in zip(self._iters, taken.pages, strict=True)
-            ]
-            self._add(text, merged(sources, taken.whole, mix=not self._has_notes()))
+            self._add(text, taken)
         self._text = text.whole()
         return self._ahead is None and len(taken.whole) < len(self._iters)
 
-    def _add(self, text: _Text, runs: Iterator[Run | Mixed]) -> None:
-        """Add lines as long as there is room, and keep one record ahead."""
-        notes = self._has_notes()
+    def _add(self, text: _Text, taken: Taken) -> None:
+        """Add lines as long as there is room, and take one record ahead."""
+        cpus = [it.ring.cpu for it in self._iters]
+        lines = taken.lines
+        sources = Sources(
+            taken.pages, taken.whole, lambda i, page: lines.records(cpus[i], page)
+        )
         lasts: dict[int, Place] = {}
-        for run in runs:
-            count = 0
-            if not text.full:
-                note = ""
-                if notes and isinstance(run, Run):
-                    it = self._iters[run.source]
-                    note = self._notes(it.ring.cpu, self._index + 1, it.missed)
-                    it.missed = False
-                count = run.up_to(text.room - len(note))
-                text.add(note + run.text(count))
-                self._index += count
-                lasts |= {last.source: last for _, last in run.parts(count)}
-            if count < run.count:
-                ahead = run.at(count)
-                lasts[ahead.source] = ahead
-                self._look_ahead(ahead)
+        begun, self._begun_block = self._begun_block, None
+        for block, begin in blocks(sources, partial(lines.block, cpus), begun):
+            first = begin
+            while first < block.count and not text.full:
+                first = self._add_some(text, block, first)
+            if first < block.count:
+                self._look_ahead(block.at(first))
+                first += 1
+            lasts |= {last.source: last for _, last in block.lasts(begin, first)}
+            if self._ahead is not None:
+                self._begun_block = block, first
                 break
         for source, last in lasts.items():
-            stop = last.made.stops[last.number]
-            self._iters[source].advance(last.page, stop, last.time)
+            number = last.records.page
+            page = next(p for p in taken.pages[source] if p.number == number)
+            self._iters[source].advance(page, last.stop, last.time)
+
+    def _add_some(self, text: _Text, block: Block, first: int) -> int:
+        """Add lines up to where something is to be said; returns one behind."""
+        note, behind = "", block.count
+        for source in self._to_be_noted():
+            at = block.find(source, first)
+            if at == first:
+                it = self._iters[source]
+                note = self._notes(it.ring.cpu, self._index + 1, it.missed)
+                it.missed = False
+            elif at > first:
+                behind = min(behind, at)
+        last = min(block.up_to(first, text.room - len(note)), behind)
+        text.add(note + block.lines(first, last))
+        self._index += last - first
+        return last
+
+    def _to_be_noted(self) -> list[int]:
+        """The sources before whose next record something is to be said."""
+        told = self._started.union(cpu for cpu, n in self._skipped.items() if n)
+        annotates = self._annotates()
+        return [
+            source
+            for source, it in enumerate(self._iters)
+            if it.missed or (annotates and it.ring.cpu not in told)
+        ]
 
     def _look_ahead(self, place: Place) -> None:
         """Keep the next record, which is not to be shown yet.  Kernel: iter->ent"""
         it = self._iters[place.source]
+        data = place.records.data(place.number)
         self._index += 1
-        self._ahead = Ahead(
-            place.time, it.ring.cpu, self._index, it.missed, place.data()
-        )
+        self._ahead = Ahead(place.time, it.ring.cpu, self._index, it.missed, data)
         it.missed = False
 
     # ---- what is not a record
@@ -275,13 +299,6 @@ class TraceIterator:
 
     def _annotates(self) -> bool:
         return self._overrun and self._tr.options["annotate"]
-
-    def _has_notes(self) -> bool:
-        """Whether something is to be said before a record."""
-        return any(it.missed for it in self._iters) or (
-            self._annotates()
-            and any(it.ring.cpu not in self._started for it in self._iters)
-        )
 
     def _notes(self, cpu: int, index: int, missed: bool) -> str:
         """What is said before a record.  Kernel: test_cpu_buff_start()"""

@@ -9,7 +9,8 @@ from weakref import ref
 import pytest
 
 from kpfs.engine.trace.ring.cpu_ring import CpuRing
-from kpfs.engine.trace.text.lines import Lines, SharedLines, _PageLines
+from kpfs.engine.trace.text.blocks import Part
+from kpfs.engine.trace.text.lines import Lines, SharedLines
 from kpfs.engine.trace.text.output import TracePipe
 from kpfs.engine.trace.text.trace_iter import TraceIterator, trace_text
 from tests.unit.engine.trace.fakes import Trace, Writer, record
@@ -257,50 +258,53 @@ def test_who_shares_reads_the_same_as_who_does_not(seed):
             reader.read(size, prepared=rng.random() < 0.5)
 
 
-def made_pages(monkeypatch):
-    """The pages whose text is made from now on."""
-    made, make = [], _PageLines.after
+def made_lines(monkeypatch):
+    """The records whose lines are made from now on."""
+    made: list[tuple[int, int]] = []
+    make = Lines.lines
 
-    def after(self, *args):
-        made.append((self._cpu, self._raw[:16]))
-        return make(self, *args)
+    def lines(self, cpu, part):
+        made.extend((cpu, time) for time in part.records.times[part.first : part.last])
+        return make(self, cpu, part)
 
-    monkeypatch.setattr(_PageLines, "after", after)
+    monkeypatch.setattr(Lines, "lines", lines)
     return made
 
 
-def test_text_of_a_page_is_made_once(monkeypatch):
-    made = made_pages(monkeypatch)
+def test_text_is_made_once(monkeypatch):
     recorder, shared = Recorder(1, size=200_000), SharedLines()
     recorder.write(5000)
+    made = made_lines(monkeypatch)
     iterators = [TraceIterator(recorder.trace.ts, shared=shared) for _ in range(5)]
     iterators[0].read(1)  # and it has the file open
     texts = [pieces(recorder, iterator, prepared=True) for iterator in iterators[1:]]
     assert len(set(texts)) == 1
-    assert len(made) == len(set(made)) > 10
+    assert len(made) == 5000
     # a new event is no reason to make it again, but a name that is shown is one
     recorder.trace.write("p:other vfs_write")
-    number = len(made)
     again = TraceIterator(recorder.trace.ts, shared=shared)
     assert pieces(recorder, again, prepared=True) == texts[0]
-    assert len(made) == number
+    assert len(made) == 5000
     recorder.trace.runtime.save_cmdline(3, "cat")
     again.restart()
     assert " cat-3 " in pieces(recorder, again, prepared=True)
-    assert len(made) == 2 * number
+    assert len(made) == 10000
 
 
-def test_what_is_added_to_a_page_is_added_to_its_text(monkeypatch):
-    recorder, shared = Recorder(1, nr_cpus=1), SharedLines()
-    recorder.write(3)
-    first, second = (TraceIterator(recorder.trace.ts, shared=shared) for _ in "12")
-    first.read(1 << 20)
-    ((_, old),) = shared.get(recorder.trace.ts, in_ns=True)._pages.items()
-    recorder.write(2)
-    assert second.read(1 << 20) == trace_text(recorder.trace.ts)
-    ((_, new),) = shared.get(recorder.trace.ts, in_ns=True)._pages.items()
-    assert new.text.startswith(old.text)
-    assert (len(old.times), len(new.times)) == (3, 5)
+def test_who_reads_on_makes_no_line_again(monkeypatch):
+    recorder, shared = Recorder(1, size=200_000), SharedLines()
+    recorder.write(3000)
+    other = TraceIterator(recorder.trace.ts, shared=shared)
+    other.read(1 << 20)
+    recorder.write(300)  # on pages that have been read in part
+    made = made_lines(monkeypatch)
+    iterator = TraceIterator(recorder.trace.ts, shared=shared)
+    text = iterator.read(1 << 20)
+    assert len(made) < 300 + 3 * 170
+    made.clear()
+    one = TraceIterator(recorder.trace.ts)
+    assert "".join(iter(lambda: one.read(700), "")) == text
+    assert len(made) == 3300
 
 
 def test_it_is_forgotten_when_nobody_reads():
@@ -320,10 +324,12 @@ def test_so_much_is_kept_and_no_more():
     lines = Lines(recorder.trace.ts, kept=50_000)
     for ring in recorder.trace.ts.ring.cpus:
         for page in ring.unread():
-            lines.page(ring.cpu, page)
+            records = lines.records(ring.cpu, page)
+            lines.block([ring.cpu], [Part(0, records, 0, len(records.times))])
             assert lines.current()
-            assert lines._size == sum(len(p.text) for p in lines._pages.values())
+            assert lines._size == sum(len(b.text) for b in lines._blocks.values())
             assert lines._size <= 50_000
+            assert len(lines._pages) < 20
     assert lines._size > 25_000
 
 
@@ -346,3 +352,19 @@ def test_a_name_that_changes_while_a_line_is_made(monkeypatch):
     place = struct.pack("<Q", recorder.place)
     assert "late-77 " in lines.alone(5, 0, struct.pack("<HHi", 0, 0, 77) + place)
     assert lines.current()
+
+
+@pytest.mark.parametrize("pid", [1, 2])
+def test_a_page_that_was_written_anew(pid):
+    """With as many records, which are the same ones but for the time, or others."""
+    recorder, shared = Recorder(1, nr_cpus=1), SharedLines()
+    ts, (writer,) = recorder.trace.ts, recorder.writers
+    readers = [TraceIterator(ts, shared=shared) for _ in range(2)]
+    for start, who in ((1_000_000, 1), (2_000_000, pid)):
+        ts.ring.reset()
+        for i in range(5):
+            data = record(recorder.numbers[0], recorder.place, pid=who)
+            writer.write(start + 700 * i, data)
+        for reader in readers:
+            reader.restart()
+            assert reader.read(1 << 20) == trace_text(ts)

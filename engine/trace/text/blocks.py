@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""In which order the records of several CPUs are read, and their text."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, repeat
+from typing import NamedTuple
+
+from kpfs.engine.trace.ring.cpu_ring import (
+    BUF_PAGE_HDR_SIZE,
+    HEADER_WORDS,
+    PAGE_SIZE,
+    Page,
+    Record,
+)
+from kpfs.engine.trace.text.page_records import PageRecords
+
+
+class Place(NamedTuple):
+    """A record of a source, which is a CPU that is read, by its number on a page."""
+
+    source: int
+    records: PageRecords
+    number: int
+
+    @property
+    def time(self) -> int:
+        return self.records.times[self.number]
+
+    @property
+    def stop(self) -> int:
+        """The word of the page where it ends."""
+        return HEADER_WORDS + self.records.stops[self.number] // 4
+
+    def entry(self, cpu: int) -> Record:
+        """The same, as the ring of a CPU has it."""
+        records, number = self.records, self.number
+        base = records.page * PAGE_SIZE + BUF_PAGE_HDR_SIZE
+        start, stop = records.starts[number], records.stops[number]
+        return records.times[number], cpu, base + start, base + stop
+
+
+class Part(NamedTuple):
+    """Of a source: records of one page."""
+
+    source: int
+    records: PageRecords
+    first: int
+    last: int  # one behind
+
+    def same(self, other: Part) -> bool:
+        return (
+            self.records is other.records
+            and self.first == other.first
+            and self.last == other.last
+        )
+
+
+class Block:
+    """Records that follow one another in the trace, by their number in it."""
+
+    def __init__(
+        self, parts: Sequence[Part], lines: Callable[[Part], list[str]]
+    ) -> None:
+        """parts: those of all sources that have some.  lines: makes their text."""
+        self.parts = parts
+        made: list[str] = []
+        if len(parts) == 1:
+            made = lines(parts[0])
+            self._sources = bytes([parts[0].source]) * len(made)
+        else:
+            found: list[tuple[int, int, int, str]] = []
+            for part in parts:
+                source, records, first, last = part
+                times, numbers = records.times[first:last], range(first, last)
+                found += zip(times, repeat(source), numbers, lines(part), strict=False)
+            found.sort()
+            made = [line for _, _, _, line in found]
+            self._sources = bytes([source for _, source, _, _ in found])
+        self.count = len(made)
+        self._ends = array("I", accumulate(map(len, made)))
+        self.text = "".join(made)
+
+    def up_to(self, first: int, size: int) -> int:
+        """One behind the record that brings the text from first on to such a size.
+
+        At least one record; all if there is not so much text.
+        """
+        size += self._begin(first)
+        return min(bisect_left(self._ends, size, first) + 1, self.count)
+
+    def lines(self, first: int, last: int) -> str:
+        """Those of some records; last: one behind."""
+        return self.text[self._begin(first) : self._begin(last)]
+
+    def _begin(self, number: int) -> int:
+        return self._ends[number - 1] if number else 0
+
+    def find(self, source: int, first: int) -> int:
+        """The first record of a source from there on; -1: there is none."""
+        return self._sources.find(source, first)
+
+    def at(self, number: int) -> Place:
+        """One of the records."""
+        source = self._sources[number]
+        part = next(part for part in self.parts if part.source == source)
+        before = self._sources.count(source, 0, number)
+        return Place(source, part.records, part.first + before)
+
+    def lasts(self, first: int, last: int) -> list[tuple[int, Place]]:
+        """Of each source: how many are among some records, and the last of these."""
+        found = []
+        for source, records, begin, _ in self.parts:
+            behind = self._sources.count(source, 0, last)
+            count = self._sources.count(source, first, last)
+            if count:
+                found.append((count, Place(source, records, begin + behind - 1)))
+        return found
+
+    def left(self, number: int) -> list[Part]:
+        """What its parts have from a record on."""
+        found = []
+        for source, records, first, last in self.parts:
+            first += self._sources.count(source, 0, number)
+            if first < last:
+                found.append(Part(source, records, first, last))
+        return found
+
+
+class Sources:
+    """What is to be read of some CPUs."""
+
+    def __init__(
+        self,
+        pages: Sequence[Iterable[Page]],
+        whole: Collection[int],
+        records: Callable[[int, Page], PageRecords],
+    ) -> None:
+        """pages: of each source, from the record at page.first of each page on.
+
+        whole: the sources behind whose end there is nothing.
+        records: finds those of a page of a source.
+        """
+        self._pages = [iter(some) for some in pages]
+        self._whole = whole
+        self._records = records
+        self._heads: list[Part | None] = [None] * len(pages)
+        self._ended = False
+        for source in range(len(pages)):
+            self._turn_page(source)
+
+    def _turn_page(self, source: int) -> None:
+        """Go on to the next page that has something to read."""
+        self._heads[source] = None
+        for page in self._pages[source]:
+            records = self._records(source, page)
+            place = 4 * page.first - BUF_PAGE_HDR_SIZE
+            first = bisect_right(records.stops, place)
+            if first < len(records.stops):
+                last = len(records.stops)
+                self._heads[source] = Part(source, records, first, last)
+                return
+        if source not in self._whole:  # what comes next may be there
+            self._ended = True
+
+    def following(self) -> list[Part]:
+        """What comes before all else, up to where one of the pages ends.
+
+        Of records with the same time, those of the earlier source come first.
+        """
+        heads = [head for head in self._heads if head]
+        if self._ended or len(heads) < 2:
+            return [] if self._ended else heads
+        until, source = min((head.records.times[-1], head.source) for head in heads)
+        found = []
+        for head in heads:
+            bisect = bisect_right if head.source <= source else bisect_left
+            last = bisect(head.records.times, until, head.first)
+            if last > head.first:
+                found.append(head._replace(last=last))
+        return found
+
+    def go_on(self, parts: Iterable[Part]) -> None:
+        """These are read."""
+        for source, records, _, last in parts:
+            if last == len(records.stops):
+                self._turn_page(source)
+            else:
+                head = self._heads[source]
+                assert head
+                self._heads[source] = head._replace(first=last)
+
+    def stands(self, parts: Iterable[Part]) -> bool:
+        """Whether these are what comes next of their sources."""
+        for part in parts:
+            head = self._heads[part.source]
+            if not head or head.records is not part.records or head.first != part.first:
+                return False
+        return not self._ended
+
+
+def blocks(
+    sources: Sources,
+    block: Callable[[list[Part]], Block],
+    begun: tuple[Block, int] | None = None,
+) -> Iterator[tuple[Block, int]]:
+    """All, oldest first, as blocks and from which record on each is to be read.
+
+    It ends where what comes next may be what is not among the pages.
+    block: gives that of some parts.  begun: what was read last, and up to where.
+    """
+    if begun and (left := begun[0].left(begun[1])) and sources.stands(left):
+        yield begun
+        sources.go_on(left)
+    while parts := sources.following():
+        yield block(parts), 0
+        sources.go_on(parts)
