@@ -7,8 +7,9 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from time import perf_counter, thread_time
+from time import perf_counter, sleep, thread_time
 
 from bench import mirror
 from bench.command import Command
@@ -27,6 +28,7 @@ CALLS = 20  # of one request
 REQUESTS = 20  # of one measurement
 OPENS = 200
 MAKE_TIMEOUT = 300  # s
+LEARNING, LONGEST = 3, 20  # s: of a ready guest, to get to know commands and to stay
 TRACING = "/sys/kernel/tracing"
 SWITCH = "/proc/sys/debug/kprobes-optimization"
 SETTLED = 300_000_000  # ns of the guest's, after which a probe is a jump
@@ -89,6 +91,30 @@ def first_list(name: str, repeats: int) -> float:
         kpfs = Command(Path(scratch))
         cat = "cat", "/sys/kernel/debug/kprobes/list"
         return medians([lambda: kpfs("run", "--kernel", name, "--", *cat)], repeats)[0]
+
+
+def inside(name: str, repeats: int) -> Iterator[Row]:
+    """What commands take that are programs of it, in a new guest and in a ready one."""
+    python = "python3", "-c", "print(1)"
+    with tempfile.TemporaryDirectory() as scratch:
+        kpfs = Command(Path(scratch))
+
+        def run(kept: int, *command: str) -> None:
+            # a guest that is kept ready is one of this measurement alone
+            env = {**os.environ, "XDG_RUNTIME_DIR": scratch, "KPFS_WARM": str(kept)}
+            words = "run", "--kernel", name, "--inside", "--", *command
+            assert kpfs(*words, env=env).returncode == 0, words
+
+        run(0, "true")  # the first one keeps something for the others
+        cold = medians([lambda: run(0, "true")], repeats)[0]
+        yield Row("kernel_inside_true", cold, "s", 0.3)
+        for command in (("true",), python):
+            run(LONGEST, *command)
+        sleep(LEARNING)
+        warm = [partial(run, LONGEST, "true"), partial(run, LONGEST, *python)]
+        took = medians(warm, repeats)
+        yield Row("kernel_inside_true_warm", took[0], "s", 0.15)
+        yield Row("kernel_inside_python3_warm", took[1], "s", 0.7)
 
 
 def open_read_close(name: str, repeats: int) -> float:
@@ -187,6 +213,7 @@ def group(name: str, run: Path | None = None) -> Group:
         call_cost, fork = mirror.costs(repeats, "--kernel", name)
         yield Row("kernel_mirrored_call", call_cost * 1e6, "us", 90)
         yield Row("kernel_mirrored_fork_and_exit", fork * 1e6, "us")
+        yield from inside(name, repeats)
         yield Row("kernel_make", make(name), "s", 15)
 
     return rows
