@@ -44,8 +44,9 @@ HOST_OP_COST = 0.005  # s at most, that a file's operation counts as the guest's
 DEATH = 2.0  # limits after which the guest is dead
 OWN_SHARE = 0.25  # of the time, from which on the task of the request is to blame
 KERN_EMERG = 0
-REACH_INSNS = 50
-REACH_STEPS = 200  # of so many instructions, for who is to be killed
+# instructions between looks at where who is to be killed has come: at last so few that
+# a loop is seen in the module even if it is there for nothing but its calls
+REACH = (50,) * 200 + (4,) * 1000
 _CURRENT_AT, _PREEMPT_AT = abi.KpfsPcpu.current_task, abi.KpfsPcpu.preempt_count
 _STUCK = -1  # why a turn ended: the watchdog ended it
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
@@ -436,7 +437,7 @@ class Sched:
         come there soon, it is killed where it is.  False: it has lost its CPU.
         """
         cpu, ram = self._cpu, self._ram
-        for _ in range(REACH_STEPS):
+        for instructions in REACH:
             count = _I32.unpack_from(ram, at - _CURRENT_AT + _PREEMPT_AT)[0]
             ip = cpu.read_reg(REG_IP)
             if not ip or self.in_module(ip):
@@ -444,7 +445,7 @@ class Sched:
             if not count and cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF:
                 return True
             self._reason = 0
-            cpu.run(REACH_INSNS)
+            cpu.run(instructions)
             if self._reason == abi.HC_API:
                 self._serve_control(cpu.active)
             elif self._reason == abi.HC_IDLE:

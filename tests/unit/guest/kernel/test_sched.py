@@ -283,3 +283,13 @@ def test_no_stack_is_a_double_fault(machine):
 def test_a_guest_without_handlers(machine):
     with pytest.raises(GuestPanicError, match="no handler"):
         machine.start("cc").run_until_idle()
+
+
+def test_who_is_to_be_killed_is_seen_in_the_module(machine):
+    """Even in a loop that is as long as what is executed between two looks."""
+    sched = machine.start("90" * 99 + "eb9b")
+    pcpu, text = machine.pcpus[0], machine.bare.text
+    machine.memory.write(pcpu + abi.KpfsPcpu.preempt_count, struct.pack("<i", 1))
+    sched.in_module = lambda ip: text + 60 <= ip < text + 64
+    sched._reach_module(sched._pcpu[0] + abi.KpfsPcpu.current_task, 0)
+    assert sched.in_module(machine.cpu.read_reg(REG_IP))
