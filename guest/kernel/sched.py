@@ -43,6 +43,7 @@ GUESS = 0.25  # limits at most that are counted for what was not timed exactly
 HOST_OP_COST = 0.005  # s at most, that a file's operation counts as the guest's time
 DEATH = 2.0  # limits after which the guest is dead
 OWN_SHARE = 0.25  # of the time, from which on the task of the request is to blame
+MOST = 0.9  # of the time, from which on nobody but that task is to blame
 KERN_EMERG = 0
 # instructions between looks at where who is to be killed has come: at last so few that
 # a loop is seen in the module even if it is there for nothing but its calls
@@ -92,6 +93,11 @@ class Patience:
         if shares.get(self._task, 0.0) >= OWN_SHARE * sum(shares.values()):
             most = self._task
         return task == most
+
+    def alone(self, task: int) -> bool:
+        """Whether hardly anybody else runs, so that nobody else is to blame."""
+        shares = self._shares
+        return shares.get(task, 0.0) >= MOST * sum(shares.values())
 
     def was_killed(self, spent: float) -> None:
         """Somebody was; it is the next one's turn, if that does not help."""
@@ -425,6 +431,11 @@ class Sched:
             try:
                 if not self._reach_module(at, task):
                     return
+                if patience.alone(task) and not self._of_module(at):
+                    ip = cpu.read_reg(REG_IP)
+                    raise GuestPanicError(
+                        f"soft lockup: CPU {cpu.active} waits in vain at {ip:#x}"
+                    )
                 patience.was_killed(spent)
                 self._traps.lockup(round(patience.seconds))
             except (GuestPanicError, EmulatorError) as exc:
@@ -438,11 +449,7 @@ class Sched:
         """
         cpu, ram = self._cpu, self._ram
         for instructions in REACH:
-            count = _I32.unpack_from(ram, at - _CURRENT_AT + _PREEMPT_AT)[0]
-            ip = cpu.read_reg(REG_IP)
-            if not ip or self.in_module(ip):
-                return True
-            if not count and cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF:
+            if self._may_end(at):
                 return True
             self._reason = 0
             cpu.run(instructions)
@@ -458,6 +465,32 @@ class Sched:
             if _U64.unpack_from(ram, at)[0] != task:
                 return False
         return True
+
+    def _may_end(self, at: int) -> bool:
+        """Whether the task holds no lock of the kernel where it is."""
+        cpu = self._cpu
+        ip = cpu.read_reg(REG_IP)
+        if not ip or self.in_module(ip):
+            return True
+        count = _I32.unpack_from(self._ram, at - _CURRENT_AT + _PREEMPT_AT)[0]
+        return not count and bool(cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF)
+
+    def _of_module(self, at: int) -> bool:
+        """Whether the task that runs has to do with a module, as far as can be seen.
+
+        If not, the kernel itself waits with preemption off for what will not come: a
+        lock that somebody held who was killed.  To kill this one, too, helps nobody.
+        """
+        if self._may_end(at):
+            return True
+        sp = self._cpu.read_reg(REG_SP) & ~7
+        size = abi.STACK_STRIDE - (sp - abi.STACK_BASE) % abi.STACK_STRIDE
+        try:
+            start = self._translate(sp, size)
+        except MemoryFault:  # a stack of somebody else's making
+            return True
+        words = memoryview(self._ram)[start : start + size].cast("Q")
+        return any(map(self.in_module, words))
 
     def prefer(self, number: int) -> None:
         """Let this CPU have the next turn."""

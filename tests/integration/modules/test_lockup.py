@@ -73,6 +73,27 @@ def test_init_that_talks(box):
     assert refused.value.errno == errno.EFAULT
 
 
+KEPT = (
+    "#include <linux/spinlock.h>\n"
+    "static unsigned long at; module_param(at, ulong, 0);\n"
+    "static int __init go(void)"
+    " { spin_lock((spinlock_t *)at); preempt_enable(); return 0; }\n"
+)
+
+
+@pytest.mark.logs("kernel panic: soft lockup")
+def test_a_lock_of_the_kernel_that_is_kept_for_good(impatient):
+    """To kill whoever waits for it would help nobody: the guest is dead."""
+    box = impatient
+    (lock,) = box.kernel.guest.kallsyms.lookup_name("dcache_lock")
+    box.insmod(module("keeps", KEPT + FRAME % ""), f"at={lock.addr}")
+    assert box.syscall("getpid") == 777_000
+    with pytest.raises(KernelError) as refused:
+        box.syscall("openat", -100, "/proc/version", 0)
+    assert refused.value.errno == errno.ESHUTDOWN
+    assert "waits in vain" in box.kernel.guest.sched.dead
+
+
 STOPPED = (
     "#include <linux/notifier.h>\n"
     "static int told(struct notifier_block *n, unsigned long v, void *d)\n"
