@@ -143,7 +143,9 @@ class LinuxTasks:
             self.kernel.attempt(task, closes[start : start + abi.NR_OPS])
         self.open[task] = set()
         for fd in there:
-            self.provide(task, fd.number, self._file(pid, fd))
+            # one of the mount stays where it is: a request may be about it already
+            if not self.files.holds(task, fd.number):
+                self.provide(task, fd.number, self._file(pid, fd))
         self.same[task] = numbers
 
     def copy_directory(self, task: Task) -> None:

@@ -69,6 +69,10 @@ class OpenFiles:
             if parent in opened.fds:
                 opened.fds[child] = opened.fds[parent]
 
+    def holds(self, task: Task, fd: int) -> bool:
+        """Whether a file of the mount is a task's descriptor fd."""
+        return any(opened.fds.get(task) == fd for opened in self.by_handle.values())
+
     def make_room(self, task: Task, fd: int) -> None:
         """See to it that no file of the mount is a task's descriptor fd."""
         for opened in list(self.by_handle.values()):
