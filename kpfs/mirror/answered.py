@@ -86,6 +86,7 @@ class Answered:
 
             if not task.waits:
                 return finish()
+            task.owed = True
         return lambda: self.wait(note, tasks, task, finish)
 
     def wait(
@@ -95,6 +96,7 @@ class Answered:
         while True:
             with self.kernel.lock:
                 if not task.waits:
+                    task.owed = False
                     try:
                         tasks.check(task)
                     except KernelError as error:
@@ -104,6 +106,7 @@ class Answered:
             waiter.sleep(LOOK)
             if not waiter.awake and not is_valid(self.listener, note.id):
                 with self.kernel.lock:
+                    task.owed = False
                     if task.waits:
                         tasks.interrupt(task)
                 return -errno.EINTR

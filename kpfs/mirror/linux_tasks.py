@@ -118,6 +118,9 @@ class LinuxTasks:
         self._catching_up = True
         try:
             for pid in list(self.behind):
+                task = self.kernel.tasks.known(pid)
+                if task is not None and (task.waits or task.owed):
+                    continue  # in a call, whose results would be lost
                 if self.host.lives(pid):
                     with contextlib.suppress(KernelError):  # no room for so many
                         self.task(pid)

@@ -52,6 +52,8 @@ class Task:
         self.host_pid = host_pid
         self.comm = comm
         self.waits = False  # its last request is not done
+        # it was waited for without the lock, and its results are still to be taken
+        self.owed = False
         self.gone = False
         self.waiter: Waiter | None = None  # who waits for that
         self.later: list[Op] = []  # to be made as soon as it does not wait
@@ -193,7 +195,11 @@ class Tasks:
             raise KernelError(errno.EINTR, "its task was stuck, and was killed")
         places = self.begin(task, ops, memory)
         if task.waits:
-            self._await(task)
+            task.owed = True
+            try:
+                self._await(task)
+            finally:
+                task.owed = False
         if task.gone:
             raise KernelError(errno.EINTR, "something in the guest has killed its task")
         return Reply(self._machine, task.slot, places, len(ops))
