@@ -26,7 +26,7 @@ from kpfs.guest.emu.cpu import (
     Cpu,
 )
 from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.guest.emu.memory import Memory
+from kpfs.guest.emu.memory import AREA_END, Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE
 from kpfs.guest.kernel.clock import Clock
@@ -109,6 +109,11 @@ class Patience:
         """Be short, if in the middle of this request somebody had to be killed."""
         if nested._kill_at > 1:
             self._limit *= GRACE
+
+
+def _is_added(address: int) -> bool:
+    """Whether it is where modules lie, and what is made for probes."""
+    return abi.MODULE_BASE <= address < AREA_END
 
 
 class Sched:
@@ -478,19 +483,21 @@ class Sched:
     def _of_module(self, at: int) -> bool:
         """Whether the task that runs has to do with a module, as far as can be seen.
 
-        If not, the kernel itself waits with preemption off for what will not come: a
-        lock that somebody held who was killed.  To kill this one, too, helps nobody.
+        Or with other code that has been added to the kernel.  If not, the kernel itself
+        waits with preemption off for what will not come: a lock that somebody held who
+        was killed.  To kill this one, too, helps nobody.
         """
-        if self._may_end(at):
+        cpu = self._cpu
+        if self._may_end(at) or _is_added(cpu.read_reg(REG_IP)):
             return True
-        sp = self._cpu.read_reg(REG_SP) & ~7
+        sp = cpu.read_reg(REG_SP) & ~7
         size = abi.STACK_STRIDE - (sp - abi.STACK_BASE) % abi.STACK_STRIDE
         try:
             start = self._translate(sp, size)
         except MemoryFault:  # a stack of somebody else's making
             return True
         words = memoryview(self._ram)[start : start + size].cast("Q")
-        return any(map(self.in_module, words))
+        return any(map(_is_added, words))
 
     def prefer(self, number: int) -> None:
         """Let this CPU have the next turn."""
