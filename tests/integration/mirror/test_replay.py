@@ -295,7 +295,9 @@ class TestReplay:
         before = [mirrored.word(name) for name in counters]
         for _ in range(30):
             everything()
-        assert [mirrored.word(name) for name in counters] == before
+        after = [mirrored.word(name) for name in counters]
+        # what was there before may go meanwhile: tasks of processes that have ended
+        assert all(now <= then for now, then in zip(after, before, strict=True)), after
         os.close(folder)
 
     def test_the_files_of_the_mount_stay(self, mirrored, kernel):
