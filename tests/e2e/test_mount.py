@@ -4,6 +4,7 @@
 This also tests kpfs.daemon and kpfs.host.guard.
 """
 
+import contextlib
 import os
 import re
 import select
@@ -81,35 +82,38 @@ def test_umount_of_a_mount_in_use(kpfs, mount):
     assert kpfs("umount", mount).returncode == 0
 
 
-def test_umount_of_a_mount_that_a_namespace_has_too(kpfs, mount):
+@contextlib.contextmanager
+def another_namespace(kpfs):
+    """A mount namespace that was made meanwhile, and has all mounts of here too."""
     with subprocess.Popen(
         [*kpfs.command("run"), "sh", "-c", "echo up; exec sleep 60"],
         stdout=subprocess.PIPE,
         start_new_session=True,
     ) as other:
         assert there(other.stdout).readline() == b"up\n"
+        try:
+            yield
+        finally:
+            os.killpg(other.pid, signal.SIGTERM)
+
+
+def test_umount_of_a_mount_that_a_namespace_has_too(kpfs, mount):
+    with another_namespace(kpfs):
         daemon = harness.daemon_of(mount)
         done = kpfs("umount", mount)
         assert (done.returncode, done.stderr) == (0, "")
         assert not harness.alive(daemon)
-        os.killpg(other.pid, signal.SIGTERM)
 
 
 def test_who_is_to_end_takes_no_other_mount_away(kpfs, mount):
     """Though Linux gives the next one the ident of the one that is gone here."""
-    with subprocess.Popen(
-        [*kpfs.command("run"), "sh", "-c", "echo up; exec sleep 60"],
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    ) as other:
-        assert there(other.stdout).readline() == b"up\n"
+    with another_namespace(kpfs):
         daemon = harness.daemon_of(mount)
         mounts.detach(str(mount))
         following = kpfs.mount()
         harness.kill(daemon, signal.SIGTERM)
         assert harness.is_mounted(following)
         assert (following / "kprobes/enabled").read_text() == "1\n"
-        os.killpg(other.pid, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
