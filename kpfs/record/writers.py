@@ -45,7 +45,7 @@ def write_chrome(recording: Recording, to: BinaryIO) -> None:
     """The trace event format of Chrome, which ui.perfetto.dev opens.
 
     A record is an instant of its thread; numbers that JSON's readers would round are
-    hexadecimal.
+    hexadecimal.  A field that is named cpu comes as ``EVENT.cpu``.
     """
     events: list[object] = [
         {"name": name, "ph": "M", "pid": pid, "tid": pid, "args": {"name": comm}}
@@ -54,7 +54,7 @@ def write_chrome(recording: Recording, to: BinaryIO) -> None:
     ]
     for record in recording.records:
         arguments = {
-            name: hex(value)
+            f"{record.event}.cpu" if name == "cpu" else name: hex(value)
             if isinstance(value, int) and abs(value) >= MAX_SAFE
             else value
             for name, value in _plain(record.fields).items()
