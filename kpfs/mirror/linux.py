@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import mmap
 import os
-import socket
 import stat
 import struct
 from collections.abc import Callable, MutableMapping
@@ -27,15 +25,14 @@ from kpfs.linux.kernel.kernel import LinuxKernel
 from kpfs.linux.kernel.machine import STOP, Argument, Op, Out, Place
 from kpfs.linux.kernel.tasks import Task
 from kpfs.mirror import calls as mirror_calls
-from kpfs.mirror import seccomp
 from kpfs.mirror.answered import Answered
 from kpfs.mirror.host import AT_FDCWD, Host, trees_of
 from kpfs.mirror.instead import NR_UNAME, UTS_FIELDS, UTS_LENGTH, Instead
-from kpfs.mirror.keeper import STATE_SIZE
+from kpfs.mirror.left_out import LeftOut
 from kpfs.mirror.linux_tasks import HostFile, LinuxTasks
 from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
-from kpfs.mirror.supervisor import Replayed, Supervisor, settled
+from kpfs.mirror.supervisor import Replayed, Supervisor, await_listener, settled
 from kpfs.mirror.write import NAMES, Commit, read_call, take
 
 log = logging.getLogger(__name__)
@@ -76,66 +73,23 @@ class LinuxReplayer:
 
         lazy: calls that nobody would see in the guest are not made there.
         """
-        self.instead = instead
         self.answered = Answered(kernel, host, instead.listener)
         self.kernel = kernel
         self.files = files
         self.writers = writers
         self.host = host
-        self.looks = host.another()  # of the thread that receives
         with kernel.lock:
             self.tasks = LinuxTasks(kernel, files, host.another())
         self.lazy = lazy
-        # what skip() has to look at more closely, or may not skip
-        self.particular = frozenset(
-            (
-                *(*NAMES, *mirror_calls.EXECS, *mirror_calls.EXITS),
-                *(*mirror_calls.ANSWERED, *instead.calls),
-            )
-        )
+        kept = mirror_calls.ANSWERED
+        self.left_out = LeftOut(self.tasks, host, self.write, instead, kept)
 
     def skip(self, note: Notification) -> bool:
         """See kpfs.mirror.supervisor.Replayer.skip()."""
         kernel = self.kernel
         if not self.lazy or (kernel.lock.taken() and not kernel.is_sure):
             return False
-        if kernel.watched:
-            return False
-        number, pid = note.nr, note.pid
-        if number in self.particular:
-            if number in NAMES:
-                if self.looks.fd_in_tree(pid, note.args[0]):
-                    return False
-            elif number in mirror_calls.EXECS:
-                self.forget(pid)
-            elif number not in self.instead.calls or self.instead.concerns(
-                note, self.looks
-            ):
-                return False
-        self.tasks.leave_out(pid)
-        return True
-
-    def forget(self, pid: int) -> None:
-        """The process is to become another program, or to end."""
-        self.host.forget(pid)
-        self.looks.forget(pid)
-
-    def leave_out(self, note: Notification, commit: Commit) -> int | None:
-        """Do what is to be done for a call that the guest does not make."""
-        number, pid = note.nr, note.pid
-        if number in mirror_calls.EXITS:
-            with self.kernel.lock:
-                self.tasks.leave_out_exit(pid, note.args[0])
-            self.forget(pid)
-            return None
-        self.tasks.leave_out(pid)
-        if number in mirror_calls.EXECS:
-            self.forget(pid)
-        if number in NAMES:
-            return self.write(note, commit)
-        if number in self.instead.calls:
-            return self.instead(note, self.host, commit)
-        return None
+        return not kernel.watched and self.left_out.skip(note)
 
     def __call__(self, note: Notification, commit: Commit) -> Replayed:
         """See kpfs.mirror.supervisor.Replay.  Context: the lock is not held."""
@@ -143,7 +97,7 @@ class LinuxReplayer:
         if number in mirror_calls.ANSWERED:
             return self.answered(note, commit, self.tasks.task)
         if self.lazy and not self.kernel.watched:
-            return self.leave_out(note, commit)
+            return self.left_out.make(note, commit)
         try:
             plan = mirror_calls.plan_call(self.host, note)
         except mirror_calls.NotMirrored:
@@ -159,11 +113,11 @@ class LinuxReplayer:
                 self.tasks.exit(task, note.args[0])
             else:
                 self.make(task, note.nr, plan, needs)
-        if number in mirror_calls.EXECS or number in mirror_calls.EXITS:
-            self.forget(pid)
-        if number in self.instead.calls and self.instead.means(number, plan.text):
-            return self.instead(note, self.host, commit)
-        return None
+        if number in mirror_calls.EXECS:
+            self.left_out.executes(pid)
+        elif number in mirror_calls.EXITS:
+            self.left_out.forget(pid)
+        return self.left_out.answer(note, commit, plan.text)
 
     # ---- calls
     def make(self, task: Task, number: int, plan: Plan, needs: Needs) -> None:
@@ -353,13 +307,10 @@ def serve(
     host_uname: uname(2) tells of the host; lazy: see LinuxReplayer.
     """
     try:
-        with socket.socket(fileno=channel) as sock:
-            _, fds, _, _ = socket.recv_fds(sock, 1, 2)
-        if len(fds) != 2:
-            return  # the command could not be filtered, or is gone
-        listener, shared = fds
-        seccomp.wake_up_synchronously(listener)
-        state = mmap.mmap(shared, STATE_SIZE)
+        received = await_listener(channel)
+        if received is None:
+            return
+        listener, state = received
         instead = Instead({} if host_uname else guest_names(kernel), tree)
         instead.listener = listener
         host = Host(trees_of(source))

@@ -105,11 +105,16 @@ class LinuxTasks:
             self.behind -= {p for p in list(self.behind) if not self.host.lives(p)}
 
     def leave_out_exit(self, pid: int, status: int) -> None:
-        """The same; it is to end."""
+        """The same; it is to end.  Context: the lock is not held."""
         self.behind.discard(pid)
-        task = self.kernel.tasks.known(pid)
-        if task is not None:
-            self.exit(task, status)
+        with self.kernel.lock:
+            task = self.kernel.tasks.known(pid)
+            if task is not None:
+                self.exit(task, status)
+
+    def executes(self, pid: int) -> None:
+        """The process is to become another program.  Context: any."""
+        self.host.forget(pid)
 
     def catch_up(self) -> None:
         """Bring all tasks up to date, before somebody may begin to look."""

@@ -34,6 +34,7 @@ from kpfs.mirror.keeper import (
     STATE_SIZE,
     WAITS,
 )
+from kpfs.mirror.left_out import LeftOut
 from kpfs.mirror.plan import BUSY, MirrorGuest, Plan
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.tasks import Tasks
@@ -283,11 +284,8 @@ class Replayer:
 
         lazy: calls that nobody would see in the guest are not made there.
         """
-        self.instead = instead
-        self.instead_of = frozenset() if instead is None else instead.calls
         self.kernel = kernel
         self.host = host
-        self.looks = host.another()  # of the thread that receives
         with kernel.lock:
             self.guest = MirrorGuest(kernel.guest)
             self.tasks = Tasks(kernel, host)
@@ -296,33 +294,14 @@ class Replayer:
             kernel, host, {} if writers is None else writers, self.task
         )
         self.lazy = lazy
-        # what skip() has to look at more closely, or may not skip
-        self.particular = frozenset(
-            {*NAMES, *mirror_calls.EXECS, *mirror_calls.EXITS, *self.instead_of}
-        )
+        self.left_out = LeftOut(self.tasks, host, self.write, instead)
 
     def skip(self, note: Notification) -> bool:
         """Whether the guest need not make a call, as nobody could see it there.
 
         Context: the thread that receives, the lock is not held.
         """
-        if not self.lazy or self.kernel.watched:
-            return False
-        nr, pid = note.nr, note.pid
-        if nr in self.particular:
-            if nr in NAMES:
-                if self.looks.fd_in_tree(pid, note.args[0]):
-                    return False
-            elif nr in mirror_calls.EXECS:
-                self.executes(pid)
-            elif (
-                nr in mirror_calls.EXITS
-                or not self.instead
-                or self.instead.concerns(note, self.looks)
-            ):
-                return False
-        self.tasks.leave_out(pid)
-        return True
+        return self.lazy and not self.kernel.watched and self.left_out.skip(note)
 
     def may_wait(self, note: Notification) -> bool:
         """Whether it may take long to make a call: others are to be received meanwhile.
@@ -330,41 +309,14 @@ class Replayer:
         Context: the thread that receives, the lock is not held.
         """
         return self.kernel.lock.taken() or (
-            note.nr in NAMES and self.looks.fd_in_tree(note.pid, note.args[0])
+            note.nr in NAMES and self.left_out.looks.fd_in_tree(note.pid, note.args[0])
         )
-
-    def executes(self, pid: int) -> None:
-        """The process is to become another program."""
-        self.tasks.executes(pid)
-        self.looks.forget(pid)
-
-    def exits(self, pid: int) -> None:
-        """It is to end."""
-        self.host.forget(pid)
-        self.looks.forget(pid)
-
-    def leave_out(self, note: Notification, commit: Commit) -> int | None:
-        """Do what is to be done for a call that the guest does not make.
-
-        See Replay.  Context: control, the lock is not held.
-        """
-        nr, pid = note.nr, note.pid
-        if nr in mirror_calls.EXITS:
-            self.tasks.leave_out_exit(pid)
-            self.exits(pid)
-            return None
-        self.tasks.leave_out(pid)
-        if nr in NAMES:
-            return self.write(note, commit)
-        if nr in self.instead_of and self.instead:
-            return self.instead(note, self.host, commit)
-        return None
 
     def __call__(self, note: Notification, commit: Commit) -> int | None:
         """See Replay.  Context: control, the lock is not held."""
         nr, pid = note.nr, note.pid
         if self.lazy and not self.kernel.watched:
-            return self.leave_out(note, commit)
+            return self.left_out.make(note, commit)
         try:
             plan = mirror_calls.plan_call(self.host, note)
         except mirror_calls.NotMirrored:
@@ -377,15 +329,13 @@ class Replayer:
             with self.kernel.lock:
                 if self.make(self.task(pid), plan, bool(pause)) != BUSY:
                     if nr in mirror_calls.EXECS:
-                        self.executes(pid)
+                        self.left_out.executes(pid)
                     break
             if not any(fd.in_tree for fd in self.host.descriptors(pid)):
                 time.sleep(pause)
         if nr in mirror_calls.EXITS:
-            self.exits(pid)
-        if nr in self.instead_of and self.instead and self.instead.means(nr, plan.text):
-            return self.instead(note, self.host, commit)
-        return None
+            self.left_out.forget(pid)
+        return self.left_out.answer(note, commit, plan.text)
 
     def follow(self, kernel: Kernel, _root: Dir) -> None:
         """Make the calls in another kernel from now on, by tasks that are made there.
@@ -418,6 +368,20 @@ def settled(note: Notification, busy: Callable[[int], bool]) -> bool:
     return not busy(parent.pid) and parent.sleeps
 
 
+def await_listener(channel: int) -> tuple[int, mmap.mmap] | None:
+    """The listener that a runner sends, and what is shared with the keeper.
+
+    None: the command could not be filtered, or is gone.
+    """
+    with socket.socket(fileno=channel) as sock:
+        _, fds, _, _ = socket.recv_fds(sock, 1, 2)
+    if len(fds) != 2:
+        return None
+    listener, shared = fds
+    seccomp.wake_up_synchronously(listener)
+    return listener, mmap.mmap(shared, STATE_SIZE)
+
+
 def serve(
     booted: Booted,
     channel: int,
@@ -433,15 +397,12 @@ def serve(
     Replayer.
     """
     try:
-        with socket.socket(fileno=channel) as sock:
-            _, fds, _, _ = socket.recv_fds(sock, 1, 2)
-        if len(fds) != 2:
-            return  # the command could not be filtered, or is gone
-        listener, shared = fds
+        received = await_listener(channel)
+        if received is None:
+            return
+        listener, state = received
         if instead is not None:
             instead.listener = listener
-        seccomp.wake_up_synchronously(listener)
-        state = mmap.mmap(shared, STATE_SIZE)
         host = Host(trees_of(source))
         with booted.kernel.lock:
             replayer = Replayer(booted.kernel, host, writers, instead, lazy=lazy)

@@ -95,7 +95,6 @@ class Tasks:
     def executes(self, pid: int) -> None:
         """The process is to become another program, and perhaps another user."""
         self.other_users.add(pid)
-        self.host.forget(pid)
 
     def forget_dead(self) -> None:
         """Drop what is held of processes whose task has ended."""
@@ -113,7 +112,7 @@ class Tasks:
             ended = {pid for pid in list(self.behind) if not self.host.lives(pid)}
             self.behind -= ended - self.known.keys()
 
-    def leave_out_exit(self, pid: int) -> None:
+    def leave_out_exit(self, pid: int, _status: int) -> None:
         """The same; it is to end."""
         if pid in self.known:
             self.behind.add(pid)
