@@ -33,15 +33,9 @@ def _has(package: str) -> bool:
 def ask(trace: bytes, *queries: str) -> list[list[dict[str, Any]]]:
     """The rows that each query gives of a trace."""
     # imported here, as the packages may be absent
-    from perfetto.common.query_result_iterator import (  # type: ignore[import-untyped]
-        QueryResultIterator,
-    )
-    from perfetto.trace_processor.platform import (  # type: ignore[import-untyped]
-        PlatformDelegate,
-    )
-    from perfetto.trace_processor.protos import (  # type: ignore[import-untyped]
-        ProtoFactory,
-    )
+    from perfetto.common.query_result_iterator import QueryResultIterator
+    from perfetto.trace_processor.platform import PlatformDelegate
+    from perfetto.trace_processor.protos import ProtoFactory
 
     factory = ProtoFactory(PlatformDelegate())
     rpc = factory.TraceProcessorRpc
