@@ -11,7 +11,10 @@ import re
 import shutil
 import signal
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bench import command
 
@@ -138,11 +141,7 @@ def daemon_of(target: Path) -> int:
 
 def alive(pid: int) -> bool:
     """Whether pid is a process that has not ended; a zombie has."""
-    with contextlib.suppress(OSError):
-        return (
-            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        )
-    return False
+    return state(pid) not in ("", "Z")
 
 
 def kill(pid: int, number: signal.Signals) -> None:
@@ -162,6 +161,43 @@ def wait_for(fd: int, complaint: str, seconds: float = TIMEOUT) -> None:
     ready = select.poll()
     ready.register(fd, select.POLLIN)
     assert ready.poll(seconds * 1000), complaint
+
+
+def until(
+    ready: Callable[[], object], complaint: str, seconds: float = TIMEOUT
+) -> None:
+    """Wait until ready() is true."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline, complaint
+        time.sleep(0.01)
+
+
+def state(pid: int) -> str:
+    """What a process does, a letter of proc(5); "": there is none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def await_blocked(child: subprocess.Popen[Any], path: Path) -> None:
+    """Wait until a child sleeps that has opened a file, as one does who reads it."""
+
+    def waits() -> bool:
+        with contextlib.suppress(OSError):
+            folder = f"/proc/{child.pid}/fd"
+            links = [os.readlink(f"{folder}/{name}") for name in os.listdir(folder)]
+            return str(path) in links and state(child.pid) == "S"
+        return False
+
+    until(waits, f"{child.args!r} does not wait for {path}")
+    assert child.poll() is None
+
+
+def cpu_time(pid: int) -> float:
+    """How long a process has run, in s."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def copy_checkout(target: Path) -> None:

@@ -44,9 +44,7 @@ def test_who_starts_a_mount_is_killed(kpfs, tmp_path):
         assert time.monotonic() < until
     starter.kill()
     starter.wait()
-    while not harness.is_mounted(target):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    harness.until(lambda: harness.is_mounted(target), "no mount comes")
     assert (target / "kprobes/enabled").read_text() == "1\n"
     assert kpfs("umount", target).returncode == 0
     assert kpfs.grave_lines() == []
@@ -150,10 +148,7 @@ def test_in_the_foreground(kpfs, tmp_path, name):
         kpfs.command("mount", "--foreground", target), stderr=subprocess.PIPE, text=True
     )
     with child:
-        deadline = time.monotonic() + 10
-        while not (target / "kprobes").exists():
-            assert time.monotonic() < deadline, child.poll()
-            time.sleep(0.02)
+        harness.until(lambda: (target / "kprobes").exists(), "no mount comes")
         assert harness.daemon_of(target) == child.pid
         for _ in range(20):  # so that several threads wait for requests
             assert (target / "kprobes/list").read_text() == ""
@@ -161,7 +156,7 @@ def test_in_the_foreground(kpfs, tmp_path, name):
             assert kpfs("umount", target).returncode == 0
         else:
             child.send_signal(signal.Signals[name])
-        assert child.wait(10) == 0
+        assert child.wait(harness.TIMEOUT) == 0
         assert "Traceback" not in there(child.stderr).read()
     assert not harness.is_mounted(target)
 
@@ -170,10 +165,9 @@ def test_a_signal_while_a_reader_is_blocked(mount):
     with subprocess.Popen(
         ["cat", mount / "tracing/trace_pipe"], stderr=subprocess.DEVNULL
     ) as reader:
-        time.sleep(0.3)
-        assert reader.poll() is None
+        harness.await_blocked(reader, mount / "tracing/trace_pipe")
         harness.kill(harness.daemon_of(mount), signal.SIGTERM)
-        reader.wait(10)
+        reader.wait(harness.TIMEOUT)
     assert not harness.is_mounted(mount)
 
 
@@ -278,8 +272,11 @@ def stuck(kpfs, mount):
     kpfs.announce("soft lockup|lockup")
     made = modbox.module("loops", LOOPS)
     script = f"echo {made} > {mount}/machine/insmod"
+    daemon = harness.daemon_of(mount)
+    before = harness.cpu_time(daemon)
     with subprocess.Popen(["sh", "-c", script], stderr=subprocess.DEVNULL) as writer:
-        time.sleep(0.5)
+        # longer than it takes to load a module
+        harness.until(lambda: harness.cpu_time(daemon) > before + 0.5, "no loop")
         assert writer.poll() is None
         yield mount, writer
 
@@ -288,10 +285,9 @@ def test_a_signal_while_the_guest_is_stuck(kpfs, stuck):
     mount, writer = stuck
     daemon = harness.daemon_of(mount)
     harness.kill(daemon, signal.SIGTERM)
-    assert writer.wait(10) != 0
-    until = time.monotonic() + 10
-    while harness.is_mounted(mount):  # the guard ends after the daemon
-        assert time.monotonic() < until
+    assert writer.wait(harness.TIMEOUT) != 0
+    # the guard ends after the daemon
+    harness.until(lambda: not harness.is_mounted(mount), "it stays mounted")
     assert f"kpfs[{daemon}] the daemon did not end within 2 s: killed" in (
         kpfs.log.read_text()
     )
@@ -303,7 +299,7 @@ def test_umount_while_the_guest_is_stuck(kpfs, stuck):
     done = kpfs("umount", mount)
     words = f"kpfs: {mount}: its daemon (pid {daemon}) was stuck: killed\n"
     assert (done.returncode, done.stderr) == (0, words)
-    assert writer.wait(10) != 0
+    assert writer.wait(harness.TIMEOUT) != 0
     assert not harness.is_mounted(mount)
     assert not harness.alive(daemon)
 
@@ -315,10 +311,8 @@ def test_a_guard_that_is_killed_is_said_once(kpfs, mount):
     task = f"/proc/{daemon}/task/{daemon}/children"
     (guard,) = map(int, open(task).read().split())
     os.kill(guard, signal.SIGKILL)
-    until = time.monotonic() + 10
-    while "the guard was killed" not in kpfs.log.read_text():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    said = "the guard was killed"
+    harness.until(lambda: said in kpfs.log.read_text(), "nothing is said")
     assert (mount / "kprobes/enabled").read_text() == "1\n"
     harness.kill(daemon, signal.SIGTERM)
     assert not harness.is_mounted(mount)
@@ -346,15 +340,15 @@ def test_reboot(kpfs, mount):
     )
     (mount / "tracing/instances/one").mkdir()
     (mount / "tracing/kprobe_events").write_text("p vfs_read\n")
-    time.sleep(0.2)
+    harness.await_blocked(pipe, mount / "tracing/trace_pipe")
     log = os.open(mount / "kmsg", os.O_RDONLY)
     with (mount / "machine/stats").open() as stats:
         poll = select.poll()
         poll.register(stats, select.POLLPRI)
         assert poll.poll(0) == []
         (mount / "machine/reboot").write_text("1\n")
-        assert "Cannot send after" in pipe.communicate(timeout=5)[1]
-        assert poll.poll(5000) == [(stats.fileno(), select.POLLERR)]
+        assert "Cannot send after" in pipe.communicate(timeout=harness.TIMEOUT)[1]
+        assert poll.poll(1000 * harness.TIMEOUT) == [(stats.fileno(), select.POLLERR)]
         with pytest.raises(OSError, match="Cannot send after"):
             stats.read()
     with pytest.raises(OSError, match="Cannot send after"):

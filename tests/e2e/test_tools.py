@@ -78,7 +78,7 @@ def test_sysctl_as_the_documentation_has_it(sh):
 
 
 # Another process of the run opens a file over and over.
-BUSY = "(while :; do cat {file}; sleep 0.05; done >/dev/null 2>&1) & busy=$!\n"
+BUSY = "(while :; do cat {file}; sleep 0.02; done >/dev/null 2>&1) & busy=$!\n"
 # The lock of these scripts is one for the whole machine, but not ours.
 PERF_TOOLS = "mount -t tmpfs none /var/tmp\n"
 
@@ -108,9 +108,13 @@ def test_kprobe_until_it_is_interrupted(perf_tools, tmp_path):
     """It reads trace_pipe, and takes its probe away at the end."""
     probe = "r:got vfs_read ret=$retval:s64"
     events = "/sys/kernel/debug/tracing/kprobe_events"
-    shown = perf_tools(
-        f"(timeout -s INT 1 kprobe-perf '{probe}' || :); cat {events}; echo end"
-    )
+    out = tmp_path / "out"
+    # a job in the background would ignore the signal, but for timeout
+    shown = perf_tools(f"""
+    timeout 100 kprobe-perf '{probe}' >{out} 2>&1 & perf=$!
+    until grep -q 'cat-.* got: ' {out}; do sleep 0.02; done
+    kill -INT $perf; wait $perf || :
+    cat {out} {events}; echo end""")
     assert re.search(r"cat-\d+ .*: got: \(\w+_read\+.* <- vfs_read\) ret=\d+\n", shown)
     assert shown.endswith("\nend\n")
     assert "ERROR" not in shown
