@@ -409,7 +409,10 @@ def _trace_arguments(parser: ArgumentParser) -> None:
 
 def _explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "points", metavar="SYMBOL[+OFFSET]", nargs="+", help="a probe point; or 0xADDR"
+        "points",
+        metavar="SYMBOL[+OFFSET]",
+        nargs="+",
+        help="a probe point; or 0xADDR, or with --kernel MODULE:SYMBOL[+OFFSET]",
     )
     parser.add_argument(
         "--all",
@@ -418,6 +421,13 @@ def _explain_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kernel", metavar="NAME", help="judge a real kernel: see 'kpfs kernel'"
+    )
+    parser.add_argument(
+        "--insmod",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="with --kernel: load a module first; or the name of one of its package",
     )
     parser.add_argument(
         "--image",
@@ -530,6 +540,7 @@ def explain(arguments: Namespace) -> int:
         arguments.points,
         image=arguments.image,
         kernel=arguments.kernel,
+        modules=arguments.insmod,
         functions=arguments.all,
     )
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 
 from kpfs.api.files import encoded
-from kpfs.api.own import WARNING
 from kpfs.api.real_session import RealSession
 from kpfs.engine.errors import KernelError
-from kpfs.fs.fuse.linux_machine import BUFFER_SIZE, OwnNode
+from kpfs.fs.fuse.linux_machine import BUFFER_SIZE
+from kpfs.fs.fuse.linux_node import OwnNode
 from kpfs.fs.fuse.linux_ops import guest_path
 from kpfs.kernel.caller import Caller
-from kpfs.linux.errors import UnfitError
+from kpfs.linux.kernel import loading
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.machine import Op, Out
 from kpfs.linux.kernel.tasks import Reply, Task
@@ -178,46 +179,16 @@ class RealBackend:
 
     # ---- modules
     def insmod(self, module: str, words: bytes, *, named: bool) -> None:
-        files = self._needed(module) if named else [(module, _read(module))]
-        for path, image in files[:-1]:
-            self._load(path, image, b"")
-        self._load(*files[-1], words)
-
-    def _needed(self, name: str) -> list[tuple[str, bytes]]:
-        """A module of the package, behind those it needs that are not there."""
-        from kpfs.linux.store import image
-        from kpfs.linux.store.modules import Modules
-
-        package = Modules(os.path.join(self._session.kernel.folder, image.MODULES))
-        loaded = {line.split()[0] for line in self.read("modules").splitlines()}
-        try:
-            *others, wanted = package.needed(name)
-        except (KeyError, UnfitError) as missing:
-            why = f"no module {missing}"
-            raise FileNotFoundError(errno.ENOENT, why, name) from None
-        missing_ones = [one for one in others if one[0].encode() not in loaded]
-        return [*missing_ones, wanted]
-
-    def _load(self, path: str, image: bytes, words: bytes) -> None:
         kernel = self._session.kernel
-
-        def action() -> None:
-            seen = {record.seq for record in kernel.dmesg()}
-            fd = kernel.make_file(self._task, image)
-            loading = Op(nr.FINIT_MODULE, (fd, words + b"\0", 0))
-            closing = Op(nr.CLOSE, (fd,))
-            try:
-                self._request(loading, closing)
-            except KernelError as refused:
-                new = [record for record in kernel.dmesg() if record.seq not in seen]
-                said = [r.text for r in new if r.priority & 7 <= WARNING]
-                raise KernelError(refused.errno, (said or [""])[-1]) from None
-
-        self._session.do(path, action)
+        if named:
+            load = partial(loading.load_named, kernel, self._task, module, words)
+        else:
+            load = partial(loading.load, kernel, self._task, _read(module), words)
+        self._session.do(module, load)
 
     def rmmod(self, name: str) -> None:
-        removing = Op(nr.DELETE_MODULE, (os.fsencode(name) + b"\0", os.O_NONBLOCK))
-        self._session.do(name, lambda: self._request(removing))
+        unload = partial(loading.unload, self._session.kernel, self._task, name)
+        self._session.do(name, unload)
 
     def end(self, status: int) -> None:
         """Let the task exit."""

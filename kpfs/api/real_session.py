@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.api.session import os_error
@@ -44,6 +43,8 @@ class RealSession:
         self.closed = False
         self.next_pid = FIRST_PID
         self.own = OwnTree(self.kernel, no_mounts)
+        self._explainer: Explainer | None = None
+        self._explained: list[object] = []  # what was loaded when it was made
         self.kernel.start()
 
     def close(self) -> None:
@@ -96,17 +97,23 @@ class RealSession:
 
     def explain(self, point: str) -> tuple[Verdict, str]:
         """See kpfs.explain.command.Explainer.explain()."""
-        return self._explainer.explain(point)
-
-    @cached_property
-    def _explainer(self) -> Explainer:
         from kpfs.explain.command import explainer_of
 
-        return explainer_of(self.kernel)
+        def loaded() -> list[object]:
+            return [module.fingerprint for module in self.kernel.modules()]
+
+        now = self.do(point, loaded)
+        if self._explainer is None or self._explained != now:
+            self._explainer, self._explained = explainer_of(self.kernel), now
+        return self._explainer.explain(point)
 
     def symbol(self, name: str) -> int:
         """The address of a symbol, 0: there is none."""
-        return self.kernel.symbols.address(name)
+        from kpfs.linux.memory.modules import AllSymbols
+
+        kernel = self.kernel
+        modules = self.do(name, kernel.modules)
+        return AllSymbols(kernel.symbols, modules).address(name)
 
     def read_memory(self, address: int, size: int) -> bytes:
         return self.do("", lambda: self.kernel.memory.read(address, size))

@@ -155,16 +155,20 @@ def main(
     *,
     image: str | None = None,
     kernel: str | None = None,
+    modules: Sequence[str] = (),
     functions: bool = False,
 ) -> int:
     """0: every point is accepted; 1: one is refused, or its bytes are not known.
 
     image, kernel: a dump, or the name of a real kernel, to be judged.
+    modules: files, or names of the real kernel's package, that are loaded first.
     functions: list the whole function around each point; 1: one is not known.
     Raises SetupError.
     """
     if kernel:
-        return _explain_kernel(kernel, points, functions)
+        return _explain_kernel(kernel, points, modules, functions)
+    if modules:
+        raise SetupError("explain: --insmod wants a kernel: --kernel NAME")
     if image:
         return _explain_image(Path(image), points, functions)
     return _explain_guest(points, functions)
@@ -180,8 +184,13 @@ def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
     return print_points(explainer, points, functions=functions)
 
 
-def _explain_kernel(name: str, points: Sequence[str], functions: bool) -> int:
-    """Judge a kernel of a distribution by what the image has of it."""
+def _explain_kernel(
+    name: str, points: Sequence[str], modules: Sequence[str], functions: bool
+) -> int:
+    """Judge a kernel of a distribution by what the image has of it.
+
+    The modules of points like MODULE:SYMBOL are loaded, too.
+    """
     from kpfs.guest.emu.libunicorn import EmulatorError
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.kernel.kernel import LinuxKernel
@@ -191,9 +200,37 @@ def _explain_kernel(name: str, points: Sequence[str], functions: bool) -> int:
     except (UnfitError, EmulatorError) as error:
         raise SetupError(str(error)) from None
     try:
+        linux.start()
+        _load(linux, [*modules, *_modules_of(points)])
         return print_points(explainer_of(linux), points, functions=functions)
     finally:
         linux.stop()
+
+
+def _modules_of(points: Sequence[str]) -> list[str]:
+    parted = (point.partition(":") for point in points)
+    return [module for module, colon, _ in parted if colon]
+
+
+def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
+    """Load files, and modules of the package that are not there."""
+    from kpfs.linux.kernel import loading
+    from kpfs.linux.store.modules import module_name
+
+    for module in modules:
+        is_file = "/" in module or module.endswith(".ko")
+        try:
+            with linux.lock:
+                agent, loaded = linux.tasks.agent, [m.name for m in linux.modules()]
+                if is_file:
+                    loading.load(linux, agent, Path(module).read_bytes())
+                elif module_name(module) not in loaded:
+                    loading.load_named(linux, agent, module)
+        except KernelError as refused:
+            why = refused.why or errno_name(refused.errno)
+            raise SetupError(f"explain: {module}: {why}") from None
+        except OSError as error:
+            raise SetupError(f"explain: {module}: {error.strerror}") from None
 
 
 def explainer_of(linux: LinuxKernel) -> Explainer:
@@ -201,7 +238,9 @@ def explainer_of(linux: LinuxKernel) -> Explainer:
     from kpfs.explain.kernel import KernelImage
 
     image = KernelImage(linux)
-    return Explainer(judging_state(image, image.judge), image.judge)
+    state = judging_state(image, image.judge)
+    state.module_states.update(image.module_states)
+    return Explainer(state, image.judge)
 
 
 def _explain_guest(points: Sequence[str], functions: bool) -> int:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from kpfs.engine.errors import KernelError
+from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.kernel.lock import FairLock
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.directories import Directories
@@ -20,6 +20,8 @@ from kpfs.linux.kernel.tasks import Reply, Task, Tasks
 from kpfs.linux.kernel.watched import Watched
 from kpfs.linux.memory import dmesg
 from kpfs.linux.memory.memory import LiveMemory, SavedMemory
+from kpfs.linux.memory.modules import LoadedModule, loaded_modules
+from kpfs.linux.memory.structures import Structures
 from kpfs.linux.memory.symbols import Symbols
 from kpfs.linux.store import image, store
 
@@ -51,6 +53,7 @@ class LinuxKernel:
         self._saved = image.open_ram(self.folder, self.meta)
         cr3 = self.meta.processors[0].registers["cr3"]
         self.saved_memory = SavedMemory(self._saved.fileno(), cr3)
+        self.structures = Structures(self.saved_memory, self.symbols)
         self._texts = open_texts(self.folder)
         self._followers: list[Callable[[], None]] = []
         self._ticker: threading.Thread | None = None
@@ -111,6 +114,17 @@ class LinuxKernel:
 
     def _last_words(self) -> list[str]:
         return [record.shown() for record in self.dmesg()[-LAST_LINES:]]
+
+    # ---- what is in its memory
+    def modules(self) -> list[LoadedModule]:
+        """Those that are loaded, also in a kernel that is dead; [] without BTF.
+
+        Context: lock held.
+        """
+        try:
+            return loaded_modules(self.memory, self.symbols, self.structures)
+        except MemoryFault:
+            return []
 
     # ---- requests
     def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:

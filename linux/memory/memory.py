@@ -17,19 +17,27 @@ class KernelMemory(ABC):
     """Reads by virtual address; raises MemoryFault where not all of it is there."""
 
     def read(self, addr: int, size: int) -> bytes:
-        found = b""
+        found = []
         while size > 0:
             count = min(size, PAGE_SIZE - addr % PAGE_SIZE)
             piece = self._piece(addr, count)
             if len(piece) < count:
                 raise MemoryFault(addr)
-            found += piece
+            found.append(piece)
             addr, size = addr + count, size - count
-        return found
+        return b"".join(found)
 
     def word(self, addr: int) -> int:
         """The 64 bits at an address."""
         return int.from_bytes(self.read(addr, 8), "little")
+
+    def string(self, addr: int, size: int = PAGE_SIZE) -> str:
+        """The text at an address up to its NUL, of at most size bytes."""
+        found = b""
+        while len(found) < size and b"\0" not in found:
+            at = addr + len(found)
+            found += self.read(at, min(size - len(found), PAGE_SIZE - at % PAGE_SIZE))
+        return found.partition(b"\0")[0].decode("latin-1")
 
     @abstractmethod
     def _piece(self, addr: int, size: int) -> bytes:

@@ -98,6 +98,11 @@ class Symbols:
         for row in re.finditer(rows, self._text):
             yield int(row[1], 16), row[2].decode("latin-1")
 
+    def rows(self) -> Iterator[tuple[int, str, str]]:
+        """Address, type and name of each symbol, in the order of kallsyms."""
+        for row in _ROW.finditer(self._text):
+            yield int(row[1], 16), row[2].decode(), row[3].decode("latin-1")
+
     def functions(self) -> Iterator[str]:
         """The names of all functions."""
         for row in _FUNCTION.finditer(self._text):

@@ -53,6 +53,12 @@ class Modules:
             if _FILE.search(name)
         }
 
+    def __enter__(self) -> Modules:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
     def __contains__(self, name: str) -> bool:
         return module_name(name) in self._files
 

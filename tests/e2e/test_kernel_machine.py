@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """machine/ over a kernel of a distribution, and what becomes of one that dies.
 
-Tests kpfs.fs.fuse.linux_machine, kpfs.linux.board.stops, kpfs.linux.memory.calls,
-kpfs.linux.memory.dmesg, kpfs.linux.memory.memory.
+Tests kpfs.fs.fuse.linux_machine, kpfs.fs.fuse.linux_memory, kpfs.fs.fuse.linux_node,
+kpfs.fs.module_file, kpfs.linux.kernel.loading, kpfs.linux.board.stops,
+kpfs.linux.memory.calls, kpfs.linux.memory.dmesg, kpfs.linux.memory.kprobes,
+kpfs.linux.memory.memory, kpfs.linux.memory.structures, kpfs.linux.memory.vmlinux.
 """
 
 import errno
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -29,8 +33,8 @@ def m(kpfs):
     return kpfs.mount("--kernel", KERNEL)
 
 
-def probe(m, place):
-    definition = f"p:e{place.replace('+', '_')} {place}\n"
+def probe(m, place, kind="p"):
+    definition = f"{kind}:{kind}_{re.sub('[+:]', '_', place)} {place}\n"
     fd = os.open(m / "tracing" / "kprobe_events", os.O_WRONLY | os.O_APPEND)
     os.write(fd, definition.encode())
     os.close(fd)
@@ -39,7 +43,8 @@ def probe(m, place):
 
 def test_the_directory(m):
     assert "machine" in os.listdir(m)
-    files = {"mounts", "reboot", "stats", "syscall", "text"}
+    files = {"insmod", "mounts", "probes", "reboot", "rmmod", "stats", "syscall"}
+    files |= {"text", "vmlinux"}
     assert set(os.listdir(m / "machine")) == files
     with pytest.raises(FileNotFoundError):
         (m / "machine" / "none").read_text()
@@ -63,12 +68,98 @@ def test_text_shows_what_probes_put_in(m):
         assert not (m / "machine" / "text" / name).exists()
 
 
+def test_modules_have_text_too(m):
+    text = m / "machine" / "text"
+    assert not (text / "xfs_file_open").exists()
+    (m / "machine" / "insmod").write_text("xfs\n")
+    assert "xfs_file_open" in os.listdir(text)
+    before = (text / "xfs:xfs_file_open").read_text()
+    assert before == (text / "xfs_file_open").read_text()
+    assert before.startswith("xfs_file_open [xfs]:\n  ffffffff")
+    assert "was:" not in before
+    assert "<generic_file_open>" in before
+    probe(m, "xfs:xfs_file_open")
+    probe(m, "xfs:xfs_file_open+5")
+    lines = (text / "xfs_file_open").read_text().splitlines()
+    assert re.search(r" e8 .* call .* # call, was: nop dword", lines[1])
+    assert re.search(r" cc .* int3 .* # breakpoint, was: mov", lines[2])
+    assert lines[3:] == before.splitlines()[3:]
+    (m / "tracing" / "events" / "kprobes" / "enable").write_text("0")
+    assert (text / "xfs_file_open").read_text() == before
+    (m / "tracing" / "kprobe_events").write_text("")
+    (m / "machine" / "rmmod").write_text("xfs")
+    assert not (text / "xfs_file_open").exists()
+
+
+def test_insmod_and_rmmod_refuse(m, tmp_path):
+    insmod, rmmod = m / "machine" / "insmod", m / "machine" / "rmmod"
+    (tmp_path / "text.ko").write_text("text")
+    for line, why in (
+        ("none", errno.ENOENT),
+        ("/none.ko", errno.ENOENT),
+        (f"{tmp_path}/text.ko", errno.ENOEXEC),
+        (" ", errno.EINVAL),
+    ):
+        with pytest.raises(OSError, match=os.strerror(why)):
+            insmod.write_text(line)
+    insmod.write_text("crc7")
+    with pytest.raises(FileExistsError):
+        insmod.write_text("crc7")
+    for line, why in (("none", errno.ENOENT), ("crc7 none", errno.EINVAL)):
+        with pytest.raises(OSError, match=os.strerror(why)):
+            rmmod.write_text(line)
+
+
+def test_probes_are_those_of_the_list(m):
+    (m / "machine" / "insmod").write_text("xfs")
+    for place in ("vfs_read", "xfs_file_open", "__x64_sys_getppid", "do_sys_openat2+5"):
+        probe(m, place)
+    probe(m, "vfs_read", "r")
+    for _ in range(3):
+        (m / "machine" / "syscall").write_text("getppid")
+    head, *rows = (line.split() for line in (m / "machine" / "probes").open())
+    listed = [line.split() for line in (m / "kprobes" / "list").open()]
+    assert head[:4] == ["address", "type", "place", "owner"]
+    assert [row[:2] for row in rows] == [line[:2] for line in listed]
+    for row, line in zip(rows, listed, strict=True):
+        module = [] if line[3].startswith("[") else [line[3]]
+        assert row[2] == ":".join((line[2], *module))
+    by_owner = {row[3]: dict(zip(head, row, strict=True)) for row in rows}
+    calls = by_owner["kprobes/p___x64_sys_getppid"]
+    assert (calls["hits"], calls["slot"], calls["detour"]) == ("3", "-", "-")
+    stepped = by_owner["kprobes/p_do_sys_openat2_5"]
+    assert re.fullmatch("ffffffff[0-9a-f]{8}", stepped["slot"])
+    assert by_owner["kprobes/r_vfs_read"]["type"] == "r"
+    profile = [line.split() for line in (m / "tracing" / "kprobe_profile").open()]
+    missed = {f"kprobes/{name}": count for name, _, count in profile}
+    assert {row["nmissed"] for row in by_owner.values()} == set(missed.values())
+
+
+def test_vmlinux_is_read_by_tools(m):
+    file = m / "machine" / "vmlinux"
+    size = file.stat().st_size
+    assert size > 10 << 20
+    listing = run("nm", file)
+    (address,) = re.findall(r"^(\w+) T vfs_read$", listing, re.M)
+    code = run("objdump", "-d", "--disassemble=vfs_read", file)
+    first, second = re.findall(rf"^{address[:-1]}\w:\t.*?\t(.*)$", code, re.M)[:2]
+    assert first.startswith("nopl ")
+    assert second.startswith("push ")
+    assert len(file.read_bytes()) == size
+
+
+def run(*words):
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"{words[0]} is missing")
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
 def test_system_calls_of_the_writer(m):
     probe(m, "__x64_sys_getppid")
     syscall = m / "machine" / "syscall"
     syscall.write_text('getppid\nopenat -100 "/" 0\nuname buf\n')
     profile = (m / "tracing" / "kprobe_profile").read_text()
-    assert re.match(r"\s+e__x64_sys_getppid +1 ", profile)
+    assert re.match(r"\s+p___x64_sys_getppid +1 ", profile)
     for line, why in (
         ("openat -100 /none 0", errno.ENOENT),
         ("fork", errno.EPERM),

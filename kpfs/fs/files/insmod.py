@@ -5,20 +5,16 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-import stat
 from collections.abc import Sequence
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.proc import ProcFile
+from kpfs.fs.module_file import NAME, WORD, contents, module_name, seen_by
 from kpfs.fs.node import File, Handle
 from kpfs.guest.kernel.syscalls import HostTask
 from kpfs.guest.machine import IMAGE_DIR
 
 SHIPPED = os.path.join(IMAGE_DIR, "modules")
-NAME = re.compile(rb"[A-Za-z0-9_-]+")
-WORD = re.compile(rb'(?:[^\s"]|"[^"]*")+')
-MODULE_MAX = 64 << 20
 O_NONBLOCK, O_TRUNC = 0o4000, 0o1000
 
 
@@ -79,8 +75,8 @@ class Insmod(ModuleFile):
     def read(self, name: bytes, pid: int) -> bytes:
         path = name.strip(b'"')
         if NAME.fullmatch(path):
-            return _contents(os.path.join(os.fsencode(SHIPPED), path + b".ko"))
-        return _contents(_seen_by(pid, path))
+            return contents(os.path.join(os.fsencode(SHIPPED), path + b".ko"))
+        return contents(seen_by(pid, path))
 
 
 class Rmmod(ModuleFile):
@@ -89,34 +85,5 @@ class Rmmod(ModuleFile):
     after_exits = True  # an open file in debugfs counts as a use of its module
 
     def act(self, data: bytes, task: HostTask) -> None:
-        words = data.split(b"\0", 1)[0].split()
-        if len(words) != 1:
-            raise KernelError(errno.EINVAL, "not one name")
-        name = os.path.basename(words[0]).removesuffix(b".ko").replace(b"-", b"_")
+        name = module_name(data)
         self.kernel.syscalls.sleeping_call(task, "delete_module", name, O_NONBLOCK)
-
-
-def _seen_by(pid: int, path: bytes) -> bytes:
-    """A path as that process means it: its root, its working directory."""
-    start = b"root" if path.startswith(b"/") else b"cwd"
-    found = b"/proc/%d/%s/%s" % (pid, start, path.lstrip(b"/"))
-    if os.path.exists(found) or not os.path.isabs(path):
-        return found
-    return path
-
-
-def _contents(path: bytes) -> bytes:
-    """The bytes of a file; its own errno if it cannot be read."""
-    try:
-        # a FIFO must not make it wait
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise KernelError(errno.EINVAL, "no regular file")
-            if status.st_size > MODULE_MAX:
-                raise KernelError(errno.EFBIG, "the module is too large")
-            return file.read(MODULE_MAX)
-    except OSError as exc:
-        why = f"{os.fsdecode(path)}: {exc.strerror}"
-        raise KernelError(exc.errno or errno.EIO, why) from None

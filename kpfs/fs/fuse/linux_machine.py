@@ -7,22 +7,23 @@ What they do needs no file of the guest, so they are there when it is dead, too.
 from __future__ import annotations
 
 import errno
+import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.ktypes import Symbol
+from kpfs.engine.errors import KernelError
 from kpfs.fs import syscall_line
+from kpfs.fs.fuse.linux_memory import Probes, TextDir, VmlinuxFile
+from kpfs.fs.fuse.linux_node import OwnDir, OwnNode
+from kpfs.fs.module_file import NAME, WORD, contents, module_name, seen_by
 from kpfs.fs.syscall_line import Buffer
-from kpfs.linux.kernel import syscalls as nr
+from kpfs.linux.kernel import loading
 from kpfs.linux.kernel.kernel import LinuxKernel
 from kpfs.linux.kernel.machine import Argument, Op, Place
 from kpfs.linux.kernel.tasks import Task
 from kpfs.linux.memory.calls import call_numbers
 
-ARCH = "x86"
 BUFFER_SIZE = 4096
-FUNCTION_TYPES = frozenset("tTwW")
 # What would end the task, or have another run in its memory, which all tasks share.
 REFUSED = frozenset(
     (
@@ -31,44 +32,6 @@ REFUSED = frozenset(
     ).split()
 )
 MountTable = Callable[[int], bytes]  # of a process of the host
-
-
-class OwnNode:
-    """A file or directory."""
-
-    mode = stat.S_IFREG | 0o444
-    size = 0
-
-    def names(self) -> Iterable[tuple[str, int]]:
-        """Names and types of what is in a directory; ENOTDIR."""
-        raise KernelError(errno.ENOTDIR, "a file")
-
-    def find(self, name: str) -> OwnNode | None:
-        """What is in a directory."""
-        return None
-
-    def text(self, pid: int) -> bytes:
-        """What a process reads; EINVAL.  The lock is not held."""
-        raise KernelError(errno.EINVAL, "not for reading")
-
-    def store(self, data: bytes, task: Callable[[], Task]) -> None:
-        """Take a write; task gives the writer's.  The lock is not held."""
-        raise KernelError(errno.EINVAL, "not for writing")
-
-
-class OwnDir(OwnNode):
-    """A directory of files that are always there."""
-
-    mode = stat.S_IFDIR | 0o755
-
-    def __init__(self, nodes: dict[str, OwnNode]) -> None:
-        self.nodes = nodes
-
-    def names(self) -> Iterable[tuple[str, int]]:
-        return [(name, stat.S_IFMT(node.mode)) for name, node in self.nodes.items()]
-
-    def find(self, name: str) -> OwnNode | None:
-        return self.nodes.get(name)
 
 
 class Stats(OwnNode):
@@ -138,46 +101,45 @@ def _argument(value: int | bytes | Buffer) -> Argument:
     return Place(0) if isinstance(value, Buffer) else value
 
 
-class Text(OwnNode):
-    """text/SYMBOL: a function's text as it stands."""
+class Insmod(OwnNode):
+    """insmod: ``PATH-OR-NAME [PARAM=VALUE...]`` loads a module as the writing task.
 
-    mode = stat.S_IFREG | 0o400
+    A name without slash and dot is that of a module of the kernel's package, which is
+    loaded behind those that it needs.  The path is as the writing process sees it.
+    """
 
-    def __init__(self, kernel: LinuxKernel, symbol: Symbol) -> None:
-        self.kernel = kernel
-        self.symbol = symbol
-
-    def text(self, pid: int) -> bytes:
-        from kpfs.engine.arch.arches import COMPARED
-
-        kernel, (name, start, size, *_) = self.kernel, self.symbol
-        try:
-            with kernel.lock:
-                live = kernel.memory.read(start, size)
-                saved = kernel.saved_memory.read(start, size)
-        except MemoryFault as fault:
-            raise KernelError(errno.EFAULT, str(fault)) from None
-        rows = COMPARED[ARCH](live, saved, start, kernel.symbols.name_of)
-        return "\n".join((f"{name}:", *rows, "")).encode("latin-1")
-
-
-class TextDir(OwnNode):
-    """text/: a file for each function of the kernel itself that is in memory."""
-
-    mode = stat.S_IFDIR | 0o755
+    mode = stat.S_IFREG | 0o200
 
     def __init__(self, kernel: LinuxKernel) -> None:
         self.kernel = kernel
 
-    def names(self) -> Iterable[tuple[str, int]]:
-        found = dict.fromkeys(self.kernel.symbols.functions())
-        return [(name, stat.S_IFREG) for name in found]
+    def store(self, data: bytes, task: Callable[[], Task]) -> None:
+        words = WORD.findall(data.split(b"\0", 1)[0])
+        if not words:
+            raise KernelError(errno.EINVAL, "no module named")
+        path, parameters = words[0].strip(b'"'), b" ".join(words[1:])
+        with self.kernel.lock:
+            writer = task()
+            if NAME.fullmatch(path):
+                name = os.fsdecode(path)
+                loading.load_named(self.kernel, writer, name, parameters)
+                return
+            image = contents(seen_by(writer.host_pid, path))
+            loading.load(self.kernel, writer, image, parameters)
 
-    def find(self, name: str) -> OwnNode | None:
-        for symbol in self.kernel.symbols.lookup_name(name):
-            if symbol.type in FUNCTION_TYPES and symbol.size:
-                return Text(self.kernel, symbol)
-        return None
+
+class Rmmod(OwnNode):
+    """rmmod: ``NAME`` unloads a module."""
+
+    mode = stat.S_IFREG | 0o200
+
+    def __init__(self, kernel: LinuxKernel) -> None:
+        self.kernel = kernel
+
+    def store(self, data: bytes, task: Callable[[], Task]) -> None:
+        name = os.fsdecode(module_name(data))
+        with self.kernel.lock:
+            loading.unload(self.kernel, task(), name)
 
 
 class Mounts(OwnNode):
@@ -216,10 +178,14 @@ class OwnTree:
         self.syscall = Syscall(kernel)
         self.machine = OwnDir(
             {
+                "insmod": Insmod(kernel),
+                "rmmod": Rmmod(kernel),
                 "syscall": self.syscall,
                 "reboot": Reboot(kernel),
                 "mounts": Mounts(mount_table),
                 "text": TextDir(kernel),
+                "probes": Probes(kernel),
+                "vmlinux": VmlinuxFile(kernel),
                 "stats": Stats(kernel),
             }
         )
@@ -239,22 +205,3 @@ class OwnTree:
                 raise KernelError(errno.ENOENT, path)
             node = found
         return node
-
-
-class OwnHandle:
-    """An open file; what it shows is as of the first read from its begin."""
-
-    def __init__(self, node: OwnNode, pid: int) -> None:
-        self.node = node
-        self.pid = pid
-        self.content = b""
-
-    def read(self, offset: int, size: int) -> bytes:
-        if not offset:
-            self.content = self.node.text(self.pid)
-        return self.content[offset : offset + size]
-
-
-def own_stat(node: OwnNode) -> nr.Stat:
-    folder = stat.S_ISDIR(node.mode)
-    return nr.Stat(node.mode, 2 if folder else 1, 0, 0, 0, 4096, 1, 0, 0, 0)

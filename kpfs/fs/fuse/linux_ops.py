@@ -13,7 +13,8 @@ from collections.abc import Callable, MutableMapping
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse import proto
-from kpfs.fs.fuse.linux_machine import OwnHandle, OwnTree, own_stat
+from kpfs.fs.fuse.linux_machine import OwnTree
+from kpfs.fs.fuse.linux_node import OwnHandle, own_stat
 from kpfs.fs.fuse.linux_paths import Path, Paths
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.server import FOREVER, OPEN_SIZE, Notify, Server
@@ -451,10 +452,12 @@ class LinuxOperations(Server):
 
     def read(self, request: Request) -> bytes:
         fh, offset, size, how, *_ = proto.READ_REQUEST.unpack_from(request.body)
-        if not how & proto.READ_LOCKOWNER:  # for the page cache: see OPEN_SIZE
+        own = self.own_files.get(fh)
+        if not how & proto.READ_LOCKOWNER and not (own and own.node.lasts):
+            # for the page cache: see OPEN_SIZE
             raise KernelError(errno.EINVAL, "no splice here")
-        if fh in self.own_files:
-            return self.own_files[fh].read(offset, size)
+        if own:
+            return own.read(offset, size)
         opened = self.files[fh]
         with self.kernel.lock:
             return self.files.read(self.task(request), opened, size, offset)

@@ -3,7 +3,8 @@
 
 KPFS_POINTS is the number of probe points, and KPFS_SEED chooses them.
 
-Tests kpfs.explain.kernel and kpfs.explain.tables.
+Tests kpfs.explain.kernel, kpfs.explain.tables, kpfs.linux.memory.modules and
+kpfs.linux.memory.ftrace.
 """
 
 import os
@@ -16,6 +17,7 @@ from kpfs.engine.errors import KernelError
 from kpfs.engine.register import kprobe_addr
 from kpfs.explain.kernel import KernelImage
 from kpfs.explain.verdicts import errno_name, judge, judging_state
+from kpfs.linux.kernel import loading
 
 pytestmark = [pytest.mark.kernel]
 
@@ -32,14 +34,13 @@ def explained(linux):
     return image, judging_state(image, image.judge)
 
 
-def choose(linux, image, number):
+def choose(symbols, names, image, number):
     """Addresses, each in another function; one in five is within an instruction."""
     chance = random.Random(int(os.environ.get("KPFS_SEED", "1")))
-    names = sorted(dict.fromkeys(linux.symbols.functions()))
+    names = sorted(dict.fromkeys(names))
     found: dict[int, int] = {}
     while len(found) < number:
-        symbols = linux.symbols.lookup_name(chance.choice(names))
-        symbol = chance.choice(symbols)
+        symbol = chance.choice(symbols.lookup_name(chance.choice(names)))
         if not symbol.size or not image.is_text(symbol.addr):
             continue
         if chance.random() < 0.2:
@@ -82,15 +83,40 @@ def asked(shell, addrs):
     return found
 
 
-def test_verdicts_are_the_kernels(linux, shell, explained):
-    image, st = explained
+def compare(shell, image, st, addrs):
+    """What differs, and how often each verdict was seen."""
     wrong, seen = [], dict.fromkeys(("OPTIMIZED", "FTRACE", "none", "EILSEQ"), 0)
-    addrs = choose(linux, image, POINTS)
     for start in range(0, len(addrs), BATCH):
         for addr, real in asked(shell, addrs[start : start + BATCH]).items():
             ours, why = expected(st, image.judge, addr)
             seen[ours] = seen.get(ours, 0) + 1
             if ours != real:
-                wrong.append((linux.symbols.name_of(addr), real, ours, why))
+                wrong.append((image.kallsyms.name_of(addr), real, ours, why))
     assert not wrong, f"{len(wrong)} of {len(addrs)}: {wrong[:20]}"
     assert min(seen.values()) > 0, seen
+
+
+def test_verdicts_are_the_kernels(linux, shell, explained):
+    image, st = explained
+    names = linux.symbols.functions()
+    compare(shell, image, st, choose(linux.symbols, names, image, POINTS))
+
+
+def test_verdicts_on_modules_are_the_kernels(linux, shell):
+    """Probes that stand in their text meanwhile do not count."""
+    with linux.lock:
+        for name in ("nf_conntrack", "xfs"):
+            loading.load_named(linux, shell.task, name)
+    probed = ("xfs:xfs_file_open", "xfs:xfs_file_read_iter+0x5", "nf_conntrack_in")
+    for number, place in enumerate(probed):
+        shell.echo(EVENTS, f"p:kprobes/m{number} {place}", os.O_APPEND)
+    shell.echo(ENABLE, "1")
+    image = KernelImage(linux)
+    st = judging_state(image, image.judge)
+    st.module_states.update(image.module_states)
+    shell.echo(ENABLE, "0")
+    shell.echo(EVENTS, "")
+    names = [n for module in image.kallsyms.modules for n in module.functions()]
+    addrs = choose(image.kallsyms, names, image, POINTS)
+    assert len({image.module_of(addr) for addr in addrs}) > 1
+    compare(shell, image, st, addrs)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where the fields of a kernel's structures are: the kernel itself has that as BTF.
+
+Kernel: Documentation/bpf/btf.rst.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from kpfs.engine.errors import MemoryFault
+from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.symbols import Symbols
+
+MAGIC = 0xEB9F
+_HEADER = struct.Struct("<HBBIIIII")  # ..., size of it, types, their size, strings, ...
+_HEAD_WORDS = 3  # of a type: name, info, size or type
+_STRUCT, _UNION, _ARRAY, _ENUM = 4, 5, 3, 6
+_LAST = 19  # kind that is known
+# words behind the head of a type of each kind, and for each of its vlen parts
+_FIXED = {1: 1, _ARRAY: 3, 14: 1, 17: 1}
+_EACH = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
+_NAMES_ANOTHER = frozenset(
+    (8, 9, 10, 11, 18)
+)  # typedef, volatile, const, restrict, tag
+_MAX_DEPTH = 16
+
+
+class Layout(NamedTuple):
+    """A structure: where its fields are, by path, as core_layout.base."""
+
+    size: int
+    at: dict[str, int]  # bytes; those that this kernel has
+    bits: dict[str, tuple[int, int]]  # of fields of bits: the first, and how many
+
+    def has(self, field: str) -> bool:
+        """Whether this kernel has it."""
+        return field in self.at
+
+
+NOWHERE = Layout(0, {}, {})  # of a structure that this kernel has not
+
+
+class Btf:
+    """All types of a kernel."""
+
+    def __init__(self, raw: bytes) -> None:
+        """ValueError: they are damaged, or of another form."""
+        if len(raw) < _HEADER.size:
+            raise ValueError("no BTF")
+        magic, _, _, size, types, types_size, names, names_size = _HEADER.unpack_from(
+            raw
+        )
+        if magic != MAGIC:
+            raise ValueError("no BTF")
+        words = raw[size + types : size + types + types_size // 4 * 4]
+        self._words = array("I", words)
+        self._names = raw[size + names : size + names + names_size]
+        self._starts = array("I", (0,))  # of types by their number; 0 is void
+        self._starts.extend(self._walk())
+
+    def _walk(self) -> Iterator[int]:
+        words, at, end = self._words, 0, len(self._words)
+        fixed = [_FIXED.get(kind, 0) for kind in range(_LAST + 1)]
+        each = [_EACH.get(kind, 0) for kind in range(_LAST + 1)]
+        while at + _HEAD_WORDS <= end:
+            yield at
+            info = words[at + 1]
+            kind = info >> 24 & 31
+            if kind > _LAST:
+                raise ValueError(f"a type of the unknown kind {kind}")
+            at += _HEAD_WORDS + fixed[kind] + each[kind] * (info & 0xFFFF)
+
+    def layouts(self, wanted: Mapping[str, Iterable[str]]) -> dict[str, Layout]:
+        """Structures by their names, with the wanted paths that they have."""
+        places = {self._name_place(name): name for name in wanted}
+        found: dict[str, Layout] = {}
+        words = self._words
+        for at in self._starts[1:]:
+            name = places.get(words[at])
+            if name and name not in found and words[at + 1] >> 24 & 31 == _STRUCT:
+                layout = Layout(words[at + 2], {}, {})
+                for path in wanted[name]:
+                    self._place(at, path.split("."), path, layout)
+                found[name] = layout
+        return found
+
+    def _name_place(self, name: str) -> int:
+        return self._names.find(f"\0{name}\0".encode()) + 1
+
+    def _name(self, place: int) -> str:
+        return self._names[place : self._names.find(b"\0", place)].decode("latin-1")
+
+    def _place(self, at: int, rest: list[str], path: str, layout: Layout) -> None:
+        """Find a path in a structure, and note where it is."""
+        base, bits = 0, 0
+        for name in rest:
+            found = self._member(at, name)
+            if found is None:
+                return
+            bit, bits, kind = found
+            base += bit
+            at = self._resolved(kind)
+        layout.at[path] = base // 8
+        if bits:
+            layout.bits[path] = base % 8, bits
+
+    def _member(
+        self, at: int, name: str, depth: int = 0
+    ) -> tuple[int, int, int] | None:
+        """A field: its first bit, how many (0: it is whole), and its type."""
+        words, info = self._words, self._words[at + 1]
+        if info >> 24 & 31 not in (_STRUCT, _UNION) or depth > _MAX_DEPTH:
+            return None
+        has_bits = info >> 31
+        for part in range(info & 0xFFFF):
+            place, kind, where = words[at + 3 + 3 * part : at + 6 + 3 * part]
+            bits = where >> 24 if has_bits else 0
+            bit = where & 0xFFFFFF if has_bits else where
+            if not place:  # what has no name is looked through
+                inner = self._member(self._resolved(kind), name, depth + 1)
+                if inner is not None:
+                    return bit + inner[0], inner[1], inner[2]
+            elif self._name(place) == name:
+                return bit, bits, kind
+        return None
+
+    def _resolved(self, kind: int) -> int:
+        """Where a type begins, behind other names; of an array: its elements."""
+        for _ in range(_MAX_DEPTH):
+            at = self._starts[kind] if kind < len(self._starts) else 0
+            what = self._words[at + 1] >> 24 & 31
+            if what in _NAMES_ANOTHER:
+                kind = self._words[at + 2]
+            elif what == _ARRAY:
+                kind = self._words[at + 3]
+            else:
+                return at
+        raise ValueError("types in a circle")
+
+    def enumerators(self, name: str) -> dict[str, int]:
+        """The values of an enum; {}: there is none."""
+        place, words = self._name_place(name), self._words
+        for at in self._starts[1:]:
+            if place and words[at] == place and words[at + 1] >> 24 & 31 == _ENUM:
+                rows = range(at + 3, at + 3 + 2 * (words[at + 1] & 0xFFFF), 2)
+                return {self._name(words[row]): words[row + 1] for row in rows}
+        return {}
+
+
+def read_btf(memory: KernelMemory, symbols: Symbols) -> Btf | None:
+    """The types that a kernel carries; None: it carries none."""
+    start, end = symbols.address("__start_BTF"), symbols.address("__stop_BTF")
+    if not start < end:
+        return None
+    try:
+        return Btf(memory.read(start, end - start))
+    except (MemoryFault, ValueError):
+        return None

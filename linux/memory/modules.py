@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The modules that are loaded, read out of the kernel's memory.
+
+Kernel: struct module, find_kallsyms_symbol(), find_kallsyms_symbol_value().
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.structures import Structures, View
+from kpfs.linux.memory.symbols import Symbols
+
+LIVE, COMING, GOING, UNFORMED = range(4)  # enum module_state
+MAX_MODULES = 4096
+NAME_MAX = 64
+SYMBOL_MAX = 512
+_SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
+_MAPPING = re.compile(r"\.L|L0|\$[axtd](?:\.|$)")
+_FUNCTIONS = frozenset("tTwW")
+
+
+class LoadedModule:
+    """One module.  Context: the machine's lock is held where it is made."""
+
+    def __init__(
+        self, memory: KernelMemory, structures: Structures, view: View
+    ) -> None:
+        self._view = view
+        self.name = memory.string(view.place("name"), NAME_MAX)
+        self.state = view.number("state", 4)
+        self.text = self._range(structures, "core_layout", "MOD_TEXT")
+        self.init_text = self._range(structures, "init_layout", "MOD_INIT_TEXT")
+        self.rows = _symbols(memory, structures, view, self.name)
+
+    def _range(self, structures: Structures, old: str, kind: str) -> tuple[int, int]:
+        """[start, end) of text; (0, 0): it has none, or no more."""
+        view = self._view
+        if not view.layout.has("mem"):
+            start = view.word(f"{old}.base")
+            return start, start + view.number(f"{old}.text_size", 4) if start else 0
+        at = structures.memory_types[kind] * structures["module_memory"].size
+        base, size = view.layout.at["mem.base"] + at, view.layout.at["mem.size"] + at
+        start = int.from_bytes(view.raw[base : base + 8], "little")
+        length = int.from_bytes(view.raw[size : size + 4], "little")
+        return (start, start + length) if length else (0, 0)
+
+    def table(self, field: str, count: str) -> tuple[int, int]:
+        """Where one of its tables is, and how many rows that has."""
+        return self._view.word(field), self._view.number(count, 4)
+
+    @property
+    def fingerprint(self) -> tuple[int, int, str, tuple[int, int], int]:
+        """Another one after it was unloaded and loaded anew, or begun to run."""
+        return self._view.addr, self.state, self.name, self.init_text, len(self.rows)
+
+    def is_text(self, addr: int) -> bool:
+        """Kernel: within_module_text()"""
+        return any(start <= addr < end for start, end in (self.text, self.init_text))
+
+    @cached_property
+    def _sorted(self) -> tuple[list[int], list[Symbol]]:
+        rows = sorted(self.rows, key=lambda row: row.addr)  # the first name stays so
+        return [row.addr for row in rows], rows
+
+    def _sized(self, symbol: Symbol) -> Symbol:
+        """A symbol with what lies up to the next one, or to the end of the text."""
+        addrs, _ = self._sorted
+        start, end = self.init_text
+        limit = end if start <= symbol.addr < end else self.text[1]
+        i = bisect_right(addrs, symbol.addr)
+        after = addrs[i] if i < len(addrs) else limit
+        if symbol.addr < limit:
+            after = min(after, limit)
+        return symbol._replace(size=max(after - symbol.addr, 0))
+
+    def symbol_at(self, addr: int) -> Symbol | None:
+        """The first of the names of what is around an address of its text."""
+        addrs, rows = self._sorted
+        i = bisect_right(addrs, addr) - 1
+        if i < 0 or not self.is_text(addr):
+            return None
+        while i and addrs[i - 1] == addrs[i]:
+            i -= 1
+        return self._sized(rows[i])
+
+    def lookup_name(self, name: str) -> list[Symbol]:
+        return [self._sized(row) for row in self.rows if row.name == name]
+
+    def functions(self) -> Iterator[str]:
+        """The names of its functions that are in memory."""
+        for row in self.rows:
+            if row.type in _FUNCTIONS and self.is_text(row.addr):
+                yield row.name
+
+
+def _symbols(
+    memory: KernelMemory, structures: Structures, view: View, module: str
+) -> list[Symbol]:
+    kept = View(memory, structures["mod_kallsyms"], view.word("kallsyms"))
+    count = kept.number("num_symtab", 4)
+    table = memory.read(kept.word("symtab"), count * _SYM.size)
+    types = memory.read(kept.word("typetab"), count)
+    entries = list(_SYM.iter_unpack(table))
+    last = max((entry[0] for entry in entries), default=0)
+    strings = kept.word("strtab")
+    texts = memory.read(strings, last)
+    texts += memory.string(strings + last, SYMBOL_MAX).encode("latin-1") + b"\0"
+    rows = []
+    for (place, _, _, section, value, _), kind in zip(entries, types, strict=True):
+        name = texts[place : texts.find(b"\0", place)].decode("latin-1")
+        if section and name and not _MAPPING.match(name):
+            rows.append(Symbol(name, KAddr(value), 0, chr(kind), module))
+    return rows
+
+
+def loaded_modules(
+    memory: KernelMemory, symbols: Symbols, structures: Structures
+) -> list[LoadedModule]:
+    """In the order of /proc/modules; [] where they cannot be found.
+
+    Raises MemoryFault.  Context: the machine's lock is held.
+    """
+    layout, head = structures["module"], symbols.address("modules")
+    if not layout.has("kallsyms") or not head:
+        return []
+    found: list[LoadedModule] = []
+    node = memory.word(head)
+    while node not in (0, head) and len(found) < MAX_MODULES:
+        view = View(memory, layout, node - layout.at["list"])
+        if view.number("state", 4) != UNFORMED:
+            found.append(LoadedModule(memory, structures, view))
+        node = memory.word(node)
+    return found
+
+
+class AllSymbols:
+    """Those of the kernel itself and of its modules: kpfs.engine.judge.Symbols."""
+
+    generation = 0
+
+    def __init__(self, kernel: Symbols, modules: Sequence[LoadedModule]) -> None:
+        self.kernel, self.modules = kernel, modules
+
+    def address(self, name: str) -> int:
+        """Of the first symbol of that name, 0 for none."""
+        found = self.lookup_name(name)
+        return found[0].addr if found else 0
+
+    def lookup_name(self, name: str) -> Sequence[Symbol]:
+        """The symbols of that name, in the order of kallsyms; MODULE:NAME is of one.
+
+        Kernel: module_kallsyms_lookup_name()
+        """
+        module, colon, rest = name.partition(":")
+        found = [] if colon else list(self.kernel.lookup_name(name))
+        for each in self.modules:
+            if not colon or each.name == module:
+                found += each.lookup_name(rest if colon else name)
+        return found
+
+    def module_at(self, addr: int) -> LoadedModule | None:
+        """The module whose text is around an address."""
+        return next((each for each in self.modules if each.is_text(addr)), None)
+
+    def symbol_at(self, addr: int) -> Symbol | None:
+        """The first of the names of what is around an address."""
+        module = self.module_at(addr)
+        return module.symbol_at(addr) if module else self.kernel.symbol_at(addr)
+
+    def name_of(self, addr: int) -> str:
+        """symbol+offset [module] of an address.  Kernel: sprint_symbol()"""
+        found = self.symbol_at(addr)
+        if found is None:
+            return f"{addr:#x}"
+        offset = addr - found.addr
+        name = f"{found.name}+{offset:#x}" if offset else found.name
+        return f"{name} [{found.module}]" if found.module else name

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The structures of a kernel that are read out of its memory."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from kpfs.linux.memory.btf import NOWHERE, Btf, Layout, read_btf
+from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.symbols import Symbols
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    "module": (
+        *("state", "list", "name", "kallsyms"),
+        *("jump_entries", "num_jump_entries", "static_call_sites"),
+        *("num_static_call_sites", "extable", "num_exentries"),
+        *("bug_table", "num_bugs", "mem", "mem.base", "mem.size"),
+        *("core_layout.base", "core_layout.size", "core_layout.text_size"),
+        *("init_layout.base", "init_layout.size", "init_layout.text_size"),
+    ),
+    "module_memory": (),
+    "mod_kallsyms": ("symtab", "num_symtab", "strtab", "typetab"),
+    "bug_entry": (),
+    "kprobe": (
+        *("hlist", "list", "nmissed", "addr", "pre_handler", "post_handler"),
+        *("opcode", "ainsn.insn", "ainsn.boostable", "flags"),
+    ),
+    "optimized_kprobe": ("kp", "optinsn.copied_insn", "optinsn.insn"),
+    "kretprobe": ("kp", "handler", "nmissed"),
+    "kprobe_ctlblk": ("kprobe_status",),
+    "trace_kprobe": ("rp.kp", "nhit", "tp.event"),
+    "trace_probe_event": ("class.system", "call.name"),
+    "trace_array": ("list", "name", "array_buffer.buffer"),
+    "trace_buffer": ("buffers",),
+    "ring_buffer_per_cpu": ("head_page", "reader_page", "commit_page"),
+    "buffer_page": ("list", "page", "read"),
+}
+MEMORY_TYPES = "mod_mem_type"
+
+
+class Structures:
+    """Where fields are; of all nothing where the kernel has no BTF."""
+
+    def __init__(self, memory: KernelMemory, symbols: Symbols) -> None:
+        """memory: of the image."""
+        self._memory, self._symbols = memory, symbols
+
+    @cached_property
+    def _found(self) -> tuple[dict[str, Layout], dict[str, int]]:
+        btf: Btf | None = read_btf(self._memory, self._symbols)
+        if btf is None:
+            return {}, {}
+        return btf.layouts(FIELDS), btf.enumerators(MEMORY_TYPES)
+
+    @property
+    def known(self) -> bool:
+        """Whether the kernel says anything of them."""
+        return bool(self._found[0])
+
+    def __getitem__(self, name: str) -> Layout:
+        return self._found[0].get(name, NOWHERE)
+
+    @property
+    def memory_types(self) -> dict[str, int]:
+        """MOD_TEXT and so on: places in module.mem; {} before 6.4."""
+        return self._found[1]
+
+
+class View:
+    """One structure in memory, as it was when it was looked at."""
+
+    def __init__(self, memory: KernelMemory, layout: Layout, addr: int) -> None:
+        """Raises MemoryFault."""
+        self.addr = addr
+        self.layout = layout
+        self.raw = memory.read(addr, layout.size)
+
+    def number(self, field: str, size: int) -> int:
+        """An unsigned field of so many bytes; 0: this kernel has none such."""
+        at = self.layout.at.get(field)
+        return (
+            int.from_bytes(self.raw[at : at + size], "little") if at is not None else 0
+        )
+
+    def word(self, field: str) -> int:
+        """A field of 64 bits."""
+        return self.number(field, 8)
+
+    def bit(self, field: str) -> int:
+        """A field of less than 8 bits."""
+        first, count = self.layout.bits.get(field, (0, 8))
+        return self.number(field, 1) >> first & (1 << count) - 1
+
+    def place(self, field: str) -> int:
+        """The address of a field."""
+        return self.addr + self.layout.at[field]
