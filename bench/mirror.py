@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What it costs a command under ``kpfs run`` that its system calls are mirrored.
 
-Nothing is armed, so that they are left out, or an event is on, and they are made.
+Nothing is armed, so that they are left out, or an event is on: where any call may come
+to, so that they are made, or where these cannot.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ print(time.perf_counter() - begin)
 """
 
 
-# an event that none of these programs comes to all the time
+# an event that none of these programs comes to all the time, on a function
 ARM = """
 import os
 tracing = os.environ["KPFS"] + "/tracing/"
 def write(name, text):
     with open(tracing + name, "w") as file:
         file.write(text)
-write("kprobe_events", "p:bench vfs_mkdir")
+write("kprobe_events", "p:bench FUNCTION")
 write("events/kprobes/enable", "1")
 """
 
@@ -84,10 +85,17 @@ def mirroring(repeats: int) -> Iterator[Row]:
     call, fork = costs(repeats, "--quiet-guest")
     yield Row("mirrored_call", call * 1e6, "us", 25, note="open, read, close")
     yield Row("mirrored_fork_and_exit", fork * 1e6, "us", 300)
-    call, fork = costs(repeats, "--quiet-guest", prepare=ARM)
+    # called by a pointer only, so that any call may come to it
+    armed = ARM.replace("FUNCTION", "simple_rename")
+    call, fork = costs(repeats, "--quiet-guest", prepare=armed)
     note = "open, read, close, while an event is on"
     yield Row("mirrored_call_armed", call * 1e6, "us", 60, note=note)
     yield Row("mirrored_fork_armed", fork * 1e6, "us", note="and exit")
+    armed = ARM.replace("FUNCTION", "vfs_mkdir")
+    call, fork = costs(repeats, "--quiet-guest", prepare=armed)
+    note = "while an event is on that they cannot come to"
+    yield Row("mirrored_call_unseen", call * 1e6, "us", 25, note=note)
+    yield Row("mirrored_fork_unseen", fork * 1e6, "us", 300, note="and exit")
 
 
 GROUPS = {"mirror": mirroring}

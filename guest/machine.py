@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from kpfs.guest.emu.debugreg import DebugRegisters
     from kpfs.guest.kernel.backtrace import Backtrace
     from kpfs.guest.kernel.trace_events import TraceEvents
+    from kpfs.guest.loader.call_graph import CallGraph
 
 IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 KERNEL_IMAGE = "vmlinux"
 LEGACY_IMAGE = "vmlinux-legacy"  # do_fork() and sys_open() are in the way, as in 2.6
 DEBUG_SUFFIX = ".debug"  # of the file that has an image's line numbers
+CALLS_SUFFIX = ".calls"  # of that which says what only some system calls reach
 RUNTIME_IMAGE = "runtime.o"
 DEFAULT_CPUS = 2
 BACKGROUND_TURNS = 64  # at most, before the lock is given back
@@ -307,10 +309,24 @@ class Guest:
             self._syscall_table(),
         )
 
+    # ---- who can see what tasks do
     @property
-    def watched(self) -> bool:
-        """Whether one of its events is on, or code of a module may look at tasks."""
-        return bool(self._jump_labels.nr_on or self.modules)
+    def label_changes(self) -> int:
+        """Another number when an event of the kernel's own was switched.
+
+        Context: any.
+        """
+        return self._jump_labels.changes
+
+    def labels_on(self) -> Iterator[int]:
+        """The sites in the text of the events that are on."""
+        return self._jump_labels.sites_on()
+
+    @cached_property
+    def call_graph(self) -> CallGraph:
+        from kpfs.guest.loader.call_graph import CallGraph
+
+        return CallGraph(_read_image(self._image_name + CALLS_SUFFIX).decode())
 
     # ---- CPUs (hit)
     def cpu(self) -> int:

@@ -24,8 +24,14 @@ class GuestArch(Arch, Protocol):
         """
 
     @property
-    def text_patched(self) -> bool:
-        """Whether any probe, tracer or profiler stands in the kernel's text."""
+    def text_changes(self) -> int:
+        """Another number when a probe, tracer or profiler came to the text, or left.
+
+        Context: any.
+        """
+
+    def patched_text(self) -> Iterator[int]:
+        """The addresses where they stand.  Context: control."""
 
 
 MakeArch = Callable[[Machine], GuestArch]

@@ -8,7 +8,7 @@ not get in the way of the engine's patches.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kpfs import abi
 from kpfs.guest.emu.memory import Memory
@@ -30,7 +30,7 @@ class JumpLabels:
         self._drop = drop
         self._sites: dict[int, list[tuple[int, int]]] = {}  # key: (code, target)
         self._users: dict[int, int] = {}
-        self.nr_on = 0  # keys that use() has switched on
+        self.changes = 0  # how often use() has switched a key
         section = image.section("__jump_table")
         if section is None:
             return
@@ -60,9 +60,15 @@ class JumpLabels:
         self._users[key] = users
         self._memory.write(key, _COUNT.pack(users))
         if users == int(on):
-            self.nr_on += 1 if on else -1
+            self.changes += 1
             for code, target in self._sites.get(key, ()):
                 self._write(code, target, on)
+
+    def sites_on(self) -> Iterator[int]:
+        """Where the sites are of the keys that use() has switched on."""
+        for key, users in self._users.items():
+            if users:
+                yield from (code for code, _ in self._sites.get(key, ()))
 
     def _write(self, code: int, target: int, on: bool) -> None:
         jump = b"\xe9" + (target - code - 5).to_bytes(4, "little", signed=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kpfs.config import Config
@@ -18,6 +19,7 @@ from kpfs.kernel.debugfs import DebugFs, shown_nowhere
 from kpfs.kernel.host_calls import HostCalls
 from kpfs.kernel.lock import FairLock
 from kpfs.kernel.module_support import ModuleSupport, PartsBuilt
+from kpfs.kernel.watched import Watched
 
 if TYPE_CHECKING:
     from kpfs.engine.arch.arches import GuestArch, MakeArch
@@ -107,6 +109,7 @@ class Kernel:
         self.syscalls = HostCalls(self.guest, self.background, self.lock)
         self.debugfs = DebugFs(self.guest, show_debugfs)
         ModuleSupport(self.guest, self)
+        self.watched = Watched(self.guest, partial(vars(self).get, "arch"))
 
     @part
     def arch(self) -> GuestArch:
@@ -159,16 +162,6 @@ class Kernel:
         from kpfs.kernel.event_dirs import EventDirs
 
         return EventDirs(self.guest)
-
-    @property
-    def watched(self) -> bool:
-        """Whether anybody could see what tasks of the guest do.
-
-        That is by its text (probes, tracer, profiler), by its own events, or by code of
-        a module, which alone can watch data too.  Context: any.
-        """
-        arch = vars(self).get("arch")
-        return bool(arch and arch.text_patched) or self.guest.watched
 
     def parts_built(self) -> PartsBuilt:
         """What of it somebody has asked for."""

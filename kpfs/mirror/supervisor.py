@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.kernel.watched import EVERY
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import Host, standing, trees_of
@@ -45,11 +46,13 @@ if TYPE_CHECKING:
     from kpfs.fs.node import Dir
     from kpfs.guest.kernel.syscalls import HostTask
     from kpfs.kernel.root import Kernel
+    from kpfs.kernel.watched import Seen
 
 log = logging.getLogger(__name__)
 
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
+MADE_UNSEEN = 32  # calls that are made though unseen, after one that can be seen
 # s between attempts to make a call while the mount is about to close a file
 PAUSES = (*[0.0002] * 10, 0)
 NOT_MADE = 1 << 64  # no answer that there can be
@@ -295,13 +298,39 @@ class Replayer:
         )
         self.lazy = lazy
         self.left_out = LeftOut(self.tasks, host, self.write, instead)
+        self.made = 0  # calls in a row that were made, though nobody could see them
 
     def skip(self, note: Notification) -> bool:
         """Whether the guest need not make a call, as nobody could see it there.
 
         Context: the thread that receives, the lock is not held.
         """
-        return self.lazy and not self.kernel.watched and self.left_out.skip(note)
+        if not self.lazy or not self.is_unseen(note.nr, self.kernel.watched.seen):
+            return False
+        return self.left_out.skip(note)
+
+    def is_unseen(self, nr: int, seen: Seen) -> bool:
+        """Whether a call need not be made, as none is that could be seen now.
+
+        seen: see Watched.  Where there are such calls, others are made too for a while
+        after one: to bring tasks up to date, before the next one, costs more.
+        """
+        return nr not in seen and (not seen or self.made >= MADE_UNSEEN)
+
+    def may_leave_out(self, nr: int) -> bool:
+        """Decide on a call; before one that is to be made all tasks are up to date."""
+        watched = self.kernel.watched
+        seen = watched.seen
+        if seen is EVERY:
+            with self.kernel.lock:
+                seen = watched.update()
+        if self.is_unseen(nr, seen):
+            return True
+        self.made = 0 if nr in seen else self.made + 1
+        if seen is not EVERY and self.tasks.behind:
+            with self.kernel.lock:
+                self.tasks.catch_up()
+        return False
 
     def may_wait(self, note: Notification) -> bool:
         """Whether it may take long to make a call: others are to be received meanwhile.
@@ -315,7 +344,7 @@ class Replayer:
     def __call__(self, note: Notification, commit: Commit) -> int | None:
         """See Replay.  Context: control, the lock is not held."""
         nr, pid = note.nr, note.pid
-        if self.lazy and not self.kernel.watched:
+        if self.lazy and self.may_leave_out(nr):
             return self.left_out.make(note, commit)
         try:
             plan = mirror_calls.plan_call(self.host, note)

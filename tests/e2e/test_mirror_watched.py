@@ -88,35 +88,77 @@ INNER = re.compile(
 )
 
 
-def hits(kpfs, tmp_path, mode, scripts=SCRIPTS):
-    """How often each command came to each function, by script."""
+# Sets of probes of which each lets other calls be left out.
+PROBES = {
+    "one that few calls reach": ["vfs_mkdir"],
+    "programs and reads": ["bprm_execve", "vfs_read", "fdget_pos"],
+    "opens": ["do_sys_openat2"],
+    "descriptors": ["do_dup2", "vfs_statx", "vfs_fchown"],
+    "all of a path": ["link_path_walk", "vfs_unlink", "iterate_dir"],
+}
+PROBED = """
+echo >$T/kprobe_events
+for f in {points}; do echo "p:p/$f $f" >>$T/kprobe_events; done
+for f in {points}; do echo "r:p/r$f $f" >>$T/kprobe_events; done
+echo 1 >$T/options/stacktrace
+echo 1 >$T/events/p/enable
+sh -c '{before}
+i=0; while test $i -lt 20; do test -e /etc/passwd; test -e /none; i=$((i + 1)); done
+{then}' >/dev/null 2>&1
+echo 0 >$T/events/p/enable
+echo "=== {name}"
+cat $T/trace
+echo >$T/trace
+"""
+PROBE_HIT = re.compile(r" *([^< ].*)-\d+ +\[\d+\] .*: (\w+): \(")
+
+
+def output(kpfs, tmp_path, mode, form, scripts):
+    """What a command prints that runs all scripts, each in that form."""
     words = [ALL.format(tmp=tmp_path)]
     for name, (before, then) in scripts.items():
         quoted = (text.replace("'", "'\\''") for text in (before, then))
         before, then = quoted
-        words.append(ONE.format(name=name, before=before, then=then))
+        words.append(form.format(name=name, before=before, then=then))
     options = ("--quiet-guest", f"--mirror={mode}")
     done = kpfs("run", *options, "sh", "-c", "\n".join(words), timeout=300)
     assert done.stderr == ""
-    found: dict[str, Counter[tuple[str, str]]] = {}
-    counter: Counter[tuple[str, str]] = Counter()
-    for line in done.stdout.splitlines():
-        if line.startswith("=== "):
-            found[line[4:]] = counter = Counter()
-        elif (hit := HIT.match(line)) and not INNER.search(hit[2]):
-            counter[hit[1], hit[2]] += 1
-    return found
+    parts = done.stdout.split("=== ")[1:]
+    return {name: text for name, _, text in (part.partition("\n") for part in parts)}
 
 
-def differences(kpfs, tmp_path, scripts):
+def function_hits(text):
+    """How often each command came to each function, as the tracer says."""
+    found = (HIT.match(line) for line in text.splitlines())
+    return Counter(
+        (hit[1], hit[2]) for hit in found if hit and not INNER.search(hit[2])
+    )
+
+
+def probe_hits(text):
+    """How often each command came to each probe, and to each function of its stack."""
+    counter: Counter[tuple[str, ...]] = Counter()
+    comm = event = ""
+    for line in text.splitlines():
+        if hit := PROBE_HIT.match(line):
+            comm, event = hit[1], hit[2]
+            counter[comm, event] += 1
+        elif line.startswith(" => "):
+            counter[comm, event, line] += 1
+    return counter
+
+
+def differences(kpfs, tmp_path, scripts, form=ONE, hits=function_hits, least=100):
     """What was not the same both ways, by script."""
     found = {}
     for mode in ("always", "watched"):
         (folder := tmp_path / mode).mkdir(parents=True)
-        found[mode] = hits(kpfs, folder, mode, scripts)
+        texts = output(kpfs, folder, mode, form, scripts)
+        found[mode] = {name: hits(text) for name, text in texts.items()}
     always, watched = found["always"], found["watched"]
     assert list(always) == list(watched) == list(scripts)
-    few = {n: sum(f.values()) for n, f in watched.items() if sum(f.values()) < 100}
+    assert any(watched.values())
+    few = {n: sum(f.values()) for n, f in watched.items() if sum(f.values()) < least}
     assert few == {}
     return {
         name: {
@@ -129,16 +171,27 @@ def differences(kpfs, tmp_path, scripts):
     }
 
 
-def test_who_looks_finds_what_he_would_have_found(kpfs, tmp_path):
+def last_differences(kpfs, tmp_path, scripts, **how):
     """What differs by what is left out does so each time.
 
     That is not so where the mount closes a file so late, on a busy machine, that it
     stands in the way of the next one.
     """
-    different, scripts = {}, SCRIPTS
+    different = {}
     for attempt in ("first", "second", "third"):
-        different = differences(kpfs, tmp_path / attempt, scripts)
-        scripts = {name: SCRIPTS[name] for name in different}
+        different = differences(kpfs, tmp_path / attempt, scripts, **how)
+        scripts = {name: scripts[name] for name in different}
         if not scripts:
             break
-    assert different == {}
+    return different
+
+
+def test_who_looks_finds_what_he_would_have_found(kpfs, tmp_path):
+    assert last_differences(kpfs, tmp_path, SCRIPTS) == {}
+
+
+@pytest.mark.parametrize("points", PROBES.values(), ids=PROBES)
+def test_a_probe_has_the_hits_of_all_calls_that_reach_it(kpfs, tmp_path, points):
+    form = PROBED.replace("{points}", " ".join(points))
+    how = {"form": form, "hits": probe_hits, "least": 0}
+    assert last_differences(kpfs, tmp_path, SCRIPTS, **how) == {}

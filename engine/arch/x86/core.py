@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kpfs import abi
 from kpfs.engine.arch.x86.ainsn import Ainsn, Entry, ainsn_of, is_guest
@@ -60,9 +60,13 @@ class X86:
         self.handlers: dict[KAddr, KpHandler] = {}
 
     @property
-    def text_patched(self) -> bool:
-        """Whether the kernel's text has a patch: a breakpoint, a jump or a call."""
-        return bool(self.patcher.count)
+    def text_changes(self) -> int:
+        """How often a breakpoint, jump or call was put into the text, or removed."""
+        return self.patcher.changes
+
+    def patched_text(self) -> Iterator[int]:
+        """The addresses where there is one.  Context: control."""
+        return self.patcher.addresses()
 
     def arch_init_kprobes(self, core: Core) -> None:
         self.core = core

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kpfs.engine.machine import Memory, TextWriter
 
 # with more addresses than this, dropping all translated code is cheaper
@@ -48,7 +50,7 @@ class TextPatcher:
         self._all_stale = False
         self._pending: list[_Page] = []  # those with anything to be written
         self._pages: dict[int, _Page] = {}
-        self.count = 0  # of the patches of the kernel's text
+        self.changes = 0  # of the patches of the kernel's text
 
     def __enter__(self) -> TextPatcher:
         """Put off patching and dropping translated code until the end; it nests."""
@@ -112,10 +114,9 @@ class TextPatcher:
         if page is None:
             page = self._pages[addr >> _SHIFT] = _Page(addr & ~_IN_PAGE)
         at, size = addr & _IN_PAGE, len(data)
+        self.changes += 1
         before = page.patches.get(addr)
-        if before is None:
-            self.count += 1
-        else:
+        if before is not None:
             page.clear(at, len(before))
         if size == 1:
             page.patches[addr] = original[:1]
@@ -131,7 +132,7 @@ class TextPatcher:
         page = self._pages.get(addr >> _SHIFT)
         original = page.patches.pop(addr, None) if page else None
         if page and original:
-            self.count -= 1
+            self.changes += 1
             at, size = addr & _IN_PAGE, len(original)
             if size == 1:
                 page.mask[at] = page.old[at] = 0
@@ -144,8 +145,13 @@ class TextPatcher:
         page = self._pages.get(addr >> _SHIFT)
         original = page.patches.pop(addr, None) if page else None
         if page and original:
-            self.count -= 1
+            self.changes += 1
             page.clear(addr & _IN_PAGE, len(original))
+
+    def addresses(self) -> Iterator[int]:
+        """Where patches begin."""
+        for page in self._pages.values():
+            yield from page.patches
 
     def patched(self, addr: int) -> bool:
         """Whether a patch begins at addr."""

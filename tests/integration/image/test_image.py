@@ -56,7 +56,10 @@ def test_images_are_built_of_these_sources():
     assert done.returncode == 0, done.stderr
 
 
-MADE_OF = ("guest/src/init/main.c", "scripts/asm-offsets", "kpfs/abi.py")
+MADE_OF = (
+    *("guest/src/init/main.c", "scripts/asm-offsets", "scripts/call-graph"),
+    "kpfs/abi.py",
+)
 
 
 @pytest.mark.parametrize("changed", MADE_OF)

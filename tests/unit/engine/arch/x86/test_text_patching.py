@@ -53,11 +53,15 @@ def test_patch_and_back():
     patcher, before = patcher_of(text), text.read(BASE, 64)
     patcher.patch(BASE + 8, b"\xcc", before[8:9])
     assert patcher.patched(BASE + 8)
+    assert [*patcher.addresses()] == [BASE + 8]
+    assert patcher.changes == 1
     assert text.read(BASE + 8, 1) == b"\xcc"
     assert patcher.original(BASE, 64) == before
     patcher.unpatch(BASE + 8)
     assert text.read(BASE, 64) == before
     assert not patcher.patched(BASE + 8)
+    assert [*patcher.addresses()] == []
+    assert patcher.changes == 2
     assert text.dropped == [(BASE + 8, 1)] * 2
     patcher.unpatch(BASE + 8)
     assert len(text.dropped) == 2
@@ -139,10 +143,10 @@ def test_patches_are_counted():
     patcher.patch(BASE + 1, b"\xcc", text.read(BASE + 1, 1))
     patcher.patch(BASE + 9, call(BASE + 9, BASE), text.read(BASE + 9, 5))
     patcher.patch(BASE + 1, jmp(BASE + 1, BASE), text.read(BASE + 1, 5))
-    assert patcher.count == 2
+    assert len([*patcher.addresses()]) == 2
     patcher.unpatch(BASE + 1)
     patcher.unpatch(BASE + 1)
-    assert patcher.count == 1
+    assert len([*patcher.addresses()]) == 1
     patcher.forget(BASE + 9)
     patcher.forget(BASE + 9)
-    assert patcher.count == 0
+    assert len([*patcher.addresses()]) == 0

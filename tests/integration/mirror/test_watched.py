@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Who watches what, and the calls that need not be made.  Tests kpfs.kernel.watched."""
+
+import pytest
+
+from kpfs.kernel import watched as kernel_watched
+from kpfs.kernel.watched import EVERY, NONE
+from kpfs.mirror.supervisor import MADE_UNSEEN
+from tests.integration.files.test_ftrace import Files
+from tests.integration.mirror.test_replay import ME, Mirrored, string
+
+pytestmark = pytest.mark.guest
+
+GETPPID, MKDIR, MKDIRAT, READ, PREAD = 110, 83, 258, 0, 17
+ENABLE = "/tracing/events/kprobes/enable"
+
+
+class Probes:
+    """Arms probes, and says which calls can be seen."""
+
+    def __init__(self, kernel):
+        self.files = Files(kernel)
+        self.kernel = kernel
+
+    def arm(self, *functions):
+        for name in functions:
+            self.files.write("/tracing/kprobe_events", f"p:{name} {name}\n")
+        self.files.write(ENABLE, "1")
+
+    def disarm(self):
+        self.files.write(ENABLE, "0")
+
+    def seen(self):
+        with self.kernel.lock:
+            found = self.kernel.watched.update()
+        assert self.kernel.watched.seen is found
+        return found
+
+
+@pytest.fixture
+def probes(kernel):
+    return Probes(kernel)
+
+
+def test_nobody_sees_anything_at_first(probes):
+    assert probes.kernel.watched.seen is NONE
+    assert probes.seen() is NONE
+
+
+def test_a_probe_sees_the_calls_that_reach_it(probes):
+    probes.arm("vfs_mkdir")
+    assert probes.seen() == {MKDIR, MKDIRAT}
+    probes.disarm()
+    assert probes.seen() == NONE
+    probes.arm("vfs_read")
+    assert probes.seen() == {MKDIR, MKDIRAT, READ, PREAD}
+
+
+def test_until_somebody_has_looked_all_calls_count_as_seen(probes):
+    probes.arm("vfs_mkdir")
+    assert probes.kernel.watched.seen is EVERY
+    probes.seen()
+    probes.disarm()
+    assert probes.kernel.watched.seen is EVERY
+
+
+@pytest.mark.parametrize("function", ["schedule", "dput", "do_exit", "filp_close"])
+def test_there_are_functions_that_all_calls_may_reach(probes, function):
+    probes.arm("vfs_mkdir", function)
+    assert probes.seen() is EVERY
+    assert GETPPID in probes.seen()
+
+
+@pytest.mark.parametrize("event", ["sched/sched_switch", "raw_syscalls/sys_enter"])
+def test_events_of_the_kernel_see_all_calls(probes, event):
+    path = f"/tracing/events/{event}/enable"
+    probes.files.write(path, "1")
+    assert probes.seen() is EVERY
+    probes.files.write(path, "0")
+    assert probes.seen() == NONE
+
+
+def test_the_function_tracer_sees_what_its_filter_lets_it_see(probes):
+    probes.files.write("/tracing/current_tracer", "function")
+    assert probes.seen() is EVERY
+    probes.files.write("/tracing/set_ftrace_filter", "vfs_mkdir\n")
+    assert probes.seen() == {MKDIR, MKDIRAT}
+
+
+def test_a_module_may_see_everything(probes):
+    probes.files.write("/machine/insmod", "kprobe_example")
+    assert probes.seen() is EVERY
+
+
+def test_many_places_are_not_looked_at(probes, monkeypatch):
+    monkeypatch.setattr(kernel_watched, "PLACES_MAX", 1)
+    probes.arm("vfs_mkdir")
+    assert probes.seen() == {MKDIR, MKDIRAT}
+    probes.arm("vfs_rmdir")
+    assert probes.seen() is EVERY
+
+
+def test_calls_that_nobody_sees_are_made_for_a_while_after_one_that_is_seen(
+    probes, tmp_path
+):
+    mirrored = Mirrored(probes.kernel)
+    mirrored.replayer.lazy = True
+    folder = string(bytes(tmp_path / "d"))
+    assert mirrored(GETPPID) is None
+    assert ME() in mirrored.replayer.tasks.behind
+    probes.arm("vfs_mkdir")
+    for _ in range(2):
+        assert mirrored(MKDIR, folder, 0o755) == 0
+        assert mirrored.replayer.tasks.behind == set()
+        assert None not in [mirrored(GETPPID) for _ in range(MADE_UNSEEN)]
+        assert mirrored(GETPPID) is None
+        assert mirrored.replayer.tasks.behind == {ME()}
+    mirrored.replayer.host.close()
