@@ -47,7 +47,6 @@ class Page(NamedTuple):
     """A copy of a page, and which entries of it are to be read; places are words."""
 
     number: int  # in the ring
-    generation: int  # of the ring
     entries: int  # unread ones on the page
     data: bytes
     first: int  # where the first entry begins
@@ -216,6 +215,11 @@ class CpuRing:
     def consumed(self) -> int:
         """How many were taken out of it."""
         return self._get(KpRing.consumed)
+
+    @property
+    def head(self) -> int:
+        """The page that has the oldest entries."""
+        return self._get(KpRing.head)
 
     @property
     def tail(self) -> int:
@@ -438,7 +442,7 @@ class CpuRing:
         start = page * PAGE_SIZE
         data = bytes(self.pages[start : start + PAGE_SIZE])
         count = self._page_entries(page)
-        return Page(page, self.generation, count, data, first, end, ts)
+        return Page(page, count, data, first, end, ts)
 
     # ---- consuming
 

@@ -12,38 +12,77 @@ from itertools import islice
 
 from kpfs.engine.trace.ring.cpu_ring import HEADER_WORDS, CpuRing, Page, entries
 
+CLEARED = -1  # the stamp of no page
+
 
 class RingIter:
     """Kernel: struct ring_buffer_iter"""
 
-    __slots__ = ("_consumed", "_page", "_stamp", "_ts", "_word", "missed", "ring")
+    __slots__ = (
+        "_consumed",
+        "_generation",
+        "_page",
+        "_stamp",
+        "_ts",
+        "_word",
+        "missed",
+        "ring",
+        "strayed",
+    )
 
     def __init__(self, ring: CpuRing) -> None:
         self.ring = ring
+        # what came next was cleared, consumed or overwritten: others who have read the
+        # same go on elsewhere
+        self.strayed = False
         self.reset()
 
     def copy(self) -> RingIter:
         """One at the same place, which goes on by itself.  Context: either."""
         other: RingIter = object.__new__(RingIter)
-        for name in RingIter.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.ring, other.missed, other.strayed = self.ring, self.missed, self.strayed
+        other._consumed, other._generation = self._consumed, self._generation
+        other._page, other._stamp = self._page, self._stamp
+        other._word, other._ts = self._word, self._ts
         return other
 
     def reset(self) -> None:
         """Go to the oldest unread entry.  Kernel: rb_iter_reset()."""
         ring = self.ring
-        self._consumed = ring.consumed
+        self._consumed, self._generation = ring.consumed, ring.generation
         self._page, self._word, self._ts = ring.oldest()
         stamp, end = ring.look(self._page)
         # None: nothing has been put on the page yet
-        self._stamp: tuple[int, int] | None = (ring.generation, stamp)
-        if end == HEADER_WORDS:
-            self._stamp = None
+        self._stamp: int | None = None if end == HEADER_WORDS else stamp
         self.missed = False  # entries were lost before the next one
 
-    def state(self) -> tuple[int, int]:
+    def state(self) -> tuple[CpuRing, int, int]:
         """Changes when entries are cleared or consumed; not when some are added."""
-        return self.ring.generation, self.ring.consumed
+        return self.ring, self.ring.generation, self.ring.consumed
+
+    def stands(self) -> bool:
+        """Whether all that was behind its place when it came there is still there."""
+        ring = self.ring
+        if (
+            self.strayed
+            or ring.consumed != self._consumed
+            or ring.generation != self._generation
+        ):
+            return False
+        stamp, end = ring.look(self._page)
+        return stamp == self._stamp or (self._stamp is None and end == HEADER_WORDS)
+
+    def leads_to(self, page: int, word: int) -> bool:
+        """Whether the next entry is the one at a word of a page.
+
+        For who stands() and knows that there is an entry.
+        """
+        if page == self._page:
+            return word == self._word
+        following = (self._page + 1) % self.ring.nr_pages
+        if (page, word) != (following, HEADER_WORDS):
+            return False
+        return self._word >= self.ring.look(self._page)[1]
 
     def pages(self, limit: int) -> tuple[list[Page], bool]:
         """Copies of what follows, at most so many pages; whether that is all there is.
@@ -54,18 +93,27 @@ class RingIter:
         """
         ring = self.ring
         if ring.consumed != self._consumed:
+            self.strayed = True
             self.reset()
+        elif ring.generation != self._generation:
+            self.strayed = True
         page, tail = self._page, ring.tail
         found: list[Page] = []
         if not ring.entries or not ring.in_use(page):
             return found, True
         stamp, end = ring.look(page)
+        if self._stamp not in (None, stamp):
+            self.strayed = True
         if page == tail and self._word >= end:
             return found, True
-        if self._word < end and (ring.generation, stamp) != self._stamp:
+        if self._generation != ring.generation:
+            self._generation = ring.generation
+            self._stamp = CLEARED if self._stamp is not None else None
+        if self._word < end and stamp != self._stamp:
             self._word, self._ts = HEADER_WORDS, stamp
             self.missed = self.missed or self._stamp is not None
-            self._stamp = ring.generation, stamp
+            self.strayed = self.strayed or page != ring.head
+            self._stamp = stamp
         word, ts = self._word, self._ts
         while True:
             if word < end:
@@ -78,13 +126,12 @@ class RingIter:
             ts, end = ring.look(page)
             word = HEADER_WORDS
 
-    def advance(self, page: Page, word: int, ts: int) -> None:
+    def advance(self, page: int, stamp: int, word: int, ts: int) -> None:
         """Go on behind an entry of a page: it ends before word, its time is ts.
 
-        Context: either.
+        stamp: that of the page.  Context: either.
         """
-        self._page, self._word, self._ts = page.number, word, ts
-        self._stamp = page.generation, page.stamp
+        self._page, self._stamp, self._word, self._ts = page, stamp, word, ts
 
     def skip_before(self, time: int) -> int:
         """Pass over entries that are older; returns how many there were.
@@ -96,12 +143,13 @@ class RingIter:
         whole = max(bisect_left(found, time, key=lambda page: page.stamp) - 1, 0)
         skipped = sum(page.entries for page in found[:whole])
         for page in islice(found, whole, None):
-            self.advance(page, page.first, page.ts)
+            number, stamp = page.number, page.stamp
+            self.advance(number, stamp, page.first, page.ts)
             for ts, _start, stop in entries(
                 page.words(), page.first, page.end, page.ts
             ):
                 if ts >= time:
                     return skipped
                 skipped += 1
-                self.advance(page, stop, ts)
+                self.advance(number, stamp, stop, ts)
         return skipped

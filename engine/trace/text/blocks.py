@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, repeat
 from typing import NamedTuple
+from weakref import ReferenceType, ref
 
 from kpfs.engine.trace.ring.cpu_ring import (
     BUF_PAGE_HDR_SIZE,
@@ -51,6 +52,12 @@ class Part(NamedTuple):
     first: int
     last: int  # one behind
 
+    @property
+    def start(self) -> int:
+        """The word of the page where it begins."""
+        before = self.records.stops[self.first - 1] // 4 if self.first else 0
+        return HEADER_WORDS + before
+
     def same(self, other: Part) -> bool:
         return (
             self.records is other.records
@@ -60,7 +67,11 @@ class Part(NamedTuple):
 
 
 class Block:
-    """Records that follow one another in the trace, by their number in it."""
+    """Records that follow one another in the trace, by their number in it.
+
+    Who reads on behind it notes which block that was: others who read the same go along
+    these, which costs much less than to find out what follows.
+    """
 
     def __init__(
         self, parts: Sequence[Part], lines: Callable[[Part], list[str]]
@@ -82,7 +93,9 @@ class Block:
             self._sources = bytes([source for _, source, _, _ in found])
         self.count = len(made)
         self._ends = array("I", accumulate(map(len, made)))
-        self.text = "".join(made)
+        self._text = "".join(made).encode("latin-1")
+        self.size = len(self._text)
+        self._following: tuple[object, ReferenceType[Block]] | None = None
 
     def up_to(self, first: int, size: int) -> int:
         """One behind the record that brings the text from first on to such a size.
@@ -94,10 +107,27 @@ class Block:
 
     def lines(self, first: int, last: int) -> str:
         """Those of some records; last: one behind."""
-        return self.text[self._begin(first) : self._begin(last)]
+        return str(self.text(first, last), "latin-1")
+
+    def text(self, first: int, last: int) -> memoryview:
+        """The same as bytes, which are not copied."""
+        return memoryview(self._text)[self._begin(first) : self._begin(last)]
+
+    def behind(self, number: int) -> int:
+        """The size of the text from a record on."""
+        return self.size - self._begin(number)
 
     def _begin(self, number: int) -> int:
         return self._ends[number - 1] if number else 0
+
+    def link(self, following: Block, state: object) -> None:
+        """Note what follows as long as the rings are in that state."""
+        self._following = state, ref(following)
+
+    def following(self, state: object) -> Block | None:
+        """What follows it, if anybody knows."""
+        noted = self._following
+        return noted[1]() if noted and noted[0] == state else None
 
     def find(self, source: int, first: int) -> int:
         """The first record of a source from there on; -1: there is none."""
@@ -109,6 +139,11 @@ class Block:
         part = next(part for part in self.parts if part.source == source)
         before = self._sources.count(source, 0, number)
         return Place(source, part.records, part.first + before)
+
+    def ends(self) -> Iterator[Place]:
+        """The last record of each source that has some."""
+        for source, records, _, last in self.parts:
+            yield Place(source, records, last - 1)
 
     def lasts(self, first: int, last: int) -> list[tuple[int, Place]]:
         """Of each source: how many are among some records, and the last of these."""

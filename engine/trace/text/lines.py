@@ -116,10 +116,10 @@ class Lines:
         while self._new_blocks:
             key, block = self._new_blocks.popleft()
             old = self._blocks.pop(key, None)
-            self._size += len(block.text) - (len(old.text) if old else 0)
+            self._size += block.size - (old.size if old else 0)
             self._blocks[key] = block
         while self._size > self._kept:
-            self._size -= len(self._blocks.pop(next(iter(self._blocks))).text)
+            self._size -= self._blocks.pop(next(iter(self._blocks))).size
         if sum(map(len, self.known.copy().values())) > KEPT_MAX:
             self.known = {}
 

@@ -8,19 +8,20 @@ tasks and options are at that time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 from kpfs.engine.trace.array.trace_array import TraceArray
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, Page, entries
+from kpfs.engine.trace.ring.cpu_ring import CpuRing, Page, entries
 from kpfs.engine.trace.ring.ring_buffer import Rings
 from kpfs.engine.trace.ring.ring_iter import RingIter
 from kpfs.engine.trace.text.blocks import Block, Place, Sources, blocks
 from kpfs.engine.trace.text.lines import Lines, SharedLines
 
+PAGE_TEXT = 1 << 13  # characters that a page is taken to have
 ALL = 1 << 40  # characters, more than any trace has
 _PID_AT = 4  # in a record.  Kernel: struct trace_entry
 _HEADER = """\
@@ -82,6 +83,9 @@ class Taken(NamedTuple):
     pages: list[list[Page]]
     whole: set[int]  # iterators that have nothing behind them
     lines: Lines
+    state: object  # of the rings; None: see Block.link()
+    # blocks that others have read, and from which record on: enough without any page
+    known: Sequence[tuple[Block, int]] = ()
 
 
 class TraceIterator:
@@ -133,6 +137,7 @@ class TraceIterator:
         vars(other).update(vars(self))
         other._iters = [it.copy() for it in self._iters]
         other._started = set(self._started)
+        other._text = self._text.copy()
         return other
 
     def restart(self) -> None:
@@ -144,13 +149,15 @@ class TraceIterator:
         }
         self._index = -1  # of the newest record that was taken from its ring
         self._ahead: Ahead | None = None
-        self._text = ""  # made, and not read yet
+        self._text = _Text()  # made, and not read yet
         self._begun = False  # the header has been read
         # the block that was read last, and up to where
         self._begun_block: tuple[Block, int] | None = None
+        # one that was read to its end just now, and in which state of the rings
+        self._previous: tuple[Block | None, object] = None, None
         self.state = self._state()
 
-    def _state(self) -> list[tuple[int, int]]:
+    def _state(self) -> list[tuple[CpuRing, int, int]]:
         return [it.state() for it in self._iters]
 
     def fits(self) -> bool:
@@ -164,17 +171,22 @@ class TraceIterator:
 
         ready: if there is text that has been made already, no more than that.
         """
-        if (len(self._text) < count and not (ready and self._text)) or not self._begun:
+        return self.read_bytes(count, ready=ready).decode("latin-1")
+
+    def read_bytes(self, count: int, *, ready: bool = False) -> bytes:
+        """The same, as bytes."""
+        size = self._text.size
+        if (size < count and not (ready and size)) or not self._begun:
             if not self._begun:
-                self._text, self._begun = self._header() + self._text, True
+                self._text.put_first(self._header())
+                self._begun = True
             while self.make(self.take(count), count):
                 pass
-        text, self._text = self._text[:count], self._text[count:]
-        return text
+        return self._text.cut(count)
 
     def left_by(self, pid: int) -> bool:
         """Whether the few records that are left, if any, are all of one task."""
-        if self._text or self._ahead is not None:
+        if self._text.size or self._ahead is not None:
             return False
         taken = self.take(1)
         if len(taken.whole) < len(self._iters):
@@ -194,7 +206,7 @@ class TraceIterator:
         with lock:
             if not self._begun:
                 count = max(count - len(self._header()), 0)
-            elif len(self._text) >= count:
+            elif self._text.size >= count:
                 return
             taken = self.take(count)
         while self.make(taken, count):
@@ -202,14 +214,62 @@ class TraceIterator:
                 taken = self.take(count)
 
     def take(self, count: int) -> Taken:
-        """Copies of as many pages as text of count characters is likely to need."""
+        """What text of count characters is likely to need.
+
+        That is blocks which others have read, or copies of pages.
+        """
         self.state = self._state()
-        limit = max(count - len(self._text), 0) // (2 * PAGE_SIZE) + 1
-        found = [it.pages(limit) for it in self._iters]
-        whole = {i for i, (_, all_of_it) in enumerate(found) if all_of_it}
         if self._lines is None or not self._lines.current():
             self._lines = self._shared.get(self._tr, self._in_ns)
-        return Taken([pages for pages, _ in found], whole, self._lines)
+            self._begun_block = None
+        needed = max(count - self._text.size, 0)
+        if self._begun_block and (known := self._known(*self._begun_block, needed)):
+            return Taken([], set(), self._lines, None, known)
+        limit = needed // (PAGE_TEXT * max(len(self._iters), 1)) + 2
+        found = [it.pages(limit) for it in self._iters]
+        whole = {i for i, (_, all_of_it) in enumerate(found) if all_of_it}
+        # of records with the same time, one that comes later may have to stand earlier
+        strays = not self._in_ns or any(it.strayed for it in self._iters)
+        state = None if strays else self.state
+        return Taken([pages for pages, _ in found], whole, self._lines, state)
+
+    def _known(self, block: Block, number: int, count: int) -> list[tuple[Block, int]]:
+        """The blocks that follow, if others have read as many as are needed.
+
+        They begin with the record that was taken ahead.
+        """
+        ahead = self._ahead
+        if ahead is None or ahead.missed or not all(it.stands() for it in self._iters):
+            return []
+        if self._to_be_noted():
+            return []
+        found = [(block, number - 1)]
+        size = block.behind(number - 1)
+        seen = {part.source for part in block.parts}
+        while size <= count:
+            following = block.following(self.state)
+            if following is None:
+                return []
+            block = following
+            if len(seen) < len(self._iters) and not self._leads_to(block, seen):
+                return []
+            found.append((block, 0))
+            size += block.size
+        return found
+
+    def _leads_to(self, block: Block, seen: set[int]) -> bool:
+        """Whether the next record of each source is in it that has some in it.
+
+        Those who have read it before may have begun with some that were overwritten
+        since then.  seen: sources that need no look, to which all of its are added.
+        """
+        for part in block.parts:
+            if part.source not in seen:
+                seen.add(part.source)
+                it = self._iters[part.source]
+                if not it.leads_to(part.records.page, part.start):
+                    return False
+        return True
 
     def make(self, taken: Taken, count: int) -> bool:
         """Go on until there are count characters and one record more.
@@ -217,19 +277,43 @@ class TraceIterator:
         False: that has been done, or there are no more records.
         Context: any; nobody else may use this iterator.
         """
-        text = _Text(self._text, count)
+        if taken.known:
+            self._add_known(taken.known, count)
+            return self._ahead is None
         lines = taken.lines
         ahead = self._ahead
-        if ahead is not None and not text.full:
+        if ahead is not None and self._text.size < count:
             self._ahead = None
             line = lines.alone(ahead.ts, ahead.cpu, ahead.data)
-            text.add(self._notes(ahead.cpu, ahead.number, ahead.missed) + line)
+            self._text.add_str(self._notes(ahead.cpu, ahead.number, ahead.missed))
+            self._text.add_str(line)
         if self._ahead is None:
-            self._add(text, taken)
-        self._text = text.whole()
+            self._add(taken, count)
         return self._ahead is None and len(taken.whole) < len(self._iters)
 
-    def _add(self, text: _Text, taken: Taken) -> None:
+    def _add_known(self, known: Sequence[tuple[Block, int]], count: int) -> None:
+        """Add lines that others have made, and take one record ahead."""
+        text = self._text
+        lasts: dict[int, Place] = {}
+        self._ahead = self._begun_block = None
+        self._index -= 1  # the one that was ahead
+        for block, first in known:
+            last = first
+            if text.size < count:
+                last = block.up_to(first, count - text.size)
+                text.add(block.text(first, last))
+                self._index += last - first
+            if last < block.count:
+                self._look_ahead(block.at(last))
+                last += 1
+                self._begun_block = block, last
+                lasts |= {end.source: end for _, end in block.lasts(first, last)}
+            else:
+                lasts |= {end.source: end for end in block.ends()}
+        for source, place in lasts.items():
+            self._go_behind(source, place)
+
+    def _add(self, taken: Taken, count: int) -> None:
         """Add lines as long as there is room, and take one record ahead."""
         cpus = [it.ring.cpu for it in self._iters]
         lines = taken.lines
@@ -237,11 +321,16 @@ class TraceIterator:
             taken.pages, taken.whole, lambda i, page: lines.records(cpus[i], page)
         )
         lasts: dict[int, Place] = {}
+        (previous, state), self._previous = self._previous, (None, None)
+        if state != taken.state:
+            previous = None
         begun, self._begun_block = self._begun_block, None
         for block, begin in blocks(sources, partial(lines.block, cpus), begun):
-            first = begin
-            while first < block.count and not text.full:
-                first = self._add_some(text, block, first)
+            if previous and taken.state:
+                previous.link(block, taken.state)
+            previous, first = block, begin
+            while first < block.count and self._text.size < count:
+                first = self._add_some(block, first, count)
             if first < block.count:
                 self._look_ahead(block.at(first))
                 first += 1
@@ -249,14 +338,19 @@ class TraceIterator:
             if self._ahead is not None:
                 self._begun_block = block, first
                 break
+        if self._ahead is None and len(taken.whole) < len(self._iters):
+            self._previous = previous, taken.state
         for source, last in lasts.items():
-            number = last.records.page
-            page = next(p for p in taken.pages[source] if p.number == number)
-            self._iters[source].advance(page, last.stop, last.time)
+            self._go_behind(source, last)
 
-    def _add_some(self, text: _Text, block: Block, first: int) -> int:
+    def _go_behind(self, source: int, last: Place) -> None:
+        """The record is read."""
+        page, stamp = last.records.page, last.records.stamp
+        self._iters[source].advance(page, stamp, last.stop, last.time)
+
+    def _add_some(self, block: Block, first: int, count: int) -> int:
         """Add lines up to where something is to be said; returns one behind."""
-        note, behind = "", block.count
+        text, note, behind = self._text, "", block.count
         for source in self._to_be_noted():
             at = block.find(source, first)
             if at == first:
@@ -265,8 +359,9 @@ class TraceIterator:
                 it.missed = False
             elif at > first:
                 behind = min(behind, at)
-        last = min(block.up_to(first, text.room - len(note)), behind)
-        text.add(note + block.lines(first, last))
+        text.add_str(note)
+        last = min(block.up_to(first, count - text.size), behind)
+        text.add(block.text(first, last))
         self._index += last - first
         return last
 
@@ -321,19 +416,42 @@ def trace_text(
 
 
 class _Text:
-    """Text that is made until there is enough of it."""
+    """Pieces of text, not copied before somebody reads them."""
 
-    def __init__(self, begin: str, count: int) -> None:
-        self._pieces = [begin]
-        self.room = count - len(begin)
+    __slots__ = ("_pieces", "size")
 
-    @property
-    def full(self) -> bool:
-        return self.room <= 0
+    def __init__(self, *pieces: bytes | memoryview) -> None:
+        self._pieces = list(pieces)
+        self.size = sum(map(len, pieces))
 
-    def add(self, piece: str) -> None:
+    def copy(self) -> _Text:
+        """The same; what is done to one of them does not touch the other."""
+        return _Text(*self._pieces)
+
+    def add(self, piece: bytes | memoryview) -> None:
         self._pieces.append(piece)
-        self.room -= len(piece)
+        self.size += len(piece)
 
-    def whole(self) -> str:
-        return "".join(self._pieces)
+    def add_str(self, piece: str) -> None:
+        if piece:
+            self.add(piece.encode("latin-1"))
+
+    def put_first(self, piece: str) -> None:
+        self._pieces.insert(0, piece.encode("latin-1"))
+        self.size += len(piece)
+
+    def cut(self, count: int) -> bytes:
+        """Take out the first count bytes, or all if there are not so many."""
+        left: list[bytes | memoryview] = []
+        while self.size > count:
+            piece = self._pieces.pop()
+            self.size -= len(piece)
+            if self.size < count:
+                kept = count - self.size
+                self._pieces.append(piece[:kept])
+                self.size = count
+                piece = piece[kept:]
+            left.append(bytes(piece))  # no view, which would keep all of its block
+        found = b"".join(self._pieces)
+        self._pieces, self.size = left[::-1], sum(map(len, left))
+        return found

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from kpfs.engine.errors import KernelError
 from kpfs.fs.files.array_file import CpuFile
-from kpfs.fs.node import encode
 from kpfs.fs.seqfile import SeqFile, SeqHandle
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class TextHandle(SeqHandle):
         if self._is_end(ended, following):
             return b""
         self.iterator = following
-        data = encode(following.read(size, ready=ended > 0))
+        data = following.read_bytes(size, ready=ended > 0)
         self.pos = offset + len(data)
         if 0 < len(data) < size:
             self.ended = ended + 1

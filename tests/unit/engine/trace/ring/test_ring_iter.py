@@ -28,7 +28,7 @@ def read(it, limit):
     for page in pages:
         for ts, start, stop in entries(page.words(), page.first, page.end, page.ts):
             found.append((ts, page.data[4 * start : 4 * stop]))
-            it.advance(page, stop, ts)
+            it.advance(page.number, page.stamp, stop, ts)
     return found, whole
 
 
@@ -160,3 +160,60 @@ def test_a_ring_keeps_its_size_while_it_is_read(trace):
     ring.cpus[1].end_reading()
     ring.resize(100_000)
     assert ring.cpus[1].nr_pages > size
+
+
+def test_it_knows_whether_it_goes_the_way_of_all(trace):
+    """What is added keeps nobody from it; what goes before he came there does."""
+    ring, rng = trace.ts.ring, random.Random(1)
+    ring.resize(20_000)
+    writer = Writer(trace)
+    it = RingIter(writer.ring)
+    assert it.stands()  # nothing is there
+    now, _ = fill(writer, rng, 0, 50)
+    assert not it.stands()  # who knows what was there in between
+    read(it, 1)
+    assert it.stands()
+    assert not it.strayed
+    now, _ = fill(writer, rng, now, 10)
+    assert it.stands()
+    for change in (
+        writer.ring.reset,
+        lambda: consume(writer.ring, 20),
+        lambda: fill(writer, rng, 1 << 60, 2000),
+    ):
+        ring.reset()
+        now, _ = fill(writer, rng, now, 30)
+        it = RingIter(writer.ring)
+        read(it, 1)
+        assert it.stands()
+        change()
+        now, _ = fill(writer, rng, 1 << 61, 9)
+        assert not it.stands()
+        it.copy().pages(1)
+        assert not it.strayed
+        it.pages(1)
+        assert it.strayed
+        assert it.copy().strayed
+        assert not it.stands()
+
+
+def test_it_knows_which_entry_is_the_next_one(trace):
+    rng = random.Random(1)
+    trace.ts.ring.resize(20_000)
+    writer = Writer(trace)
+    fill(writer, rng, 0, 80)
+    places = [
+        (page.number, start) for page in writer.ring.unread() for start in starts(page)
+    ]
+    it = RingIter(writer.ring)
+    for place in places:
+        assert [p for p in places if it.leads_to(*p)] == [place]
+        (page, *_), _ = it.pages(1)
+        ts, _, stop = next(entries(page.words(), page.first, page.end, page.ts))
+        it.advance(page.number, page.stamp, stop, ts)
+
+
+def starts(page):
+    """The words where entries of a page begin, with what lies before their data."""
+    found = entries(page.words(), page.first, page.end, page.ts)
+    return [page.first, *(stop for _, _, stop in found)][:-1]

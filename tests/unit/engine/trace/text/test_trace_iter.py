@@ -4,6 +4,7 @@
 import random
 import struct
 from contextlib import nullcontext
+from functools import partial
 from weakref import ref
 
 import pytest
@@ -258,6 +259,54 @@ def test_who_shares_reads_the_same_as_who_does_not(seed):
             reader.read(size, prepared=rng.random() < 0.5)
 
 
+def copied_pages(monkeypatch):
+    """The pages that are copied from now on."""
+    copied, original = [], CpuRing.copy
+
+    def copy(ring, page, *others):
+        copied.append((ring.cpu, page))
+        return original(ring, page, *others)
+
+    monkeypatch.setattr(CpuRing, "copy", copy)
+    return copied
+
+
+def test_who_reads_behind_others_copies_hardly_any_page(monkeypatch):
+    recorder, shared = Recorder(1, size=400_000), SharedLines()
+    recorder.write(9000)
+    readers = [TraceIterator(recorder.trace.ts, shared=shared) for _ in range(3)]
+    copied = copied_pages(monkeypatch)
+    texts, counts = [], []
+    for reader in readers:
+        copied.clear()
+        texts.append("".join(iter(partial(reader.read, 20_000), "")))
+        counts.append(len(copied))
+    assert len(set(texts)) == 1
+    assert counts[0] > len(texts[0]) / (1 << 14)
+    # at the begin and at the end they find for themselves what there is
+    assert max(counts[1:]) <= 3 * 6
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_who_goes_along_with_others_reads_the_same(seed):
+    """Where there is so much that some read what others have read before."""
+    recorder = Recorder(seed, nr_cpus=1 + seed % 3, size=400_000)
+    rng, shared = recorder.rng, SharedLines()
+    recorder.write(5000)
+    readers = [Twins(recorder.trace, shared) for _ in range(4)]
+    for _ in range(150):
+        reader, dice = rng.choice(readers), rng.random()
+        if dice < 0.005:
+            change(recorder)
+        elif dice < 0.2:
+            recorder.write(rng.choice((1, 10, 300)))
+        elif dice < 0.21:
+            reader.restart()
+        else:
+            size = rng.choice((10, 1000, 9999, 65536))
+            reader.read(size, prepared=rng.random() < 0.5)
+
+
 def made_lines(monkeypatch):
     """The records whose lines are made from now on."""
     made: list[tuple[int, int]] = []
@@ -327,7 +376,7 @@ def test_so_much_is_kept_and_no_more():
             records = lines.records(ring.cpu, page)
             lines.block([ring.cpu], [Part(0, records, 0, len(records.times))])
             assert lines.current()
-            assert lines._size == sum(len(b.text) for b in lines._blocks.values())
+            assert lines._size == sum(b.size for b in lines._blocks.values())
             assert lines._size <= 50_000
             assert len(lines._pages) < 20
     assert lines._size > 25_000
