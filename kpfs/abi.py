@@ -598,6 +598,8 @@ MAX_CPUS = 4
 CONSOLE_SIZE = 0x1_0000
 NR_FLUSHERS = 16
 NR_RETURNS = 16
+NR_CALLS = 4
+NR_WATCHED = 64
 NS_PER_BLOCK = 20
 NS_PER_RDTSC = 20
 LOCKED_OUT = 0x1DCD_6500
@@ -611,10 +613,11 @@ STOP_LOCKUP = 3
 STOP_FLUSH = 4
 STOP_IRQ = 5
 STOP_NEXT = 6
-STOP_HALTED = 7
-STOP_TRIPLE_FAULT = 8
-STOP_ERROR = 9
-STOP_LOST = 10
+STOP_CALL = 7
+STOP_HALTED = 8
+STOP_TRIPLE_FAULT = 9
+STOP_ERROR = 10
+STOP_LOST = 11
 MODE_KERNEL = 0
 MODE_USER = 3
 CPU_RUNS = 0
@@ -632,16 +635,16 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE = 68840
-    STRUCT = Struct("<89Q2592s65536s")
+    SIZE = 69416
+    STRUCT = Struct("<161Q2592s65536s")
     uc, state, ram, ram_size, nr_cpus, pause, break_at = 0, 8, 16, 24, 32, 40, 48
-    flushers, exact, call_agent, cpuid, now, deadline = 56, 184, 192, 200, 232, 240
-    stop, stop_at, who, error, vector, unknown = 248, 256, 264, 272, 280, 288
-    current, turn_end, due, returns, return_counts = 296, 304, 312, 320, 448
-    watched, flushed_at, cmos, console_size, debug_size = 576, 584, 592, 600, 608
-    debug_limit, debug, blocks, syscalls, exceptions = 616, 624, 632, 640, 648
-    interrupts, halts, flushes, strays, stray_at, turns = 656, 664, 672, 680, 688, 696
-    reset, cpus, console = 704, 712, 3304
+    flushers, calls, call_zeros, exact, call_agent, cpuid = 56, 184, 216, 248, 256, 264
+    now, deadline, stop, stop_at, who, error, vector = 296, 304, 312, 320, 328, 336, 344
+    unknown, current, turn_end, due, returns = 352, 360, 368, 376, 384
+    return_counts, watched, asked_at, flushed_at, cmos = 512, 640, 1152, 1160, 1168
+    console_size, debug_size, debug_limit, debug, blocks = 1176, 1184, 1192, 1200, 1208
+    syscalls, exceptions, interrupts, halts, flushes = 1216, 1224, 1232, 1240, 1248
+    strays, stray_at, turns, reset, cpus, console = 1256, 1264, 1272, 1280, 1288, 3880
 
 
 # linux/agent/region.h

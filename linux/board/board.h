@@ -32,6 +32,8 @@ typedef uint64_t u64;
 #define CONSOLE_SIZE 0x10000
 #define NR_FLUSHERS 16
 #define NR_RETURNS 16
+#define NR_CALLS 4
+#define NR_WATCHED 64 /* words of 64 addresses each */
 #define NS_PER_BLOCK 20
 #define NS_PER_RDTSC 20
 #define LOCKED_OUT 500000000ull /* blocks, of 10 s, without a look at an interrupt that is due */
@@ -47,10 +49,11 @@ typedef uint64_t u64;
 #define STOP_FLUSH 4 /* used within alone: translations are to be dropped */
 #define STOP_IRQ 5 /* likewise: an interrupt is to be delivered */
 #define STOP_NEXT 6 /* likewise: it is another processor's turn */
-#define STOP_HALTED 7 /* no interrupt will ever come */
-#define STOP_TRIPLE_FAULT 8 /* no gate for vector */
-#define STOP_ERROR 9 /* libunicorn failed with error */
-#define STOP_LOST 10 /* libunicorn did not stop where it was told to */
+#define STOP_CALL 7 /* at the begin of one of calls, which is run next: asked_at */
+#define STOP_HALTED 8 /* no interrupt will ever come */
+#define STOP_TRIPLE_FAULT 9 /* no gate for vector */
+#define STOP_ERROR 10 /* libunicorn failed with error */
+#define STOP_LOST 11 /* libunicorn did not stop where it was told to */
 
 #define MODE_KERNEL 0
 #define MODE_USER 3
@@ -95,6 +98,8 @@ struct board {
 	u64 pause;                 /* address at which the agent and its tasks wait */
 	u64 break_at;              /* address at which to stop: panic() */
 	u64 flushers[NR_FLUSHERS]; /* functions that write code by another mapping of it */
+	u64 calls[NR_CALLS];       /* functions before which the host is asked */
+	u64 call_zeros[NR_CALLS];  /* if this word of what the first argument points at is 0 */
 	u64 exact;                 /* libunicorn checks every store: no need to watch them */
 	u64 call_agent;            /* it has something to do, on whatever processor it rests */
 	u64 cpuid[4];              /* leaf 1: eax, ebx, ecx and edx, of the first processor */
@@ -117,7 +122,8 @@ struct board {
 
 	u64 returns[NR_RETURNS]; /* where flushers return to, and how many of them */
 	u64 return_counts[NR_RETURNS];
-	u64 watched;    /* a Bloom filter of flushers and returns */
+	u64 watched[NR_WATCHED]; /* a Bloom filter of flushers, returns and calls */
+	u64 asked_at;   /* the call for which the board has stopped, which was not run yet; 0 */
 	u64 flushed_at; /* translations were dropped for this block, which was not run yet; 0 */
 
 	u64 cmos; /* index */

@@ -11,7 +11,7 @@ import ctypes
 import mmap
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kpfs import abi
 from kpfs.guest.emu.libunicorn import EmulatorError, find_library
@@ -164,6 +164,18 @@ class Board:
         first = abi.Board.flushers >> 3
         for number, address in zip(range(abi.NR_FLUSHERS), addresses, strict=False):
             self.words[first + number] = address
+        self._board.board_watch(self._pointer)
+
+    def set_calls(self, calls: Sequence[tuple[int, int]]) -> None:
+        """Functions of the kernel at whose begin to stop with STOP_CALL.
+
+        Each with the offset of a word, from where the first argument points to, that
+        must be 0; abi.NEVER for none.
+        """
+        calls = [*calls, *[(0, abi.NEVER)] * (abi.NR_CALLS - len(calls))]
+        first, zeros = abi.Board.calls >> 3, abi.Board.call_zeros >> 3
+        for number, (address, zero) in enumerate(calls):
+            self.words[first + number], self.words[zeros + number] = address, zero
         self._board.board_watch(self._pointer)
 
     def listen(self, size: int) -> None:

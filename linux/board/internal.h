@@ -19,9 +19,9 @@ u64 board_walk(const struct board *b, u64 cr3, u64 addr);
 u64 read_word(struct board *b, u64 addr);
 void write_word(struct board *b, u64 addr, u64 value);
 
-/* flush.c */
+/* watch.c */
 void watch(struct board *b);
-void watch_flusher(struct board *b, u64 addr);
+void watch_block(struct board *b, u64 addr);
 
 /* trap.c */
 void set_mode(struct board *b, int mode);

@@ -56,8 +56,8 @@ static void on_block(uc_engine u, u64 addr, u32 size, void *data)
 		return;
 	else if (!(b->blocks & (TURN_BLOCKS - 1)))
 		board_stop(b, STOP_TURN, addr);
-	else if (b->watched >> (addr >> 4 & 63) & 1)
-		watch_flusher(b, addr);
+	else if (b->watched[addr >> 10 & (NR_WATCHED - 1)] >> (addr >> 4 & 63) & 1)
+		watch_block(b, addr);
 }
 
 static bool on_stray(uc_engine u, int type, u64 addr, int size, int64_t value, void *data)
@@ -166,7 +166,7 @@ static u64 run_once(struct board *b)
 		return STOP_ERROR;
 	if (b->stop_at == NEVER)
 		return STOP_HALTED;
-	if (b->stop <= STOP_NEXT && s->segs[CS].base + s->ip != b->stop_at)
+	if (b->stop <= STOP_CALL && s->segs[CS].base + s->ip != b->stop_at)
 		return STOP_LOST;
 	return b->stop;
 }

@@ -132,6 +132,7 @@ class Machine:
         self.region = board.region
         self.quiet = quiet
         self.dead = ""
+        self.on_call: Callable[[], object] = lambda: None  # one of the board's calls
         self._seqs = [0] * abi.NR_SLOTS
         self._busy: set[int] = set()  # slots whose request is not done yet
         self._current = AGENT
@@ -240,7 +241,8 @@ class Machine:
     # ---- running
     def step(self) -> int:
         """Run until the host is to do something: one of abi.STOP_*."""
-        why = self.board.run()
+        while (why := self.board.run()) == abi.STOP_CALL:
+            self.on_call()
         at_pause = why == abi.STOP_PAUSE
         self._current = self.board.get(abi.Board.who) if at_pause else AGENT
         return why

@@ -62,6 +62,23 @@ def test_one_that_is_started_begins_in_real_mode_and_knows_its_number(board):
     assert sorted(printed(board)) == ["1", "2"]
 
 
+def test_it_stops_at_the_begin_of_a_call_and_goes_on_there(board):
+    start(board, 1, f"eb 00 {NUMBER} {END}")  # jmp to the next instruction
+    board.set_calls([(AT + 2, abi.NEVER)])
+    assert board.run() == abi.STOP_CALL
+    assert board.get(abi.Board.asked_at) == AT + 2
+    assert printed(board) == ""
+    assert board.run() == abi.STOP_HALTED
+    assert printed(board) == "1"
+
+
+def test_it_does_not_stop_at_what_is_no_call_any_more(board):
+    start(board, 1, f"eb 00 {NUMBER} {END}")
+    board.set_calls([(AT + 2, abi.NEVER)])
+    board.set_calls([])
+    assert board.run() == abi.STOP_HALTED
+
+
 def test_both_have_turns(board):
     """Each waits until the other has written a word, and neither gives way."""
     mine, other = (
