@@ -24,6 +24,7 @@ from kpfs import abi
 from kpfs.linux.board.board import PAGE_SIZE, Board, address_of
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
+from kpfs.linux.inside.lines import KnownLines, Place, find
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.machine import Machine, Op
@@ -35,7 +36,8 @@ _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # what decides, besides the image, what is kept
 _SOURCES = (
     "inside/mounted.py", "inside/tree.py", "inside/hostfiles.py", "inside/wire.py",
-    "inside/modules.py", "inside/loop.py", "kernel/machine.py", "store/image.py",
+    "inside/modules.py", "inside/loop.py", "inside/lines.py", "memory/symbols.py",
+    "kernel/machine.py", "store/image.py",
     "store/processor.py",
 )  # fmt: skip
 _HEAD = struct.Struct("<32s32sI")  # key, SHA-256 of what follows, size of the facts
@@ -73,6 +75,10 @@ def start(folder: str, *, quiet: bool, exact: bool) -> Guest:
     if kept:
         _put(kept, board)
     loop, files = Loop(Machine(board, quiet=quiet)), HostFiles()
+    places = (
+        [Place(*row) for row in kept.facts["lines"]] if kept else find(folder, board)
+    )
+    loop.machine.on_call = KnownLines(board, folder, places).call
     if not kept:
         return Guest(loop, files, _build(loop, files, folder).worker)
     loop.machine.adopt()
@@ -92,6 +98,7 @@ def make(folder: str, meta: image.Meta) -> Kept:
         built = _build(loop, files, folder)
         loop.settle()
         kept = _changes(board, saved.fileno())
+        kept.facts["lines"] = find(folder, board)
     kept.facts.update(
         board=image.standing(board), tree=built.packed(), nodes=files.packed()
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kpfs.engine.ktypes import KAddr, Symbol
 
@@ -43,6 +43,13 @@ class Symbols:
                 found.append(row)
             at = text.find(tail, at + 1)
         return found
+
+    def functions_made_of(self, names: Iterable[str]) -> Sequence[Symbol]:
+        """Functions of these names, also with what compilers add: a dot and more."""
+        wanted = b"|".join(re.escape(name.encode()) for name in names)
+        rows = rb"^[0-9a-f]+ [tTwW] (?:" + wanted + rb")(?:\.\S*)?$"
+        lines = re.finditer(rows, self._text, re.M)
+        return [row for line in lines if (row := self._symbol(line.start()))]
 
     def symbol_at(self, addr: int) -> Symbol | None:
         """The first of the names of what is around an address."""

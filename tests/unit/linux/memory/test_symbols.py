@@ -34,6 +34,17 @@ def test_by_name_in_their_order(symbols):
     assert symbols.address("none") == 0
 
 
+def test_functions_with_what_compilers_add(tmp_path):
+    rows = "T read", "t read.part.0", "t reader", "d read", "t bread", "T end"
+    text = "".join(f"{BASE + 16 * n:016x} {row}\n" for n, row in enumerate(rows))
+    (tmp_path / "symbols").write_text(text)
+    found = Symbols(str(tmp_path / "symbols")).functions_made_of(["read", "none"])
+    assert [(row.name, row.addr) for row in found] == [
+        ("read", BASE),
+        ("read.part.0", BASE + 16),
+    ]
+
+
 @pytest.mark.parametrize(
     ("offset", "name"),
     [

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Long texts of the kernel whose lines are known: it makes one, and the rest is put in.
+
+The kernel makes /proc/kallsyms and available_filter_functions line by line into a
+buffer, from which reads are answered.  What of them is about the kernel itself stays
+the same and is kept with the image.  When the first line is in the buffer, and is the
+one that is known, as this reader is shown it, those that follow are put behind it, and
+the kernel is told that these were all for now.  Modules, programs and the like come
+behind that, and the kernel makes their lines itself.
+
+That is left to the kernel as long as one of the functions that make a line has been
+changed, by a probe or a tracer.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kpfs import abi
+from kpfs.engine.errors import MemoryFault
+from kpfs.linux.board import registers
+from kpfs.linux.board.board import PAGE_SIZE, Board
+from kpfs.linux.kernel.ready import open_texts
+from kpfs.linux.memory.memory import KernelMemory, LiveMemory
+from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.store import image
+
+ROOM = 1 << 20  # bytes of a reader's buffer, which the kernel itself makes so large
+# struct seq_file: its first fields, and from where on it has op and, 16 bytes on, file
+_BUF, _SIZE, _COUNT, _INDEX = 0, 8, 24, 40
+_OP_FROM, _OP_TO, _FILE_BEHIND_OP = 56, 160, 16
+_FILE_SIZE = 256  # bytes of struct file among which f_op is
+_NEXT, _SHOW = 2, 3  # of struct seq_operations
+_ADDRESS = re.compile(rb"^[0-9a-f]{16}", re.M)
+_READER = "seq_read_iter"  # calls next
+# What makes a line, beside the functions of the operations themselves.  Compilers add
+# a dot and more to a name.
+_PRINTS = (
+    "seq_printf", "seq_vprintf", "seq_puts", "__seq_puts", "seq_putc", "seq_write",
+    "vsnprintf", "format_decode", "number", "string", "string_nocheck", "pointer",
+    "default_pointer", "pointer_string", "restricted_pointer", "special_hex_number",
+    "widen_string", "put_dec", "put_dec_full8", "put_dec_trunc8", "strlen", "strnlen",
+    "memcpy", "memcpy_orig", "__memcpy", "kallsyms_expand_symbol",
+    "kallsyms_sym_address", "get_symbol_offset", "get_symbol_pos",
+)  # fmt: skip
+
+
+class Source(NamedTuple):
+    """Where the kernel makes a text, and what its lines take."""
+
+    file: str  # of the image
+    operations: str
+    file_operations: str  # of the only file that is meant, "" for any
+    functions: tuple[str, ...]
+
+
+SOURCES = (
+    Source(image.SYMBOLS, "kallsyms_op", "", ("update_iter", "reset_iter")),
+    Source(
+        image.FUNCTIONS,
+        "show_ftrace_seq_ops",
+        "ftrace_avail_fops",
+        (
+            "t_func_next", "print_rec", "lookup_symbol_name", "kallsyms_lookup",
+            "kallsyms_lookup_buildid", "test_for_valid_rec", "arch_ftrace_match_adjust",
+        ),
+    ),
+)  # fmt: skip
+
+
+class Place(NamedTuple):
+    """The same, by addresses of a kernel; as JSON has it."""
+
+    file: str
+    op: int
+    file_ops: list[int]
+    next: int
+    show: int
+    reader: list[int]  # begin and end of who calls next
+    functions: list[list[int]]  # begin and size of each
+
+
+def find(folder: str, board: Board) -> list[Place]:
+    """Those that a kernel has and that are sure; folder: that of its image."""
+    try:
+        symbols = Symbols(os.path.join(folder, image.SYMBOLS))
+    except (OSError, ValueError):
+        return []
+    memory = LiveMemory(board)
+    found = (_find(source, symbols, memory) for source in SOURCES)
+    return [place for place in found if place]
+
+
+def _find(source: Source, symbols: Symbols, memory: KernelMemory) -> Place | None:
+    ops = symbols.lookup_name(source.operations)
+    files = symbols.lookup_name(source.file_operations)
+    readers = symbols.lookup_name(_READER)
+    if len(ops) != 1 or len(readers) != 1 or (source.file_operations and not files):
+        return None
+    op, reader = ops[0].addr, readers[0]
+    try:
+        step, show = memory.word(op + 8 * _NEXT), memory.word(op + 8 * _SHOW)
+    except MemoryFault:
+        return None
+    own = [found for at in (step, show) if (found := symbols.symbol_at(at))]
+    made = symbols.functions_made_of(_PRINTS + source.functions)
+    return Place(
+        file=source.file,
+        op=op,
+        file_ops=[found.addr for found in files],
+        next=step,
+        show=show,
+        reader=[reader.addr, reader.addr + reader.size],
+        functions=[[found.addr, found.size] for found in (*own, *made)],
+    )
+
+
+class KnownLines:
+    """Of one machine.  Context: it does not run."""
+
+    def __init__(self, board: Board, folder: str, places: Sequence[Place]) -> None:
+        """The machine's kernel must not have been changed yet."""
+        self._board = board
+        self._memory = LiveMemory(board)
+        texts = open_texts(folder)
+        self._known = [
+            _Known(texts[place.file], place, self._memory)
+            for place in places
+            if place.file in texts
+        ]
+        self._armed = False
+        self._arm(armed=False)
+
+    def _arm(self, *, armed: bool) -> None:
+        """Have the board stop where a text begins; while armed, at each next line."""
+        self._armed = armed
+        shows = [(known.place.show, _INDEX) for known in self._known]
+        steps = [(known.place.next, abi.NEVER) for known in self._known if armed]
+        self._board.set_calls(shows + steps)
+
+    def call(self) -> None:
+        """The board has stopped at the begin of a function."""
+        at = self._board.get(abi.Board.asked_at)
+        seq = self._board.read_reg(registers.GENERAL["rdi"])
+        for known in self._known:
+            try:
+                if at == known.place.show and known.is_meant(seq):
+                    self._begin(known, seq)
+                elif at == known.place.next:
+                    self._step(known, seq)
+            except MemoryFault:
+                self._arm(armed=False)
+
+    def _begin(self, known: _Known, seq: int) -> None:
+        """Before the first line: have the kernel make its buffer larger, by twice."""
+        if not known.is_unchanged():
+            return
+        size = self._memory.word(seq + _SIZE)
+        if size < ROOM and not self._memory.word(seq + _COUNT):
+            self._put(seq + _COUNT, size.to_bytes(8, "little"))
+        elif not self._armed:
+            self._arm(armed=True)
+
+    def _step(self, known: _Known, seq: int) -> None:
+        """After the first line of some: put in those that follow.
+
+        Where that cannot be, the kernel goes on itself, for this reader and others.
+        """
+        general, memory = registers.GENERAL, self._memory
+        sp = self._board.read_reg(general["rsp"])
+        caller = memory.word(sp)
+        begin, end = known.place.reader
+        lines: bytes | None = None
+        index, size = memory.word(seq + _INDEX), memory.word(seq + _SIZE)
+        count, buffer = memory.word(seq + _COUNT), memory.word(seq + _BUF)
+        # others may look for an offset by what each line takes
+        reads = begin <= caller < end and 0 < count < min(size, PAGE_SIZE)
+        if reads and known.is_meant(seq) and known.is_unchanged():
+            begun = memory.read(buffer, count)
+            lines = known.after(index, begun, size - 1 - count)
+        if lines is None:
+            self._arm(armed=False)
+        if not lines:
+            return
+        self._put(buffer + count, lines)
+        self._put(seq + _COUNT, (count + len(lines)).to_bytes(8, "little"))
+        index += lines.count(b"\n") + 1
+        self._put(seq + _INDEX, index.to_bytes(8, "little"))
+        # return NULL: there is none for now
+        self._board.write_reg(general["rax"], 0)
+        self._board.write_reg(general["rsp"], sp + 8)
+        self._board.write_reg(general["rip"], caller)
+        self._board.set(asked_at=0)
+
+    def _put(self, address: int, data: bytes) -> None:
+        """Write by virtual address; MemoryFault."""
+        board, at = self._board, 0
+        while at < len(data):
+            count = min(len(data) - at, PAGE_SIZE - (address + at) % PAGE_SIZE)
+            start = board.translate(address + at)
+            if start >= len(board.ram):
+                raise MemoryFault(address + at)
+            board.ram[start : start + count] = data[at : at + count]
+            at += count
+
+
+class _Known:
+    """One text."""
+
+    def __init__(self, text: mmap.mmap, place: Place, memory: KernelMemory) -> None:
+        self.place = place
+        self._text = text
+        self._memory = memory
+        self._code = self._read_code()
+        self._offsets = {0: 0}  # of lines by their numbers
+
+    def _read_code(self) -> list[bytes]:
+        return [self._memory.read(at, size) for at, size in self.place.functions]
+
+    def is_unchanged(self) -> bool:
+        """Whether nobody could tell that functions are not called."""
+        return self._read_code() == self._code
+
+    def is_meant(self, seq: int) -> bool:
+        """Whether a struct seq_file is that of the file; MemoryFault."""
+        raw = self._memory.read(seq + _OP_FROM, _OP_TO - _OP_FROM)
+        at = raw.find(self.place.op.to_bytes(8, "little"))
+        if at < 0 or at % 8:
+            return False
+        if not self.place.file_ops:
+            return True
+        file = self._memory.word(seq + _OP_FROM + at + _FILE_BEHIND_OP)
+        raw = self._memory.read(file, _FILE_SIZE)
+        return any(ops.to_bytes(8, "little") in raw for ops in self.place.file_ops)
+
+    def after(self, number: int, lines: bytes, room: int) -> bytes | None:
+        """Whole lines that follow some, of which the last has that number.
+
+        None where those are not as known, or the last ones; b"" where they do not tell
+        yet whether this reader is shown addresses.
+        """
+        at = self._offsets.get(number - lines.count(b"\n") + 1, -1)
+        if at < 0 or not lines.endswith(b"\n"):
+            return None
+        start = at + len(lines)
+        shown = self._text[at:start]
+        hidden = _hide(shown)
+        if lines not in (shown, hidden):
+            return None
+        if shown == hidden and _ADDRESS.match(lines):
+            return b""
+        piece = self._text[start : start + room]
+        piece = piece[: piece.rfind(b"\n") + 1]
+        self._offsets[number + 1 + piece.count(b"\n")] = start + len(piece)
+        return (piece if lines == shown else _hide(piece)) or None
+
+
+def _hide(lines: bytes) -> bytes:
+    return _ADDRESS.sub(b"0" * 16, lines)
