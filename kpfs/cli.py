@@ -443,7 +443,7 @@ def mount(arguments: Namespace) -> int:
     from kpfs import mounting
 
     target = _from_here(os.path.realpath, arguments.dir)
-    settings = _settings(arguments)
+    settings = _settings(arguments)._replace(lazy=True)
     return mounting.mount(
         settings, arguments.dir, target, foreground=arguments.foreground
     )

@@ -41,7 +41,7 @@ class Settings(NamedTuple):
     verbose: bool = False
     log: str = ""  # "": default_log()
     mirror: bool = False  # a supervisor awaits the listener of a command
-    lazy: bool = False  # it makes those calls alone that somebody could see
+    lazy: bool = False  # those calls alone are made that somebody could see
     host_uname: bool = False  # the command is told the host's release and version
     config: Config = Config()
     debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
@@ -365,6 +365,7 @@ def serve(
             allow_other=os.geteuid() == 0,
             writers=writers,
             booted=booted,
+            lazy=settings.lazy,
         )
     finally:
         booted.stop()

@@ -4,6 +4,10 @@
 The guest's own open, read, write and close run, as a task with the caller's pid, and
 what the file does is done in their middle (``op``), so that probes see them.  System
 calls that the guest makes by itself find the same files.
+
+Calls that only read may be left out while nobody could see them in the guest.  Before
+anything that may let somebody look, it gets to know what they would have left there:
+the callers' tasks and their descriptors.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ from kpfs.kernel.root import Kernel
 
 AT_FDCWD = -100
 LLONG_MAX = (1 << 63) - 1
+NOT_ONLY_READING = os.O_ACCMODE | os.O_TRUNC  # of the flags of open(2)
+UNSEEN_MAX = 4096  # processes, before those that have ended are forgotten
 # A segment of a writev() that begins further on is not in the guest's memory.
 LAST_SEGMENT = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
 # What a write to a file brings at most that the guest's own code serves.
@@ -44,6 +50,8 @@ class OpenFile:
         self.handle = handle
         # a process that did not open the file has it from one that did
         self.fds: dict[HostTask, int] = {}
+        # those whose calls were left out, by pid: their tasks are to have it, too
+        self.unseen: dict[int, Caller] = {}
         self.nonseekable = handle.file.nonseekable
 
     @property
@@ -54,13 +62,19 @@ class OpenFile:
 class Vfs:
     """The files of one tree.  Kernel: do_sys_openat2(), vfs_read(), vfs_write() ..."""
 
-    def __init__(self, kernel: Kernel, root: Dir) -> None:
+    def __init__(self, kernel: Kernel, root: Dir, *, lazy: bool = False) -> None:
+        """lazy: reading that nobody could see in the guest is not done there."""
+        self.lazy = lazy
         self.kernel = kernel
         self.calls = kernel.syscalls
         self.root = root
         self._handles: dict[int, Handle] = {}  # by the cookie in the guest's file
         self._own: set[int] = set()  # cookies of files that the guest opened by itself
         self._next_cookie = 1
+        self._opened: set[OpenFile] = set()
+        # callers whose calls were left out, by pid, and the files they used
+        self._unseen: dict[int, Caller] = {}
+        self._unopened: dict[OpenFile, None] = {}  # in order
         self.calls.attach_files(self.serve)
 
     def file(self, path: str) -> File:
@@ -94,6 +108,56 @@ class Vfs:
         self.calls.check()
         return False
 
+    # ---- calls that are left out
+    def _is_unseen(self, node: File) -> bool:
+        """Whether nobody could see in the guest that a file is read.
+
+        That is so while no system call can be seen, see Watched.  A file that the
+        guest's code serves needs its calls.  Context: control, lock held.
+        """
+        return self.lazy and not node.of_guest and not self.kernel.watched.update()
+
+    def _leave_out(self, caller: Caller, opened: OpenFile) -> None:
+        """Note a call that is not made in the guest, but for what it counts."""
+        self.calls.leave_out()
+        opened.unseen[caller.pid] = caller
+        self._unopened[opened] = None
+        self._unseen[caller.pid] = caller
+        if len(self._unseen) > UNSEEN_MAX:
+            self._unseen = {p: c for p, c in self._unseen.items() if _lives(p)}
+
+    def _catch_up(self) -> None:
+        """Have the guest be as if no call had been left out: somebody may look soon."""
+        self.calls.catch_up(None)
+        unseen, self._unseen = self._unseen, {}
+        for caller in unseen.values():
+            if _lives(caller.pid):
+                with contextlib.suppress(KernelError):  # no room for so many
+                    self.calls.task(caller)
+        unopened, self._unopened = self._unopened, {}
+        for opened in unopened:
+            for caller in opened.unseen.values():
+                if _lives(caller.pid):
+                    with contextlib.suppress(KernelError):
+                        self._open_unseen(caller, opened)
+            opened.unseen.clear()
+
+    def _open_unseen(self, caller: Caller, opened: OpenFile) -> None:
+        """Give the caller's task the descriptor that it would have.
+
+        What the mirror has found at its number stands for it so far.
+        """
+        task = self.calls.task(caller)
+        if task in opened.fds:
+            return
+        taken = {other.fds[task] for other in self._opened if task in other.fds}
+        fd = self._descriptor(task, opened)
+        number = self.calls.number_of(caller.pid, opened.path, opened.flags, taken)
+        if -1 < number < fd:  # else the process has duplicated it since, as shells do
+            self.calls.call(task, "dup2", fd, number)
+            self.calls.call(task, "close", fd)
+            opened.fds[task] = number
+
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
         """open(2) of a path of the mount."""
@@ -114,13 +178,22 @@ class Vfs:
                 return OpenFile(self, name, flags, node.open(flags, caller.pid))
             if node.after_exits:
                 self.calls.reap()
-            self.calls.catch_up(None if flags & os.O_TRUNC else caller.pid)
+            if not flags & NOT_ONLY_READING and self._is_unseen(node):
+                opened = OpenFile(self, name, flags, node.open(flags, caller.pid))
+                self._opened.add(opened)
+                self._leave_out(caller, opened)
+                return opened
+            if flags & os.O_TRUNC:
+                self._catch_up()
+            else:
+                self.calls.catch_up(caller.pid)
             task = self.calls.task(caller)
             fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
             opened = OpenFile(
                 self, name, flags, made[0] if made else node.handle(flags, caller.pid)
             )
             opened.fds[task] = fd
+            self._opened.add(opened)
             if node.of_guest:
                 opened.nonseekable = not self._seekable(task, fd)
             return opened
@@ -196,6 +269,11 @@ class Vfs:
             data = opened.handle.read(size, offset)
             return data
 
+        if self._is_unseen(opened.node):
+            self._leave_out(caller, opened)
+            data = opened.handle.read(size, offset)
+            opened.handle.moved(offset, len(data))
+            return data
         if opened.node.of_guest:
             task, fd = self._place(caller, opened, offset)
             size = min(size, abi.USER_BUFFER_SIZE)
@@ -217,7 +295,7 @@ class Vfs:
         with self.kernel.lock:
             if self._lacks_guest(False, opened.node):
                 return opened.handle.write(data, offset)
-            self.calls.catch_up(None)
+            self._catch_up()
             if opened.node.of_guest:
                 task, fd = self._place(caller, opened, offset)
                 data = data[:GUEST_WRITE_MAX]
@@ -239,7 +317,7 @@ class Vfs:
         """
         if opened.node.of_guest:
             with self.kernel.lock:
-                self.calls.catch_up(None)
+                self._catch_up()
                 return self._write_guest(caller, opened, call, pos)
         handle, data, done = opened.handle, call.data, 0
         fixed = opened.node.nonseekable
@@ -261,7 +339,7 @@ class Vfs:
         with self.kernel.lock:
             if self._lacks_guest(False, opened.node):
                 return handle.write(data, pos), pos
-            self.calls.catch_up(None)
+            self._catch_up()
             task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
             rest = self._arguments(task, call, opened.node)
@@ -333,7 +411,11 @@ class Vfs:
             if self.calls.closed:
                 return
             if opened.flags & os.O_ACCMODE != os.O_RDONLY and not self.calls.dead:
-                self.calls.catch_up(None)  # what was written may take effect
+                self._catch_up()  # what was written may take effect
+            if opened.unseen and not opened.fds:
+                self.calls.leave_out()
+            self._opened.discard(opened)
+            self._unopened.pop(opened, None)
             for task, fd in opened.fds.items():
                 if not task.gone and not self.calls.dead:
                     with contextlib.suppress(KernelError):
@@ -370,6 +452,11 @@ class Vfs:
             raise KernelError(errno.EINVAL, "not for the guest itself")
         taken, request.pos = handle.write_at(request.data(), request.pos)
         return taken
+
+
+def _lives(pid: int) -> bool:
+    """Whether there is such a process, or was a thread of it."""
+    return os.path.exists(f"/proc/{pid}")
 
 
 def _brought(request: HostOp, data: bytes) -> bytes:

@@ -30,10 +30,18 @@ Op = Callable[[HostOp], "int | bytes"]
 # made in it: that of a pid, None: all.  See kpfs.mirror.tasks.  Context: control, lock
 # held.
 CatchUp = Callable[["int | None"], None]
+# The number that a descriptor of a process has on the host which leads to a file of the
+# mount: by pid, path and flags, and not one of some numbers; -1: it is not known.
+NumberOf = Callable[[int, bytes, int, "set[int]"], int]
 
 
 def _nothing_left_out(_pid: int | None) -> None:
     """Nobody leaves calls out."""
+
+
+def _no_number(_pid: int, _path: bytes, _flags: int, _others: set[int]) -> int:
+    """Nobody looks at the descriptors of processes."""
+    return -1
 
 
 def _no_files(_request: HostOp) -> int:
@@ -52,6 +60,7 @@ class HostCalls:
         # called before who opens a file of the mount gets a descriptor (with his pid),
         # and before anything is done that may let somebody look at tasks (None)
         self.catch_up: CatchUp = _nothing_left_out
+        self.number_of: NumberOf = _no_number
         self.closed = False  # the guest is gone
         self._nr_calls = 0
         self._busy = 0  # ns in calls
@@ -113,6 +122,11 @@ class HostCalls:
             self._busy += time.perf_counter_ns() - begin
             self._background.guest_ran()
         return self._result(ret, name)
+
+    def leave_out(self) -> None:
+        """Count a call that is not made, as nobody could see it: its time passes."""
+        self._nr_calls += 1
+        self._guest.clock.step()
 
     def call_all(
         self, task: HostTask, calls: Sequence[tuple[str, Sequence[int | str | bytes]]]

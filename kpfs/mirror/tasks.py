@@ -10,6 +10,7 @@ lead to open files of the same kind, which are shared with whom the process shar
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -59,6 +60,7 @@ class Tasks:
         self.block = guest.area.alloc_data(BLOCK_SIZE)
         self.view = guest.view(self.block, BLOCK_SIZE)
         kernel.syscalls.catch_up = self.catch_up
+        kernel.syscalls.number_of = self.number_of
 
     # ---- one task
     def task(self, pid: int) -> HostTask:
@@ -152,6 +154,23 @@ class Tasks:
         self.host.forget(pid)
 
     # ---- descriptors
+    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
+        """The number of a descriptor for a file of the mount; -1 if there is none.
+
+        It is the first with the file's name that is opened so and is not of the others.
+        """
+        name, how = path.rpartition(b"/")[2], flags & os.O_ACCMODE
+        for fd in self.host.descriptors(pid):
+            if (
+                fd.in_tree
+                and fd.number not in others
+                and fd.number < MAX_FD
+                and fd.link.rpartition(b"/")[2] == name
+                and fd.flags & os.O_ACCMODE == how
+            ):
+                return fd.number
+        return -1
+
     def copy_descriptors(self, pids: Iterable[int], there: OpenFiles) -> None:
         """Give tasks the descriptors that their processes have.
 

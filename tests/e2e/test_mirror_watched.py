@@ -54,6 +54,10 @@ SCRIPTS = {
     ),
     "the files of the mount": ("cat $T/kprobe_events", "cat $T/available_tracers"),
     "a descriptor of the mount": ("exec 6<$T/README", "head -c 9 <&6; exec 6<&-"),
+    "a file of the mount that was read before": (
+        "exec 6<$T/README; head -c 3 <&6; cat $T/README",
+        "head -c 9 <&6; cat $T/current_tracer; exec 6<&-",
+    ),
     "a pipe of before": (
         "mkfifo $tmp/f; exec 6<>$tmp/f",
         "echo x >&6; read x <&6; exec 6<&-",

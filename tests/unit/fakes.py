@@ -13,6 +13,7 @@ from kpfs.fs.write_call import WriteCall
 from kpfs.kernel.caller import Caller
 from kpfs.kernel.debugfs import Entry
 from kpfs.kernel.lock import FairLock
+from kpfs.kernel.watched import NONE, Seen
 from tests.fake import FakeArch, FakeMachine
 
 ME = Caller(100, 0, 0)
@@ -50,6 +51,10 @@ class FakeKernel:
         self.debugfs = SimpleNamespace(root=root)
         self.dead = ""  # why the guest is dead
         self.closed = False
+        self.seen: Seen = NONE  # system calls that somebody can see
+        self.watched = self
+        self.left_out = 0  # calls that are not made
+        self.numbers: dict[int, int] = {}  # pid -> what number_of() gives
 
     @property
     def dynamic_events(self):
@@ -60,6 +65,15 @@ class FakeKernel:
 
     def catch_up(self, pid):
         """Nothing was left out."""
+
+    def update(self):
+        return self.seen
+
+    def leave_out(self):
+        self.left_out += 1
+
+    def number_of(self, pid, path, flags, others):
+        return self.numbers.get(pid, -1)
 
     def check_present(self):
         """Nor gone."""

@@ -41,13 +41,18 @@ class Operations(Server):
         notify: Notify,
         on_ready: Callable[[], None],
         writers: MutableMapping[int, InPlace] | None = None,
+        *,
+        lazy: bool = False,
     ) -> None:
-        """writers: threads of ours that write for somebody else, and what they do."""
+        """writers: threads of ours that write for somebody else, and what they do.
+
+        lazy: see Vfs.
+        """
         super().__init__(notify, on_ready)
         self.kernel = kernel
         self.writers = {} if writers is None else writers
         self.inodes = Inodes(root)
-        self.vfs = Vfs(kernel, root)
+        self.vfs = Vfs(kernel, root, lazy=lazy)
         self.files: dict[int, OpenFile] = {}
         self.opened: dict[int, Inode] = {}  # of files
         self.times = time.time_ns()
@@ -69,7 +74,7 @@ class Operations(Server):
     # ---- life
     def follow(self, kernel: Kernel, root: Dir) -> None:
         """Serve another kernel from now on.  Called under their lock."""
-        self.vfs = Vfs(kernel, root)
+        self.vfs = Vfs(kernel, root, lazy=self.vfs.lazy)
         self.inodes.replace(root)
         self.kernel = kernel
         self.notify_pollers()
@@ -322,17 +327,18 @@ def mount(
     allow_other: bool = False,
     writers: MutableMapping[int, InPlace] | None = None,
     booted: Booted | None = None,
+    lazy: bool = False,
 ) -> None:
     """Mount root and serve it until it is unmounted or a signal ends it.
 
-    writers: see Operations.  booted: who has the kernel, if it can be started anew.
+    writers, lazy: see Operations.  booted: who has the kernel, if it can be made anew.
 
     To be called in the main thread, with the default actions of SIGTERM, SIGINT and
     SIGHUP.  on_ready runs once the mount answers.  SetupError: it cannot be mounted.
     """
 
     def make(notify: Notify) -> Operations:
-        operations = Operations(kernel, root, notify, on_ready, writers)
+        operations = Operations(kernel, root, notify, on_ready, writers, lazy=lazy)
         if booted is not None:
             booted.follow(operations.follow)
         return operations

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Calls that are left out, and tasks that catch up: kpfs.mirror.tasks."""
 
+import errno
 import os
 import signal
 import stat
 import subprocess
+import time
 
 import pytest
 
@@ -237,3 +239,32 @@ def test_descriptors_of_a_process(tmp_path):
     assert stat.S_ISDIR(found.mode)
     assert found.flags & os.O_CLOEXEC
     os.close(fd)
+
+
+def test_a_file_of_the_mount_that_was_opened_unseen(lazy, tmp_path, monkeypatch):
+    """It is found in the guest where it is on the host."""
+    from kpfs.fs.files.tree import build
+    from kpfs.fs.vfs import Vfs
+    from kpfs.kernel.caller import Caller
+
+    for name in ("list", "enabled"):
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr(lazy.tasks.host, "_trees", (bytes(tmp_path) + b"/",))
+    kernel = lazy.kernel
+    vfs = Vfs(kernel, build(kernel), lazy=True)
+    script = "exec 3<list 4<enabled; exec sleep 60"
+    lazy.children.append(subprocess.Popen(["sh", "-c", script], cwd=tmp_path))
+    pid = lazy.children[-1].pid
+    while not os.path.exists(f"/proc/{pid}/fd/4"):
+        time.sleep(0.001)
+    assert lazy.skips(pid)
+    caller = Caller(pid, os.getuid(), os.getgid())
+    paths = "/kprobes/enabled", "/kprobes/list"
+    opened = [vfs.open(caller, path, os.O_RDONLY) for path in paths]
+    assert pid not in lazy.pids()
+    vfs.release(vfs.open(caller, "/kprobes/enabled", os.O_WRONLY | os.O_TRUNC))
+    assert [list(one.fds.values()) for one in opened] == [[4], [3]]
+    for one in opened:
+        vfs.release(one)
+    for number in (3, 4):
+        assert lazy.call(pid, "close", number) == -errno.EBADF

@@ -13,9 +13,11 @@ from kpfs.fs.node import Dir, File, Handle
 from kpfs.fs.seqfile import ValueFile
 from kpfs.fs.vfs import AT_FDCWD, Vfs
 from kpfs.kernel.caller import Caller
+from kpfs.kernel.watched import EVERY, NONE
 from tests.unit.fakes import ME, FakeKernel
 
 PATH = "/kprobes/enabled"
+GONE, WRITER = Caller(400, 0, 0), Caller(300, 0, 0)
 LINUX_PATH = "/sys/kernel/debug/kprobes/enabled"
 
 
@@ -145,6 +147,96 @@ def test_nonblocking_read(kernel, make):
     with pytest.raises(KernelError) as info:
         vfs.read(ME, opened, 100, 0)
     assert info.value.errno == errno.EAGAIN
+
+
+@pytest.fixture
+def lazy(kernel, monkeypatch):
+    """A tree with one file, whose reading is left out while nobody looks."""
+    monkeypatch.setattr("kpfs.fs.vfs._lives", lambda pid: pid != GONE.pid)
+    root = Dir()
+    root.children["enabled"] = Value()
+    root.children["events"] = Value()
+    return Vfs(kernel, root, lazy=True)
+
+
+def write(vfs):
+    opened = vfs.open(WRITER, "/events", os.O_WRONLY | os.O_TRUNC)
+    vfs.write(WRITER, opened, b"1", 0)
+    vfs.release(opened)
+
+
+def test_what_nobody_sees_is_not_done_in_the_guest(kernel, lazy):
+    opened = lazy.open(ME, "/enabled", os.O_RDONLY)
+    assert lazy.read(ME, opened, 100, 0) == b"1\n"
+    assert lazy.read(ME, opened, 100, 2) == b""
+    lazy.release(opened)
+    assert (kernel.calls, kernel.left_out) == ([], 4)
+    assert not kernel.tasks
+
+
+def test_what_somebody_may_see_is_done(kernel, lazy):
+    kernel.seen = EVERY
+    lazy.release(lazy.open(ME, "/enabled", os.O_RDONLY))
+    kernel.seen = NONE
+    lazy.release(lazy.open(ME, "/enabled", os.O_WRONLY))
+    assert names(kernel) == [(ME.pid, "openat"), (ME.pid, "close")] * 2
+    assert not kernel.left_out
+
+
+def test_a_file_of_the_guests_own_code_needs_its_calls(kernel, make):
+    node = Value()
+    node.of_guest = True
+    vfs = make(node)
+    vfs.lazy = True
+    vfs.open(ME, PATH, os.O_RDONLY)
+    assert (ME.pid, "openat") in names(kernel)
+
+
+def test_before_somebody_may_look_the_guest_has_what_was_left_out(kernel, lazy):
+    reader = Caller(200, 0, 0)
+    opened = lazy.open(ME, "/enabled", os.O_RDONLY)
+    for caller in (ME, reader, GONE):
+        lazy.read(caller, opened, 1, 0)
+    lazy.release(lazy.open(Caller(201, 0, 0), "/enabled", os.O_RDONLY))
+    write(lazy)
+    assert set(kernel.tasks) == {ME.pid, 200, 201, 300}
+    before = [(ME.pid, "openat"), (200, "openat"), (300, "openat")]
+    assert names(kernel) == [*before, (300, "write"), (300, "close")]
+    kernel.calls.clear()
+    kernel.seen = EVERY
+    write(lazy)
+    lazy.read(reader, opened, 1, 0)
+    lazy.release(opened)
+    assert names(kernel) == [
+        *[(300, name) for name in ("openat", "write", "close")],
+        (200, "read"),
+        (ME.pid, "close"),
+        (200, "close"),
+    ]
+
+
+@pytest.mark.parametrize(("number", "moves"), [(7, True), (9, False), (10, False)])
+def test_a_descriptor_has_the_number_of_the_host(
+    kernel, lazy, monkeypatch, number, moves
+):
+    def descriptor(task, opened):
+        return opened.fds.setdefault(task, 9)
+
+    monkeypatch.setattr(lazy, "_descriptor", descriptor)
+    opened = lazy.open(ME, "/enabled", os.O_RDONLY)
+    kernel.numbers[ME.pid] = number
+    write(lazy)
+    mine = [(name, args) for pid, name, args in kernel.calls if pid == ME.pid]
+    assert mine == ([("dup2", (9, 7)), ("close", (9,))] if moves else [])
+    assert list(opened.fds.values()) == [7 if moves else 9]
+
+
+def test_processes_that_have_ended_are_forgotten(kernel, lazy, monkeypatch):
+    monkeypatch.setattr("kpfs.fs.vfs.UNSEEN_MAX", 3)
+    for pid in (GONE.pid, 101, 102, 103):
+        lazy.release(lazy.open(Caller(pid, 0, 0), "/enabled", os.O_RDONLY))
+    write(lazy)
+    assert set(kernel.tasks) == {101, 102, 103, 300}
 
 
 class Request(SimpleNamespace):
