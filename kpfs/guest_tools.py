@@ -107,12 +107,15 @@ def insmod(arguments: Sequence[str]) -> None:
     _insert("insmod", path, os.path.abspath(path), parameters)
 
 
+def _why_not_inserted(number: int) -> str:
+    return MESSAGES.get(number, os.strerror(number))
+
+
 def _insert(tool: str, shown: str, path: str, parameters: Sequence[str]) -> None:
     try:
         _load(path, parameters)
     except OSError as error:
-        number = error.errno or 0
-        why = MESSAGES.get(number, os.strerror(number))
+        why = _why_not_inserted(error.errno or 0)
         text = f"{tool}: ERROR: could not insert module {shown}: {why}"
         if tool == "modprobe":
             text = f"modprobe: ERROR: could not insert '{shown}': {why}"
@@ -155,7 +158,10 @@ def lsmod(_arguments: Sequence[str]) -> None:
 
 
 def modprobe(arguments: Sequence[str]) -> None:
-    """modprobe [-r] NAME [PARAM=VALUE...]: modules of kpfs, or of a real kernel"""
+    """modprobe [OPTION...] NAME [PARAM=VALUE...]: of kpfs, or of a real kernel"""
+    if PACKAGE:
+        _modprobe_packaged(arguments)
+        return
     remove = any(a in ("-r", "--remove") for a in arguments)
     words = [a for a in arguments if not a.startswith("-")]
     if not words:
@@ -169,49 +175,35 @@ def modprobe(arguments: Sequence[str]) -> None:
     name = _module_name(words[0])
     if name in _loaded():
         return
-    if PACKAGE:
-        _load_packaged(words[0], words[1:])
-        return
     shipped = os.path.join(
         os.path.dirname(os.path.abspath(__file__)), "guest/image/modules"
     )
     if not os.path.exists(os.path.join(shipped, f"{name}.ko")):
-        raise _not_found(words[0])
+        text = f"Module {words[0]} not found in directory /lib/modules/{RELEASE}"
+        raise ToolError(f"modprobe: FATAL: {text}")
     _insert("modprobe", name, name, words[1:])
 
 
-def _not_found(word: str) -> ToolError:
-    text = f"Module {word} not found in directory /lib/modules/{RELEASE}"
-    return ToolError(f"modprobe: FATAL: {text}")
-
-
-def _load_packaged(word: str, parameters: Sequence[str]) -> None:
-    """Load a module of a real kernel's package, behind those that it needs."""
+def _modprobe_packaged(arguments: Sequence[str]) -> None:
+    """The same of a real kernel's package."""
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    from kpfs.linux.errors import UnfitError
-    from kpfs.linux.store.modules import Modules, module_name
+    from kpfs.guest_modprobe import ModprobeError, Target
+    from kpfs.guest_modprobe import modprobe as probe
 
-    modules, wanted = Modules(PACKAGE), module_name(word)
-    if wanted not in modules:
-        if modules.is_builtin(wanted):
-            return
-        raise _not_found(word)
-    there = _loaded()
+    def insert(data: bytes, words: str) -> None:
+        _call(INIT_MODULE, data, ctypes.c_ulong(len(data)), os.fsencode(words))
+
     try:
-        for name, data in modules.needed(wanted):
-            if name not in there:
-                text = " ".join(parameters) if name == wanted else ""
-                _call(INIT_MODULE, data, ctypes.c_ulong(len(data)), os.fsencode(text))
-    except KeyError as error:
-        raise _not_found(error.args[0]) from None
-    except UnfitError as error:
-        raise ToolError(f"modprobe: ERROR: {error}") from None
-    except OSError as error:
-        if error.errno == errno.EEXIST:  # somebody else was first
-            return
-        why = MESSAGES.get(error.errno or 0, os.strerror(error.errno or 0))
-        text = f"could not insert '{name}': {why}"
-        raise ToolError(f"modprobe: ERROR: {text}") from None
+        with open(f"{TREE}/cmdline", encoding="utf-8") as file:
+            cmdline = file.read()
+    except OSError:
+        cmdline = ""
+    parts = RELEASE, PACKAGE, cmdline, _loaded, insert, _unload, _why_not_inserted
+    try:
+        probe(arguments, Target(*parts))
+    except ModprobeError as error:
+        said = str(error)
+        raise ToolError(f"modprobe: {said}" if said else "") from None
 
 
 # ---- dmesg
@@ -306,7 +298,8 @@ def main(name: str, arguments: Sequence[str]) -> int:
         TOOLS[name](arguments)
         sys.stdout.flush()
     except ToolError as error:
-        print(error, file=sys.stderr)
+        if str(error):
+            print(error, file=sys.stderr)
         return 1
     except OSError as error:
         print(f"{name}: ERROR: {error}", file=sys.stderr)

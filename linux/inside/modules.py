@@ -12,6 +12,7 @@ from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.machine import Op
 from kpfs.linux.store import image
 from kpfs.linux.store import modules as archive
+from kpfs.linux.store.probing import Prober
 
 _PIECE = 1 << 17
 _PATH = b"/tmp/module\0"
@@ -26,11 +27,13 @@ class Modules:
     def load(self, worker: Worker, names: list[str]) -> None:
         """Load modules unless they are there or built in; UnfitError if that fails."""
         modules = archive.Modules(self._file)
+        prober = Prober(modules)
         files: dict[str, bytes] = {}
         for name in names:
             if name in modules:  # else built in, or missed by who uses it
                 try:
-                    files.update(modules.needed(name))
+                    wanted = (*prober.needed(name), name)
+                    files.update((each, modules.read(each)) for each in wanted)
                 except KeyError as missing:
                     raise UnfitError(f"{name} needs the module {missing}") from None
         for name, data in files.items():

@@ -14,26 +14,41 @@ from kpfs.linux.kernel.machine import Op
 from kpfs.linux.kernel.tasks import Task
 from kpfs.linux.store import image
 from kpfs.linux.store.modules import Modules
+from kpfs.linux.store.probing import Prober, Step
 
 WARNING = 4  # level of the log
 
 
 def load_named(kernel: LinuxKernel, task: Task, name: str, words: bytes = b"") -> None:
-    """Load a module of the kernel's package, behind those it needs.
+    """Load what a name of the kernel's package stands for, in modprobe's order.
 
-    ENOENT: the package has none of that name; else as load().
+    ENOENT: the package has none of that name; else as load(), also EEXIST.
     Context: the kernel's lock is held.
     """
     loaded = {module.name for module in kernel.modules()}
     try:
         with Modules(os.path.join(kernel.folder, image.MODULES)) as package:
-            *others, (_, wanted) = package.needed(name)
+            prober = Prober(package)
+            found = [each.name for each in prober.lookup(name)]
+            if not found:
+                raise KernelError(errno.ENOENT, f"no module {name!r}")
+            for wanted in found:
+                for step in prober.steps(wanted):
+                    if step.name == wanted and step.name in package:
+                        load(kernel, task, package.read(wanted), words)
+                    elif step.name in package and step.name not in loaded:
+                        _load_other(kernel, task, package.read(step.name), step)
     except (KeyError, UnfitError) as missing:
         raise KernelError(errno.ENOENT, f"no module {missing}") from None
-    for other, data in others:
-        if other not in loaded:
-            load(kernel, task, data)
-    load(kernel, task, wanted, words)
+
+
+def _load_other(kernel: LinuxKernel, task: Task, data: bytes, step: Step) -> None:
+    """Load one for the sake of another."""
+    try:
+        load(kernel, task, data)
+    except KernelError as refused:
+        if step.required and refused.errno != errno.EEXIST:
+            raise
 
 
 def load(kernel: LinuxKernel, task: Task, data: bytes, words: bytes = b"") -> None:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import struct
 import zipfile
 from collections.abc import Callable
+from threading import Thread
 
 from kpfs import abi
 from kpfs.linux.board.board import MAX_RAM, Board
@@ -18,6 +20,7 @@ from kpfs.linux.make import boot
 from kpfs.linux.package.bzimage import parse
 from kpfs.linux.package.packages import Files
 from kpfs.linux.store import image, store
+from kpfs.linux.store.modules import ALIASES, alias_table, unpacked
 
 DEFAULT_MEMORY = 512 << 20
 MIN_MEMORY = 128 << 20
@@ -72,6 +75,7 @@ def make(
         raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     check_config(files.config)
     kernel = parse(files.vmlinuz)
+    aliases = _Aliases(files.modules)
     booted = boot.boot(
         kernel,
         memory=memory,
@@ -96,8 +100,34 @@ def make(
         with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
             file.write(functions)
         _save_modules(files.modules, os.path.join(folder, image.MODULES))
+        aliases.save(folder)
     booted.board.close()
     return meta
+
+
+class _Aliases:
+    """The table of modules' other names, made while the kernel boots."""
+
+    def __init__(self, modules: dict[str, bytes]) -> None:
+        self._modules = modules
+        self._table = ""
+        self._thread = Thread(target=self._make, name="aliases", daemon=True)
+        self._thread.start()
+
+    def _make(self) -> None:
+        # who misses them makes them later
+        with contextlib.suppress(UnfitError):
+            self._table = alias_table(
+                (os.path.basename(path), unpacked(path, data))
+                for path, data in self._modules.items()
+                if ".ko" in path
+            )
+
+    def save(self, folder: str) -> None:
+        self._thread.join()
+        if self._table:
+            with open(os.path.join(folder, ALIASES), "w", encoding="utf-8") as file:
+                file.write(self._table)
 
 
 def _read(machine: Machine, path: bytes) -> bytes:

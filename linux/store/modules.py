@@ -6,17 +6,21 @@ Document: modprobe(8), modinfo(8).
 
 from __future__ import annotations
 
+import contextlib
 import lzma
 import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable
+from functools import cached_property
 
 from kpfs.engine.errors import KernelError
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.store.aliases import Aliases, normalized
 
+ALIASES = "aliases"  # beside the archive
 _FILE = re.compile(r"(?P<name>[^/]+)\.ko(?P<packing>\.xz|\.gz|\.zst)?$")
 
 
@@ -38,6 +42,33 @@ def modinfo(module: bytes, key: str) -> list[str]:
     return [value.decode() for name, _, value in found if name.decode() == key]
 
 
+def unpacked(path: str, data: bytes) -> bytes:
+    """A module's file as it is without its packing; UnfitError."""
+    from kpfs.linux.package.packages import unpack, zstd
+
+    try:
+        match path.rpartition(".")[2]:
+            case "xz":
+                return unpack(lzma.LZMADecompressor(), data)
+            case "gz":
+                return unpack(zlib.decompressobj(31), data)
+            case "zst":
+                return zstd(data)
+    except (lzma.LZMAError, zlib.error, EOFError):
+        raise UnfitError(f"{path}: the module is damaged") from None
+    return data
+
+
+def alias_table(modules: Iterable[tuple[str, bytes]]) -> str:
+    """A line ``PATTERN MODULE`` for each other name that modules have."""
+    rows = (
+        f"{normalized(pattern)} {module_name(name)}\n"
+        for name, data in modules
+        for pattern in modinfo(data, "alias")
+    )
+    return "".join(sorted(rows))
+
+
 class Modules:
     """Modules in an archive, by their names."""
 
@@ -47,6 +78,7 @@ class Modules:
             self._archive = zipfile.ZipFile(path)
         except zipfile.BadZipFile:
             raise UnfitError(f"{path}: the archive of modules is damaged") from None
+        self._path = path
         self._files = {
             module_name(name): name
             for name in self._archive.namelist()
@@ -68,48 +100,70 @@ class Modules:
 
     def read(self, name: str) -> bytes:
         """A module's file, unpacked; UnfitError where that fails."""
-        from kpfs.linux.package.packages import MAX_UNPACKED, unpack, zstd
+        from kpfs.linux.package.packages import MAX_UNPACKED
 
         path = self.path(name)
-        try:
-            if self._archive.getinfo(path).file_size > MAX_UNPACKED:
-                raise EOFError
-            data = self._archive.read(path)
-            match path.rpartition(".")[2]:
-                case "xz":
-                    return unpack(lzma.LZMADecompressor(), data)
-                case "gz":
-                    return unpack(zlib.decompressobj(31), data)
-                case "zst":
-                    return zstd(data)
-        except (lzma.LZMAError, zlib.error, EOFError):
-            raise UnfitError(f"{path}: the module is damaged") from None
-        return data
+        if self._archive.getinfo(path).file_size > MAX_UNPACKED:
+            raise UnfitError(f"{path}: the module is damaged")
+        return unpacked(path, self._archive.read(path))
 
     def is_builtin(self, name: str) -> bool:
         """Whether the kernel has it without a module."""
+        return module_name(name) in self._builtin
+
+    @cached_property
+    def _builtin(self) -> frozenset[str]:
         try:
             lines = self._archive.read("modules.builtin").decode().splitlines()
         except KeyError:
-            return False
-        return module_name(name) in map(module_name, lines)
+            return frozenset()
+        return frozenset(map(module_name, lines))
 
-    def needed(self, name: str) -> Iterator[tuple[str, bytes]]:
-        """The modules that one needs, and itself at the end: names and files.
+    def names(self) -> list[str]:
+        return list(self._files)
 
-        Each comes behind those that it needs; KeyError where one is not there.
-        """
-        seen: set[str] = set()
+    def depends(self, name: str) -> list[str]:
+        """The modules that one needs itself; KeyError: there is no such."""
+        words = modinfo(self.read(name), "depends")
+        return [module_name(word) for row in words for word in row.split(",") if word]
 
-        def walk(name: str) -> Iterator[tuple[str, bytes]]:
-            name = module_name(name)
-            if name in seen:
-                return
-            seen.add(name)
-            data = self.read(name)
-            for words in modinfo(data, "depends"):
-                for other in filter(None, words.split(",")):
-                    yield from walk(other)
-            yield name, data
+    def softdeps(self, name: str) -> list[str]:
+        """The lines of a module that say what is loaded before and after it."""
+        return modinfo(self.read(name), "softdep")
 
-        return walk(name)
+    def aliases(self) -> Aliases:
+        """Their other names, which are found out once and kept beside the archive."""
+        kept = os.path.join(os.path.dirname(self._path), ALIASES)
+        try:
+            with open(kept, encoding="utf-8") as file:
+                return Aliases(file.read())
+        except OSError:
+            text = alias_table((name, self.read(name)) for name in self._files)
+            _keep(text, kept)
+            return Aliases(text)
+
+    def builtin_aliases(self) -> Aliases:
+        """The other names of what needs no module."""
+        try:
+            rows = self._archive.read("modules.builtin.modinfo").split(b"\0")
+        except KeyError:
+            return Aliases("")
+        found = []
+        for row in rows:
+            key, _, pattern = row.decode("latin-1").partition("=")
+            name, _, what = key.rpartition(".")
+            if what == "alias":
+                found.append(f"{normalized(pattern)} {name}\n")
+        return Aliases("".join(found))
+
+
+def _keep(text: str, path: str) -> None:
+    """Write a file that somebody else may write too, if that is allowed."""
+    made = f"{path}.{os.getpid()}"
+    try:
+        with open(made, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(made, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(made)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Modules in a kernel of a distribution, by tools and by system calls.
 
-Tests kpfs.guest_tools, kpfs.mirror.answered.
+Tests kpfs.guest_tools, kpfs.guest_modprobe, kpfs.mirror.answered.
 """
 
 import re
@@ -102,6 +102,26 @@ def test_a_packaged_module_with_what_it_needs(sh):
 
 def test_built_in_it_is_there(sh):
     assert sh("modprobe tcp_cubic; echo $?") == "0\n"
+
+
+def test_modprobe_as_kmod_does_it(sh, tmp_path):
+    """Aliases, options, softdeps, and what nobody uses any more."""
+    (tmp_path / "a.conf").write_text(
+        "options loop max_loop=3\nsoftdep loop pre: crc7\n"
+    )
+    lines = sh(f"""
+        modprobe -R fs-squashfs
+        modprobe -D loop | sed 's,.*/,,'
+        modprobe -C {tmp_path} block-major-7-0 max_part=2
+        cut -d ' ' -f 1 /proc/modules
+        cat /sys/module/loop/parameters/max_loop /sys/module/loop/parameters/max_part
+        modprobe -r -C {tmp_path} loop; cat /proc/modules
+        modprobe xfs; modprobe -r -v xfs
+    """).split("\n")
+    assert lines[:1] == ["squashfs"]
+    assert lines[1:2] == ["loop.ko "]
+    assert lines[2:6] == ["loop", "crc7", "3", "3"]  # of partitions 2^n - 1
+    assert lines[6:] == ["rmmod xfs", "rmmod libcrc32c", ""]
 
 
 @pytest.mark.parametrize(

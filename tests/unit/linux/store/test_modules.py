@@ -55,19 +55,34 @@ def test_what_there_is(modules):
     assert not modules.is_builtin("kprobe_example")
 
 
-def test_a_module_comes_behind_those_that_it_needs(modules):
-    needed = list(modules.needed("kprobe-example"))
-    assert [name for name, _ in needed] == [NAMES[2], NAMES[1], NAMES[0]]
-    assert all(data.startswith(b"\x7fELF") for _, data in needed)
-    assert modinfo(needed[1][1], "depends") == [NAMES[2]]
-
-
-def test_a_module_that_is_not_there(modules):
+def test_what_a_module_says_of_itself(modules):
+    assert modules.depends("kprobe-example") == [NAMES[1], NAMES[2]]
+    assert modules.depends("kretprobe_example") == []
+    assert modules.softdeps("kprobe_example") == []
+    assert modinfo(modules.read("jprobe_example"), "depends") == [NAMES[2]]
     with pytest.raises(KeyError, match="nothing"):
-        list(modules.needed("lost"))
+        modules.depends("nothing")
 
 
 @pytest.mark.parametrize("name", ["damaged", "text"])
-def test_damage(modules, name):
+def test_a_module_that_is_damaged(modules, name):
     with pytest.raises(UnfitError, match="damaged"):
-        list(modules.needed(name))
+        modules.depends(name)
+
+
+def test_other_names_are_kept_beside_the_archive(tmp_path):
+    data = (SHIPPED / "kprobe_example.ko").read_bytes()
+    at = data.index(b"description=")
+    end = data.index(b"\0", at)
+    alias = b"alias=my-[a-c]*\0".ljust(end - at, b"x")
+    with zipfile.ZipFile(tmp_path / "modules", "w") as archive:
+        archive.writestr("kernel/kprobe_example.ko", data[:at] + alias + data[end:])
+        rows = b"ext4.alias=fs-ext3\0ext4.license=GPL\0crc.alias=crc-x\0"
+        archive.writestr("modules.builtin.modinfo", rows)
+    with Modules(str(tmp_path / "modules")) as modules:
+        assert modules.aliases().lookup("my-bx") == ["kprobe_example"]
+        assert modules.builtin_aliases().lookup("fs-ext3") == ["ext4"]
+    kept = tmp_path / "aliases"
+    assert kept.read_text() == "my_[a-c]* kprobe_example\n"
+    kept.write_text("other thing\n")
+    assert modules.aliases().lookup("other") == ["thing"]
