@@ -312,15 +312,15 @@ class Guest:
     # ---- who can see what tasks do
     @property
     def label_changes(self) -> int:
-        """Another number when an event of the kernel's own was switched.
+        """Another number when an event of the kernel's own was switched on or off.
 
         Context: any.
         """
         return self._jump_labels.changes
 
-    def labels_on(self) -> Iterator[int]:
-        """The sites in the text of the events that are on."""
-        return self._jump_labels.sites_on()
+    def places_of_events(self) -> Iterator[int]:
+        """The places in the text that the events are about which are on."""
+        return self._jump_labels.places_on()
 
     @cached_property
     def call_graph(self) -> CallGraph:

@@ -8,6 +8,7 @@ not get in the way of the engine's patches.
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from kpfs import abi
@@ -29,8 +30,8 @@ class JumpLabels:
         self._memory = memory
         self._drop = drop
         self._sites: dict[int, list[tuple[int, int]]] = {}  # key: (code, target)
-        self._users: dict[int, int] = {}
-        self.changes = 0  # how often use() has switched a key
+        self._users: dict[int, Counter[int | None]] = {}  # by what each is about
+        self.changes = 0  # how often use() was called
         section = image.section("__jump_table")
         if section is None:
             return
@@ -54,21 +55,28 @@ class JumpLabels:
         self._write(code, target, bool(on))
         return 0
 
-    def use(self, key: int, on: bool) -> None:
-        """Count one user more, or one less, who needs a key to be on."""
-        users = self._users.get(key, 0) + (1 if on else -1)
-        self._users[key] = users
+    def use(self, key: int, on: bool, function: int | None = None) -> None:
+        """Count one user more, or one less, who needs a key to be on.
+
+        function: the only one whose calls he wants to see, of all that pass the sites.
+        """
+        counts = self._users.setdefault(key, Counter())
+        counts[function] += 1 if on else -1
+        users = counts.total()
         self._memory.write(key, _COUNT.pack(users))
+        self.changes += 1
         if users == int(on):
-            self.changes += 1
             for code, target in self._sites.get(key, ()):
                 self._write(code, target, on)
 
-    def sites_on(self) -> Iterator[int]:
-        """Where the sites are of the keys that use() has switched on."""
-        for key, users in self._users.items():
-            if users:
-                yield from (code for code, _ in self._sites.get(key, ()))
+    def places_on(self) -> Iterator[int]:
+        """What those see for whom use() has switched keys on: sites, or a function."""
+        for key, counts in self._users.items():
+            for function, users in counts.items():
+                if users and function is not None:
+                    yield function
+                elif users:
+                    yield from (code for code, _ in self._sites.get(key, ()))
 
     def _write(self, code: int, target: int, on: bool) -> None:
         jump = b"\xe9" + (target - code - 5).to_bytes(4, "little", signed=True)

@@ -28,6 +28,7 @@ class _Switch(NamedTuple):
     key: int
     slot: int
     nr_args: int | None = None  # of a system call: is written behind the word
+    function: int | None = None  # the system call's, of which alone it tells
 
 
 class TraceEvents:
@@ -59,7 +60,7 @@ class TraceEvents:
         memory.write_u64(switch.slot, event)
         if switch.nr_args is not None:
             memory.write_u64(switch.slot + abi.SyscallEvent.nr_args, switch.nr_args)
-        self._keys.use(switch.key, bool(event))
+        self._keys.use(switch.key, bool(event), switch.function)
 
     # ---- what there is
 
@@ -116,7 +117,7 @@ class TraceEvents:
                 key, table = tables[way]
                 slot = table + number * abi.SyscallEvent.SIZE
                 self._switches[event.group, event.name] = _Switch(
-                    key, slot, len(arguments)
+                    key, slot, len(arguments), self._addresses[f"__x64_sys_{name}"]
                 )
                 found.append(event)
         return found

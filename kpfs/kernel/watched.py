@@ -2,8 +2,8 @@
 """Which system calls somebody could see if tasks of the guest made them.
 
 What tasks do can be seen by its text, where probes, tracers and profilers stand, by
-sites of the kernel's own events, and by code of modules, which alone can watch data
-too.  So a call that cannot come to any of these places is seen by nobody.
+the kernel's own events at their sites, and by code of modules, which alone can watch
+data too.  So a call that cannot come to any of these places is seen by nobody.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Watched:
         arch, guest = self._arch(), self._guest
         if guest.modules:
             return EVERY
-        places = [*guest.labels_on()]
+        places = [*guest.places_of_events()]
         if arch is not None:
             places += islice(arch.patched_text(), PLACES_MAX + 1)
         return self._reaching(places)

@@ -100,21 +100,29 @@ PROBES = {
     "descriptors": ["do_dup2", "vfs_statx", "vfs_fchown"],
     "all of a path": ["link_path_walk", "vfs_unlink", "iterate_dir"],
 }
-PROBED = """
+ARM = """
 echo >$T/kprobe_events
 for f in {points}; do echo "p:p/$f $f" >>$T/kprobe_events; done
 for f in {points}; do echo "r:p/r$f $f" >>$T/kprobe_events; done
 echo 1 >$T/options/stacktrace
 echo 1 >$T/events/p/enable
+"""
+ARMED = """
 sh -c '{before}
 i=0; while test $i -lt 20; do test -e /etc/passwd; test -e /none; i=$((i + 1)); done
 {then}' >/dev/null 2>&1
-echo 0 >$T/events/p/enable
+echo 0 >$T/events/enable
 echo "=== {name}"
 cat $T/trace
 echo >$T/trace
 """
-PROBE_HIT = re.compile(r" *([^< ].*)-\d+ +\[\d+\] .*: (\w+): \(")
+EVENTS = """
+echo 1 >$T/options/stacktrace
+echo 1 >$T/events/syscalls/sys_enter_openat/enable
+echo 1 >$T/events/syscalls/sys_exit_openat/enable
+echo 1 >$T/events/syscalls/sys_enter_execve/enable
+"""
+PROBE_HIT = re.compile(r" *([^< ].*)-\d+ +\[\d+\] .*?: (\w+)(?:: \(|\(| -> )")
 
 
 def output(kpfs, tmp_path, mode, form, scripts):
@@ -196,6 +204,11 @@ def test_who_looks_finds_what_he_would_have_found(kpfs, tmp_path):
 
 @pytest.mark.parametrize("points", PROBES.values(), ids=PROBES)
 def test_a_probe_has_the_hits_of_all_calls_that_reach_it(kpfs, tmp_path, points):
-    form = PROBED.replace("{points}", " ".join(points))
+    form = ARM.replace("{points}", " ".join(points)) + ARMED
     how = {"form": form, "hits": probe_hits, "least": 0}
+    assert last_differences(kpfs, tmp_path, SCRIPTS, **how) == {}
+
+
+def test_an_event_of_a_system_call_has_all_its_calls(kpfs, tmp_path):
+    how = {"form": EVENTS + ARMED, "hits": probe_hits, "least": 0}
     assert last_differences(kpfs, tmp_path, SCRIPTS, **how) == {}

@@ -71,7 +71,29 @@ def test_there_are_functions_that_all_calls_may_reach(probes, function):
     assert GETPPID in probes.seen()
 
 
-@pytest.mark.parametrize("event", ["sched/sched_switch", "raw_syscalls/sys_enter"])
+def test_the_events_of_a_system_call_see_it_alone(probes):
+    enter = "/tracing/events/syscalls/sys_enter_{}/enable"
+    probes.files.write(enter.format("mkdir"), "1")
+    assert probes.seen() == {MKDIR}
+    probes.files.write("/tracing/events/syscalls/sys_exit_read/enable", "1")
+    assert probes.seen() == {MKDIR, READ}
+    probes.files.write("/tracing/events/raw_syscalls/sys_enter/enable", "1")
+    assert probes.seen() is EVERY
+    probes.files.write("/tracing/events/raw_syscalls/enable", "0")
+    probes.files.write(enter.format("mkdir"), "0")
+    assert probes.seen() == {READ}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "sched/sched_switch",
+        "raw_syscalls/sys_enter",
+        # the guest makes these for processes that do not call them there
+        "syscalls/sys_enter_exit_group",
+        "syscalls/sys_exit_clone3",
+    ],
+)
 def test_events_of_the_kernel_see_all_calls(probes, event):
     path = f"/tracing/events/{event}/enable"
     probes.files.write(path, "1")
