@@ -81,8 +81,13 @@ def _make_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--package", metavar="P", help="a package that apt downloads")
-    source.add_argument("--deb", metavar="FILE", help="a package of Debian or Ubuntu")
-    source.add_argument("--rpm", metavar="FILE", help="a package of Fedora or others")
+    for option, whose in (("--deb", "Debian or Ubuntu"), ("--rpm", "Fedora or others")):
+        source.add_argument(
+            option,
+            action="append",
+            metavar="FILE",
+            help=f"a package of {whose}; several, if its modules are in another",
+        )
     source.add_argument("--vmlinuz", metavar="FILE", help="the kernel itself")
     parser.add_argument("--modules", metavar="DIR", help="its /lib/modules/RELEASE")
     parser.add_argument(
@@ -131,7 +136,7 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> File
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.package import packages
 
-    path = arguments.deb or arguments.rpm
+    paths = arguments.deb or arguments.rpm
     if arguments.vmlinuz:
         with _opened(arguments.vmlinuz) as file:
             vmlinuz = file.read()
@@ -143,7 +148,7 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> File
         modules = packages.read_folder(arguments.modules) if arguments.modules else {}
         origin = os.path.basename(arguments.vmlinuz)
         return packages.Files(vmlinuz, config, modules, origin)
-    if not path:
+    if not paths:
         package = arguments.package or arguments.name
         short = packages.short_name(package)
         if not arguments.package and not short:
@@ -152,9 +157,9 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> File
             )
         package = packages.find_package(package) if short else package
         say(f"downloading {package}")
-        path = packages.download(package, folder)
-    say(f"unpacking {os.path.basename(path)}")
-    return packages.read_package(path)
+        paths = [packages.download(package, folder)]
+    say(f"unpacking {' '.join(map(os.path.basename, paths))}")
+    return packages.read_packages(paths)
 
 
 def _opened(path: str):  # type: ignore[no-untyped-def]

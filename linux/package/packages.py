@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, NamedTuple, Protocol
 
 from kpfs.linux.errors import UnfitError
@@ -102,8 +102,28 @@ def _apt(*command: str, folder: str = ".") -> str:
     return done.stdout
 
 
-def read_package(path: str) -> Files:
-    """The files of a kernel in a .deb or .rpm."""
+def read_packages(paths: Sequence[str]) -> Files:
+    """The files of a kernel that lie in one .deb or .rpm, or are spread over several.
+
+    Fedora has modules, Ubuntu has modules and configuration, in packages of their own.
+    UnfitError: there is no kernel in them, or there are two.
+    """
+    vmlinuz, config, origins = b"", "", []
+    modules: dict[str, bytes] = {}
+    for path in paths:
+        files = _read_package(path)
+        if vmlinuz and files.vmlinuz:
+            raise UnfitError(f"{path}: that is a second kernel")
+        vmlinuz, config = vmlinuz or files.vmlinuz, config or files.config
+        modules.update(files.modules)
+        origins.append(files.origin)
+    if not vmlinuz:
+        raise UnfitError("the package holds no kernel (boot/vmlinuz-*)")
+    return Files(vmlinuz, config, modules, " ".join(origins))
+
+
+def _read_package(path: str) -> Files:
+    """What of that is in one."""
     try:
         with open(path, "rb") as file:
             magic = file.read(8)
@@ -150,8 +170,6 @@ def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> Files:
             config = data.decode("utf-8", "replace")
         elif below and _is_wanted_module(os.path.basename(name)):
             modules[below[1]] = data
-    if not vmlinuz:
-        raise UnfitError("the package holds no kernel (boot/vmlinuz-*)")
     return Files(vmlinuz, config, modules, os.path.basename(path))
 
 

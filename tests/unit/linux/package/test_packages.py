@@ -66,7 +66,66 @@ def rpm(files, compress=gzip.compress):
 def test_the_files_of_a_kernel(tmp_path, data):
     path = tmp_path / "package"
     path.write_bytes(data)
-    assert packages.read_package(str(path)) == WANTED._replace(origin="package")
+    assert packages.read_packages([str(path)]) == WANTED._replace(origin="package")
+
+
+SPEC = """
+Name: kernel-core
+Version: 6.1.0
+Release: 9
+Summary: kernel
+License: GPL-2.0-only
+AutoReqProv: no
+%define _binary_payload PAYLOAD
+%define __os_install_post %{nil}
+%description
+The kernel.
+%install
+mkdir -p %{buildroot}
+cp -a SOURCE/lib %{buildroot}/
+%files
+/lib
+"""
+
+
+@pytest.mark.skipif(not shutil.which("rpmbuild"), reason="rpmbuild is missing")
+@pytest.mark.parametrize("payload", ["w9.gzdio", "w2.xzdio", "w3.zstdio"])
+def test_a_package_that_rpmbuild_has_made(tmp_path, payload):
+    if "zst" in payload and not shutil.which("zstd"):
+        pytest.skip("zstd is missing")
+    top = tmp_path / "top"
+    folder = tmp_path / "lib/modules/6.1.0-9"
+    (folder / "kernel").mkdir(parents=True)
+    (folder / "vmlinuz").write_bytes(b"kernel")
+    (folder / "config").write_text("CONFIG_KPROBES=y\n")
+    (folder / "kernel" / "fat.ko").write_bytes(b"module" * 1000)
+    (folder / "kernel" / "link.ko").symlink_to("fat.ko")
+    spec = tmp_path / "kernel.spec"
+    text = SPEC.replace("PAYLOAD", payload).replace("SOURCE", str(tmp_path))
+    spec.write_text(text)
+    define = "--define", f"_topdir {top}"
+    subprocess.run(["rpmbuild", "-bb", "--quiet", *define, spec], check=True)
+    (made,) = top.rglob("*.rpm")
+    found = packages.read_packages([str(made)])
+    modules = {"kernel/fat.ko": b"module" * 1000}
+    assert found == (b"kernel", "CONFIG_KPROBES=y\n", modules, made.name)
+
+
+def test_a_kernel_in_several_packages(tmp_path):
+    names = "core", "modules", "again"
+    paths = core, modules, again = [str(tmp_path / name) for name in names]
+    with_modules = {n: d for n, d in FILES.items() if "/lib/" in f"/{n}"}
+    parts = {n: d for n, d in FILES.items() if n not in with_modules}, with_modules
+    for path, files in zip(paths, (*parts, parts[0]), strict=True):
+        with open(path, "wb") as file:
+            file.write(rpm(files))
+    found = packages.read_packages([core, modules])
+    assert found == WANTED._replace(origin="core modules")
+    assert packages.read_packages([modules, core])[:3] == found[:3]
+    with pytest.raises(UnfitError, match="holds no kernel"):
+        packages.read_packages([modules])
+    with pytest.raises(UnfitError, match="again: that is a second kernel"):
+        packages.read_packages([core, modules, again])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +144,7 @@ def test_what_is_no_package(tmp_path, data, why):
     path = tmp_path / "package"
     path.write_bytes(data)
     with pytest.raises(UnfitError, match=why):
-        packages.read_package(str(path))
+        packages.read_packages([str(path)])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +161,7 @@ def test_a_package_that_has_no_end(tmp_path, monkeypatch, data):
     path.write_bytes(data)
     monkeypatch.setattr(packages, "MAX_UNPACKED", 20)
     with pytest.raises(UnfitError, match="more than any kernel"):
-        packages.read_package(str(path))
+        packages.read_packages([str(path)])
 
 
 @pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is missing")
@@ -133,13 +192,13 @@ def test_a_path_that_leads_elsewhere_is_a_name_in_an_archive(tmp_path):
     path = tmp_path / "package"
     path.write_bytes(deb({}, lambda _: raw.getvalue(), "data.tar"))
     with pytest.raises(UnfitError, match="no kernel"):  # it is empty
-        packages.read_package(str(path))
+        packages.read_packages([str(path)])
     assert os.listdir(tmp_path) == ["package"]
 
 
 def test_no_such_file(tmp_path):
     with pytest.raises(UnfitError, match="No such file"):
-        packages.read_package(str(tmp_path / "none"))
+        packages.read_packages([str(tmp_path / "none")])
 
 
 def test_modules_of_a_folder(tmp_path):
