@@ -83,7 +83,10 @@ def play(page: str, folder: Path) -> list[str]:
         env={
             **{k: v for k, v in os.environ.items() if k != "CI"},  # pytest looks at it
             "PATH": f"{ours}:{os.environ['PATH']}",
-            "PYTHONPATH": str(harness.ROOT),  # as if kpfs were installed
+            # as if kpfs were installed, and with it the plugin of pytest
+            "PYTHONPATH": str(harness.ROOT),
+            "PYTEST_ADDOPTS": "-p kpfs.api.pytest_plugin -p no:cacheprovider",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "LC_ALL": "C.UTF-8",
         },
         cwd=folder,
