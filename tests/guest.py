@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from kpfs.engine.ktypes import Task
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.machine import Guest
+from kpfs.kernel.root import Kernel
 
 GS_BASE = 251  # UC_X86_REG_GS_BASE
 HOOK_CODE = 4  # UC_HOOK_CODE
@@ -41,6 +42,17 @@ def run_to(cpu: Cpu, addr: int) -> None:
     finally:
         cpu._check(cpu._py.uc_hook_del(cpu._uc, handle))
         cpu.drop(addr, 1)
+
+
+def come_to_rest(kernel: Kernel) -> None:
+    """Let tasks of processes that have ended go, and all that is due be done."""
+    with kernel.lock:
+        kernel.syscalls.reap()
+        for _ in range(1000):
+            if kernel.guest.next_deadline() is None:
+                return
+            kernel.guest.tick()
+    raise AssertionError("the guest does not come to rest")
 
 
 def tasks_of(guest: Guest) -> list[Task]:

@@ -17,7 +17,7 @@ from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.supervisor import Replayer
-from tests.guest import tasks_of
+from tests.guest import come_to_rest, tasks_of
 
 pytestmark = pytest.mark.guest
 
@@ -269,7 +269,7 @@ class TestReplay:
         for nr in (0, 1, 3, 5, 33):
             assert mirrored(nr, 0xFFFFFFFF, 0x1000, 1) == -errno.EBADF
 
-    def test_nothing_is_left_of_paths_and_files(self, mirrored, tmp_path):
+    def test_nothing_is_left_of_paths_and_files(self, mirrored, kernel, tmp_path):
         (tmp_path / "f").write_text("")
         path = string(os.fsencode(tmp_path / "f"))
         new = string(os.fsencode(tmp_path / "new"))
@@ -290,14 +290,16 @@ class TestReplay:
             assert mirrored(87, path) == 0
             assert mirrored(4, path, 0x1000) == 0
 
+        def counters():
+            return [mirrored.word(n) for n in ("nr_dentry", "nr_inodes", "nr_files")]
+
         everything()
-        counters = ("nr_dentry", "nr_inodes", "nr_files")
-        before = [mirrored.word(name) for name in counters]
+        come_to_rest(kernel)
+        before = counters()
         for _ in range(30):
             everything()
-        after = [mirrored.word(name) for name in counters]
-        # what was there before may go meanwhile: tasks of processes that have ended
-        assert all(now <= then for now, then in zip(after, before, strict=True)), after
+        come_to_rest(kernel)
+        assert counters() == before
         os.close(folder)
 
     def test_the_files_of_the_mount_stay(self, mirrored, kernel):

@@ -16,7 +16,7 @@ from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.supervisor import Replayer
-from tests.guest import tasks_of
+from tests.guest import come_to_rest, tasks_of
 
 pytestmark = pytest.mark.guest
 
@@ -217,6 +217,7 @@ class TestCatchingUp:
     def test_nothing_is_left_in_the_guest(self, lazy, kernel):
         def counters():
             guest = kernel.guest
+            come_to_rest(kernel)
             names = ("nr_dentry", "nr_inodes", "nr_files")
             return [
                 guest.read_u64(guest.kallsyms.lookup_name(n)[0].addr) for n in names
