@@ -254,7 +254,9 @@ class Command:
         loop.run(lambda: self.ended is not None or self._status >= 0)
         if self.ended is None:
             self._drain()
-            self.ended = Ended(self._status, diagnose(loop) if self._status else "")
+            self.ended = Ended(
+                self._status, diagnose(self._worker) if self._status else ""
+            )
         return self.ended
 
     def _drain(self) -> None:

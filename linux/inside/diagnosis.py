@@ -7,7 +7,7 @@ import re
 
 from kpfs import abi
 from kpfs.linux.board.board import MAX_RAM
-from kpfs.linux.inside.loop import Loop
+from kpfs.linux.inside.loop import Worker
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.machine import Op, Out
 
@@ -21,14 +21,14 @@ _KILLED = re.compile(
 )
 
 
-def diagnose(loop: Loop) -> str:
+def diagnose(worker: Worker) -> str:
     """One line for the user; "" where it is the command's own affair."""
-    if loop.machine.board.get(abi.Board.unknown) & 0xFF in _VEX:
+    if worker.board.get(abi.Board.unknown) & 0xFF in _VEX:
         return (
             "the command uses instructions that the guest's processor lacks (AVX, FMA "
             "or BMI); it has those of x86-64-v2"
         )
-    return out_of_memory(_kernel_log(loop), len(loop.machine.board.ram) >> 20)
+    return out_of_memory(_kernel_log(worker), len(worker.board.ram) >> 20)
 
 
 def out_of_memory(log: str, memory: int) -> str:
@@ -45,10 +45,9 @@ def out_of_memory(log: str, memory: int) -> str:
     return f"{told}: make the kernel again with --memory {wanted}"
 
 
-def _kernel_log(loop: Loop) -> str:
-    agent = loop.agent
-    places = agent.start([Op(nr.SYSLOG, (_READ_ALL, Out(_LOG), _LOG))], lambda: None)
-    agent.wait()
-    size = max(agent.results(1)[0], 0)
-    text = bytes(agent.memory[places[0] : places[0] + size])
+def _kernel_log(worker: Worker) -> str:
+    places = worker.start([Op(nr.SYSLOG, (_READ_ALL, Out(_LOG), _LOG))], lambda: None)
+    worker.wait()
+    size = max(worker.results(1)[0], 0)
+    text = bytes(worker.memory[places[0] : places[0] + size])
     return text.decode("utf-8", "replace")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kpfs import abi
 from kpfs.linux.board.board import Board
+from kpfs.linux.inside import runnable
 from kpfs.linux.kernel.machine import AGENT, Machine, Op
 
 LEAD_NS = 60_000_000  # of the guest's clock before the host's: nobody can tell
@@ -89,8 +90,10 @@ class Worker:
 class Loop:
     """Context: one thread, to which the machine belongs."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, counts: Sequence[int] = ()) -> None:
+        """counts: where those of tasks that can run are, if that is known."""
         self.machine = machine
+        self._counts = counts
         self.agent = Worker(self, AGENT, 1)
         self._then: dict[int, Then] = {}
         self._free = list(range(abi.NR_SLOTS - 1, 0, -1))
@@ -198,8 +201,14 @@ class Loop:
         """The agent has come to its pause: time passes if nobody else can run."""
         blocks = self.machine.board.get(abi.Board.blocks)
         ran, self._quiet_since = blocks - self._quiet_since, blocks
-        if ran < QUIET_BLOCKS:
+        # Nobody ran, but perhaps somebody can, whose turn it is when the agent has had
+        # its share. Time that passed now would count as the agent's, which would then
+        # have to wait for seconds: it is SCHED_IDLE.
+        if ran < QUIET_BLOCKS and not self._others_can_run():
             self._pass_time()
+
+    def _others_can_run(self) -> bool:
+        return runnable.others(self.machine.board, self._counts)
 
     def follow_host(self) -> None:
         """Have the guest's clock not fall far behind the host's."""

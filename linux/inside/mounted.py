@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from kpfs import abi
 from kpfs.linux.board.board import PAGE_SIZE, Board, address_of
-from kpfs.linux.inside import tree
+from kpfs.linux.inside import runnable, tree
 from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
 from kpfs.linux.inside.lines import KnownLines, Place, find
 from kpfs.linux.inside.loop import Loop, Worker
@@ -36,7 +36,8 @@ _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # what decides, besides the image, what is kept
 _SOURCES = (
     "inside/mounted.py", "inside/tree.py", "inside/hostfiles.py", "inside/wire.py",
-    "inside/modules.py", "inside/loop.py", "inside/lines.py", "memory/symbols.py",
+    "inside/modules.py", "inside/loop.py", "inside/lines.py", "inside/runnable.py",
+    "memory/symbols.py", "memory/btf.py",
     "kernel/machine.py", "store/image.py",
     "store/processor.py",
 )  # fmt: skip
@@ -74,7 +75,8 @@ def start(folder: str, *, quiet: bool, exact: bool) -> Guest:
         board = image.load(saved, meta, exact=exact)
     if kept:
         _put(kept, board)
-    loop, files = Loop(Machine(board, quiet=quiet)), HostFiles()
+    counts = kept.facts["counts"] if kept else runnable.find(folder, board)
+    loop, files = Loop(Machine(board, quiet=quiet), counts), HostFiles()
     places = (
         [Place(*row) for row in kept.facts["lines"]] if kept else find(folder, board)
     )
@@ -94,13 +96,17 @@ def make(folder: str, meta: image.Meta) -> Kept:
     key = _key(meta)
     with image.open_ram(folder, meta) as saved:
         board = image.load(saved, meta, exact=False)
-        loop, files = Loop(Machine(board, quiet=True)), EmptyFiles()
+        counts = runnable.find(folder, board)
+        loop, files = Loop(Machine(board, quiet=True), counts), EmptyFiles()
         built = _build(loop, files, folder)
         loop.settle()
         kept = _changes(board, saved.fileno())
         kept.facts["lines"] = find(folder, board)
     kept.facts.update(
-        board=image.standing(board), tree=built.packed(), nodes=files.packed()
+        counts=counts,
+        board=image.standing(board),
+        tree=built.packed(),
+        nodes=files.packed(),
     )
     board.close()
     with contextlib.suppress(OSError):

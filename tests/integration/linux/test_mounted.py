@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from kpfs.linux.inside import mounted, rehearsal, tree
+from kpfs.linux.inside import mounted, rehearsal, runnable, tree
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.rehearsal import rehearse
 from kpfs.linux.kernel import syscalls as nr
@@ -65,6 +65,17 @@ def test_what_is_kept_is_used_and_made_alike(folder, begin):
     os.unlink(os.path.join(folder, mounted.FILE))
     begin(folder)
     assert kept(folder) == first
+
+
+def test_it_is_known_whether_anybody_can_run(folder, begin):
+    guest = begin(folder)
+    board = guest.loop.machine.board
+    counts = runnable.find(folder, board)
+    assert len(counts) == 1
+    guest.worker.attempt(Op(nr.GETPID))
+    assert runnable.others(board, counts)  # who has just been served is at his pause
+    guest.loop.settle()
+    assert not runnable.others(board, counts)
 
 
 @pytest.mark.parametrize("at", [0, 40, -1])

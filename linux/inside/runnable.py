@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How many tasks of a guest can run, which its kernel counts for each processor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from kpfs import abi
+from kpfs.engine.errors import MemoryFault
+from kpfs.linux.board.board import Board
+from kpfs.linux.memory.btf import read_btf
+from kpfs.linux.memory.memory import LiveMemory
+from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.store import image
+
+SIZE = 4  # bytes of a count
+_COUNT = "nr_running"
+_POINTER = 8
+
+
+def find(folder: str, board: Board) -> list[int]:
+    """Where in the RAM of a board the counts are; nothing where that is not known.
+
+    Kernel: struct rq.
+    """
+    symbols, memory = Symbols(os.path.join(folder, image.SYMBOLS)), LiveMemory(board)
+    try:
+        queues = symbols.address("runqueues")
+        offsets = symbols.address("__per_cpu_offset")
+        btf = read_btf(memory, symbols)
+        field = btf.layouts({"rq": (_COUNT,)})["rq"].at[_COUNT] if btf else None
+    except (MemoryFault, KeyError):
+        return []
+    if field is None:
+        return []
+    return [
+        board.translate(memory.word(offsets + _POINTER * cpu) + queues + field)
+        for cpu in range(board.get(abi.Board.nr_cpus))
+    ]
+
+
+def others(board: Board, counts: Sequence[int]) -> bool:
+    """Whether somebody can run besides the agent, who always can."""
+    ram = board.ram
+    return sum(int.from_bytes(ram[at : at + SIZE], "little") for at in counts) > 1
