@@ -217,11 +217,6 @@ class CpuRing:
         return self._get(KpRing.consumed)
 
     @property
-    def head(self) -> int:
-        """The page that has the oldest entries."""
-        return self._get(KpRing.head)
-
-    @property
     def tail(self) -> int:
         """The page that is being written."""
         return self._get(KpRing.tail)

@@ -13,6 +13,8 @@ from itertools import islice
 from kpfs.engine.trace.ring.cpu_ring import HEADER_WORDS, CpuRing, Page, entries
 
 CLEARED = -1  # the stamp of no page
+# a page, its stamp (None: none yet), a word of it, the time that the next delta is of
+RingPlace = tuple[int, "int | None", int, int]
 
 
 class RingIter:
@@ -27,20 +29,16 @@ class RingIter:
         "_word",
         "missed",
         "ring",
-        "strayed",
     )
 
     def __init__(self, ring: CpuRing) -> None:
         self.ring = ring
-        # what came next was cleared, consumed or overwritten: others who have read the
-        # same go on elsewhere
-        self.strayed = False
         self.reset()
 
     def copy(self) -> RingIter:
         """One at the same place, which goes on by itself.  Context: either."""
         other: RingIter = object.__new__(RingIter)
-        other.ring, other.missed, other.strayed = self.ring, self.missed, self.strayed
+        other.ring, other.missed = self.ring, self.missed
         other._consumed, other._generation = self._consumed, self._generation
         other._page, other._stamp = self._page, self._stamp
         other._word, other._ts = self._word, self._ts
@@ -60,29 +58,17 @@ class RingIter:
         """Changes when entries are cleared or consumed; not when some are added."""
         return self.ring, self.ring.generation, self.ring.consumed
 
+    def place(self) -> RingPlace:
+        """Where it is: behind an entry, or where it began."""
+        return self._page, self._stamp, self._word, self._ts
+
     def stands(self) -> bool:
         """Whether all that was behind its place when it came there is still there."""
         ring = self.ring
-        if (
-            self.strayed
-            or ring.consumed != self._consumed
-            or ring.generation != self._generation
-        ):
+        if ring.consumed != self._consumed or ring.generation != self._generation:
             return False
         stamp, end = ring.look(self._page)
         return stamp == self._stamp or (self._stamp is None and end == HEADER_WORDS)
-
-    def leads_to(self, page: int, word: int) -> bool:
-        """Whether the next entry is the one at a word of a page.
-
-        For who stands() and knows that there is an entry.
-        """
-        if page == self._page:
-            return word == self._word
-        following = (self._page + 1) % self.ring.nr_pages
-        if (page, word) != (following, HEADER_WORDS):
-            return False
-        return self._word >= self.ring.look(self._page)[1]
 
     def pages(self, limit: int) -> tuple[list[Page], bool]:
         """Copies of what follows, at most so many pages; whether that is all there is.
@@ -93,17 +79,12 @@ class RingIter:
         """
         ring = self.ring
         if ring.consumed != self._consumed:
-            self.strayed = True
             self.reset()
-        elif ring.generation != self._generation:
-            self.strayed = True
         page, tail = self._page, ring.tail
         found: list[Page] = []
         if not ring.entries or not ring.in_use(page):
             return found, True
         stamp, end = ring.look(page)
-        if self._stamp not in (None, stamp):
-            self.strayed = True
         if page == tail and self._word >= end:
             return found, True
         if self._generation != ring.generation:
@@ -112,7 +93,6 @@ class RingIter:
         if self._word < end and stamp != self._stamp:
             self._word, self._ts = HEADER_WORDS, stamp
             self.missed = self.missed or self._stamp is not None
-            self.strayed = self.strayed or page != ring.head
             self._stamp = stamp
         word, ts = self._word, self._ts
         while True:
@@ -126,7 +106,7 @@ class RingIter:
             ts, end = ring.look(page)
             word = HEADER_WORDS
 
-    def advance(self, page: int, stamp: int, word: int, ts: int) -> None:
+    def advance(self, page: int, stamp: int | None, word: int, ts: int) -> None:
         """Go on behind an entry of a page: it ends before word, its time is ts.
 
         stamp: that of the page.  Context: either.

@@ -17,6 +17,7 @@ from kpfs.engine.trace.ring.cpu_ring import (
     Page,
     Record,
 )
+from kpfs.engine.trace.ring.ring_iter import RingPlace
 from kpfs.engine.trace.text.page_records import PageRecords
 
 
@@ -53,10 +54,11 @@ class Part(NamedTuple):
     last: int  # one behind
 
     @property
-    def start(self) -> int:
-        """The word of the page where it begins."""
-        before = self.records.stops[self.first - 1] // 4 if self.first else 0
-        return HEADER_WORDS + before
+    def end(self) -> RingPlace:
+        """Where a RingIter is that has read it."""
+        records, number = self.records, self.last - 1
+        word = HEADER_WORDS + records.stops[number] // 4
+        return records.page, records.stamp, word, records.times[number]
 
     def same(self, other: Part) -> bool:
         return (
@@ -95,6 +97,7 @@ class Block:
         self._ends = array("I", accumulate(map(len, made)))
         self._text = "".join(made).encode("latin-1")
         self.size = len(self._text)
+        self.ends = [(part.source, part.end) for part in parts]
         self._following: tuple[object, ReferenceType[Block]] | None = None
 
     def up_to(self, first: int, size: int) -> int:
@@ -120,14 +123,14 @@ class Block:
     def _begin(self, number: int) -> int:
         return self._ends[number - 1] if number else 0
 
-    def link(self, following: Block, state: object) -> None:
-        """Note what follows as long as the rings are in that state."""
-        self._following = state, ref(following)
+    def link(self, following: Block, surroundings: object) -> None:
+        """Note what followed it, and where that is so: see TraceIterator.take()."""
+        self._following = surroundings, ref(following)
 
-    def following(self, state: object) -> Block | None:
-        """What follows it, if anybody knows."""
+    def following(self, surroundings: object) -> Block | None:
+        """What follows it there, if anybody knows."""
         noted = self._following
-        return noted[1]() if noted and noted[0] == state else None
+        return noted[1]() if noted and noted[0] == surroundings else None
 
     def find(self, source: int, first: int) -> int:
         """The first record of a source from there on; -1: there is none."""
@@ -139,11 +142,6 @@ class Block:
         part = next(part for part in self.parts if part.source == source)
         before = self._sources.count(source, 0, number)
         return Place(source, part.records, part.first + before)
-
-    def ends(self) -> Iterator[Place]:
-        """The last record of each source that has some."""
-        for source, records, _, last in self.parts:
-            yield Place(source, records, last - 1)
 
     def lasts(self, first: int, last: int) -> list[tuple[int, Place]]:
         """Of each source: how many are among some records, and the last of these."""

@@ -107,6 +107,7 @@ class Lines:
 
     def _put_in_order(self) -> None:
         """Keep what was made last, and not too much of all."""
+        made = bool(self._new_pages or self._new_blocks)
         while self._new_pages:
             at, page = self._new_pages.popleft()
             self._pages.pop(at, None)
@@ -120,7 +121,7 @@ class Lines:
             self._blocks[key] = block
         while self._size > self._kept:
             self._size -= self._blocks.pop(next(iter(self._blocks))).size
-        if sum(map(len, self.known.copy().values())) > KEPT_MAX:
+        if made and sum(map(len, self.known.copy().values())) > KEPT_MAX:
             self.known = {}
 
     # ---- pages and blocks

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.ring.cpu_ring import CpuRing, Page, entries
 from kpfs.engine.trace.ring.ring_buffer import Rings
-from kpfs.engine.trace.ring.ring_iter import RingIter
+from kpfs.engine.trace.ring.ring_iter import RingIter, RingPlace
 from kpfs.engine.trace.text.blocks import Block, Place, Sources, blocks
 from kpfs.engine.trace.text.lines import Lines, SharedLines
 
@@ -83,7 +83,7 @@ class Taken(NamedTuple):
     pages: list[list[Page]]
     whole: set[int]  # iterators that have nothing behind them
     lines: Lines
-    state: object  # of the rings; None: see Block.link()
+    state: object  # of the rings; None: what follows is not to be noted
     # blocks that others have read, and from which record on: enough without any page
     known: Sequence[tuple[Block, int]] = ()
 
@@ -153,8 +153,7 @@ class TraceIterator:
         self._begun = False  # the header has been read
         # the block that was read last, and up to where
         self._begun_block: tuple[Block, int] | None = None
-        # one that was read to its end just now, and in which state of the rings
-        self._previous: tuple[Block | None, object] = None, None
+        self._previous: Block | None = None  # one that was read to its end just now
         self.state = self._state()
 
     def _state(self) -> list[tuple[CpuRing, int, int]]:
@@ -229,8 +228,7 @@ class TraceIterator:
         found = [it.pages(limit) for it in self._iters]
         whole = {i for i, (_, all_of_it) in enumerate(found) if all_of_it}
         # of records with the same time, one that comes later may have to stand earlier
-        strays = not self._in_ns or any(it.strayed for it in self._iters)
-        state = None if strays else self.state
+        state = self.state if self._in_ns else None
         return Taken([pages for pages, _ in found], whole, self._lines, state)
 
     def _known(self, block: Block, number: int, count: int) -> list[tuple[Block, int]]:
@@ -245,31 +243,17 @@ class TraceIterator:
             return []
         found = [(block, number - 1)]
         size = block.behind(number - 1)
-        seen = {part.source for part in block.parts}
+        places = [it.place() for it in self._iters]
         while size <= count:
-            following = block.following(self.state)
+            for source, place in block.ends:
+                places[source] = place
+            following = block.following((self.state, places))
             if following is None:
                 return []
             block = following
-            if len(seen) < len(self._iters) and not self._leads_to(block, seen):
-                return []
             found.append((block, 0))
             size += block.size
         return found
-
-    def _leads_to(self, block: Block, seen: set[int]) -> bool:
-        """Whether the next record of each source is in it that has some in it.
-
-        Those who have read it before may have begun with some that were overwritten
-        since then.  seen: sources that need no look, to which all of its are added.
-        """
-        for part in block.parts:
-            if part.source not in seen:
-                seen.add(part.source)
-                it = self._iters[part.source]
-                if not it.leads_to(part.records.page, part.start):
-                    return False
-        return True
 
     def make(self, taken: Taken, count: int) -> bool:
         """Go on until there are count characters and one record more.
@@ -294,7 +278,8 @@ class TraceIterator:
     def _add_known(self, known: Sequence[tuple[Block, int]], count: int) -> None:
         """Add lines that others have made, and take one record ahead."""
         text = self._text
-        lasts: dict[int, Place] = {}
+        ends: dict[int, RingPlace] = {}
+        lasts: list[tuple[int, Place]] = []
         self._ahead = self._begun_block = None
         self._index -= 1  # the one that was ahead
         for block, first in known:
@@ -307,11 +292,13 @@ class TraceIterator:
                 self._look_ahead(block.at(last))
                 last += 1
                 self._begun_block = block, last
-                lasts |= {end.source: end for _, end in block.lasts(first, last)}
+                lasts = block.lasts(first, last)
             else:
-                lasts |= {end.source: end for end in block.ends()}
-        for source, place in lasts.items():
-            self._go_behind(source, place)
+                ends |= block.ends
+        for source, place in ends.items():
+            self._iters[source].advance(*place)
+        for _, end in lasts:
+            self._go_behind(end)
 
     def _add(self, taken: Taken, count: int) -> None:
         """Add lines as long as there is room, and take one record ahead."""
@@ -321,13 +308,12 @@ class TraceIterator:
             taken.pages, taken.whole, lambda i, page: lines.records(cpus[i], page)
         )
         lasts: dict[int, Place] = {}
-        (previous, state), self._previous = self._previous, (None, None)
-        if state != taken.state:
-            previous = None
+        previous, self._previous = self._previous, None
+        places = [it.place() for it in self._iters]
         begun, self._begun_block = self._begun_block, None
         for block, begin in blocks(sources, partial(lines.block, cpus), begun):
             if previous and taken.state:
-                previous.link(block, taken.state)
+                previous.link(block, (taken.state, places.copy()))
             previous, first = block, begin
             while first < block.count and self._text.size < count:
                 first = self._add_some(block, first, count)
@@ -338,15 +324,17 @@ class TraceIterator:
             if self._ahead is not None:
                 self._begun_block = block, first
                 break
+            for source, place in block.ends:
+                places[source] = place
         if self._ahead is None and len(taken.whole) < len(self._iters):
-            self._previous = previous, taken.state
-        for source, last in lasts.items():
-            self._go_behind(source, last)
+            self._previous = previous
+        for last in lasts.values():
+            self._go_behind(last)
 
-    def _go_behind(self, source: int, last: Place) -> None:
+    def _go_behind(self, last: Place) -> None:
         """The record is read."""
         page, stamp = last.records.page, last.records.stamp
-        self._iters[source].advance(page, stamp, last.stop, last.time)
+        self._iters[last.source].advance(page, stamp, last.stop, last.time)
 
     def _add_some(self, block: Block, first: int, count: int) -> int:
         """Add lines up to where something is to be said; returns one behind."""
