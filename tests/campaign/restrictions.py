@@ -155,10 +155,17 @@ class Tries:
         if not harness.is_mounted(target):
             return how
         # it was kpfs umount that could not do its work, and has said so
+        answers = self.answers(target)
         self.judge(self.call([str(KPFS), "umount", str(target)]), True)
+        if not answers:
+            raise WrongError(f"a dead mount was left: {done.stderr}")
         if how == "works" or harness.is_mounted(target):
             raise WrongError(f"a mount is left: {done.stderr}")
         return "works, umount refused"
+
+    def answers(self, target: Path) -> bool:
+        """Whether somebody serves a mount, to whom nothing is denied."""
+        return not self.call(["cat", f"{target}/kprobes/list"]).returncode
 
     def both(self, prefix: list[str]) -> str:
         how = [f"run {self.run(prefix)}, mount {self.mount(prefix)}"]

@@ -320,6 +320,23 @@ def test_what_counts_as_one_line(tmp_path, done, how):
             tries.judge(done, works=True)
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_refusal_leaves_no_dead_mount(tmp_path, monkeypatch, answers):
+    """Who may not unmount leaves his mount, and it answers; else it is a finding."""
+    tries = restrictions.Tries(Hunt("x", 1, 0, 1, tmp_path))
+    said = iter([2, 0 if answers else 1, 2])
+    monkeypatch.setattr(
+        tries, "call", lambda words: answer(next(said), err="kpfs: it may not be\n")
+    )
+    mounted = iter([True, False])
+    monkeypatch.setattr(harness, "is_mounted", lambda target: next(mounted))
+    if answers:
+        assert tries.mount([]) == "works, umount refused"
+    else:
+        with pytest.raises(restrictions.WrongError, match="a dead mount"):
+            tries.mount([])
+
+
 @pytest.mark.fuse
 @pytest.mark.guest
 @pytest.mark.parametrize(
