@@ -119,7 +119,8 @@ def test_what_cannot_be_run_over_a_real_kernel(words, said):
     assert said in done.stderr
 
 
-LEAVES = "subprocess.Popen(['sleep', '1234567'], start_new_session=True)"
+SECONDS = str(10_000_000 + os.getpid())  # that nobody else sleeps
+LEAVES = f"subprocess.Popen(['sleep', '{SECONDS}'], start_new_session=True)"
 
 
 def test_what_is_left_behind_is_a_finding_and_ends(tmp_path):
@@ -127,21 +128,21 @@ def test_what_is_left_behind_is_a_finding_and_ends(tmp_path):
     out, _ = child.communicate(timeout=60)
     assert child.returncode == 1
     assert "FINDING fake-1: fake left processes behind" in out
-    assert "1234567" not in processes()
+    assert SECONDS not in processes()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_all_ends_when_it_is_interrupted(tmp_path, number):
     child = start(tmp_path, code=fake(f"{LEAVES}\nhunt.did(2)\ntime.sleep(600)"))
     until = time.monotonic() + 30
-    while "1234567" not in processes():
+    while SECONDS not in processes():
         assert time.monotonic() < until
         time.sleep(0.05)
     child.send_signal(number)
     out, _ = child.communicate(timeout=60)
     assert child.returncode == 130
     assert "things" in out
-    assert "1234567" not in processes()
+    assert SECONDS not in processes()
 
 
 def processes():

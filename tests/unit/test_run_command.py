@@ -4,6 +4,7 @@
 This also tests kpfs.host.namespaces and kpfs.host.terminal.
 """
 
+import contextlib
 import errno
 import os
 import pty
@@ -18,7 +19,7 @@ import pytest
 
 from kpfs import run_command
 from kpfs.host import namespaces
-from tests.harness import ROOT
+from tests.harness import ROOT, state, until
 from tests.there import stand_in, there
 
 
@@ -142,6 +143,7 @@ open({str(tmp_path / "x")!r}, "w")
 
 
 # ---- job control, under a shell on a terminal of its own
+PYTHON = os.path.basename(sys.executable)
 RUN = "from tests.unit.test_run_command import shell; raise SystemExit(shell({!r}))"
 
 
@@ -176,6 +178,18 @@ class Terminal:
             assert ready, f"no {text!r} in {self.seen!r}"
             self.seen += os.read(self.master, 4096).decode()
         self.seen = self.seen.partition(text)[2]
+
+    def foreground(self, name):
+        """Wait until a program has the terminal, and waits itself: its pid."""
+
+        def is_there():
+            group = os.tcgetpgrp(self.master)
+            with contextlib.suppress(OSError), open(f"/proc/{group}/comm") as comm:
+                return comm.read().strip() == name[:15] and state(group) == "S"
+            return False
+
+        until(is_there, f"{name} does not get the terminal")
+        return os.tcgetpgrp(self.master)
 
     def close(self):
         os.close(self.master)  # hangs up
@@ -217,14 +231,14 @@ def test_ctrl_z_stops_and_fg_continues(terminal):
         terminal.expect("Stopped")
         terminal.type("fg; echo status $?")
         terminal.expect("raise SystemExit")  # fg says what it continues
-        time.sleep(0.2)
+        terminal.foreground(PYTHON)
     terminal.type("words")
     terminal.expect("got words")
     terminal.expect("status 3")
     terminal.run(INNER)
     terminal.expect("inner$ ")
     terminal.type("sleep 60")
-    time.sleep(0.3)
+    terminal.foreground("sleep")
     os.write(terminal.master, b"\x1a")
     terminal.expect("Stopped")
     terminal.expect("inner$ ")
@@ -236,9 +250,14 @@ def test_stopped_by_a_signal_to_kpfs(terminal):
     terminal.run("echo up $PPID; exec sleep 60")
     terminal.expect("up ")
     terminal.expect("\r")
+    job = terminal.foreground(PYTHON)
     os.write(terminal.master, b"\x1a")
     terminal.expect("Stopped")
-    terminal.type("bg; sleep 0.5; kill -TSTP %1; sleep 0.5; jobs; echo do''ne")
+    terminal.type("bg")
+    until(lambda: state(job) == "S", "it does not go on")
+    terminal.type("kill -TSTP %1")
+    until(lambda: state(job) == "T", "it does not stop")
+    terminal.type("jobs; echo do''ne")
     terminal.expect("Stopped")
     terminal.expect("done")
     terminal.type("kill -HUP %1; fg; echo status $?")

@@ -3,29 +3,35 @@
 
 import sys
 
-import pytest
-
 from kpfs.host import progress
 from tests.harness import ROOT
 from tests.terminal import Terminal
 
 WAITS = """
-import time
+import sys
 from kpfs.host import progress
 progress.PATIENCE = {patience}
 with progress.waiting_for("doing it"):
-    time.sleep(0.3)
+    {block}
 print("end")
 """
 
 
-@pytest.mark.parametrize(("patience", "said"), [(0.01, True), (60, False)])
-def test_at_a_terminal(patience, said):
-    program = WAITS.format(patience=patience)
-    settings = {"PYTHONPATH": str(ROOT)}
-    with Terminal([sys.executable, "-c", program], **settings) as terminal:
-        shown = terminal.until("end")
-    assert ("kpfs: doing it ..." in shown) == said
+def program(patience, block):
+    words = [sys.executable, "-c", WAITS.format(patience=patience, block=block)]
+    return Terminal(words, PYTHONPATH=str(ROOT))
+
+
+def test_at_a_terminal():
+    with program(0.01, "sys.stdin.readline()") as terminal:
+        terminal.until("kpfs: doing it ...")
+        terminal.type("\n")
+        terminal.until("end")
+
+
+def test_nothing_is_said_that_is_soon_over():
+    with program(60, "pass") as terminal:
+        assert "kpfs" not in terminal.until("end")
 
 
 def test_nothing_is_said_elsewhere(monkeypatch, capsys):
