@@ -11,6 +11,16 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 KPFS = ROOT / "scripts" / "kpfs"
 TIMEOUT = 60  # s, for any one command
+# switches an event on, on a function
+EVENT = """
+import os
+tracing = os.environ["KPFS"] + "/tracing/"
+def write(name, text):
+    with open(tracing + name, "w") as file:
+        file.write(text)
+write("kprobe_events", "p:bench {}")
+write("events/kprobes/enable", "1")
+"""
 
 
 @functools.cache
@@ -54,3 +64,8 @@ class Command:
         """Unmount all."""
         for target in self.mounted:
             self("umount", target)
+
+
+def with_event(function: str) -> str:
+    """The beginning of a program under ``kpfs run``: it has an event on."""
+    return EVENT.format(function)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.command import Command
+from bench.command import Command, with_event
 from bench.row import Row
 
 TIMEOUT = 300  # s
@@ -29,18 +29,7 @@ print(time.perf_counter() - begin)
 assert done.returncode < 2
 """
 # the same with an event on, which those commands come to all the time
-ARMED = (
-    """
-import os
-tracing = os.environ["KPFS"] + "/tracing/"
-def write(name, text):
-    with open(tracing + name, "w") as file:
-        file.write(text)
-write("kprobe_events", "p:bench vfs_read")
-write("events/kprobes/enable", "1")
-"""
-    + MEASURE
-)
+ARMED = with_event("vfs_read") + MEASURE
 LOOP = f"i=0; while [ $i -lt {LOOPS} ]; do %s; i=$((i + 1)); done"
 FTRACE = "tools/testing/selftests/ftrace"
 VERDICT = re.compile(r"^\[\d+\] (.*?)\s*\[(\w+)\]$", re.M)

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.command import Command
+from bench.command import Command, with_event
 from bench.row import Row
 
 CYCLES = 500
@@ -40,18 +40,6 @@ for _ in range({FORKS}):
         os._exit(0)
     os.waitpid(pid, 0)
 print(time.perf_counter() - begin)
-"""
-
-
-# an event that none of these programs comes to all the time, on a function
-ARM = """
-import os
-tracing = os.environ["KPFS"] + "/tracing/"
-def write(name, text):
-    with open(tracing + name, "w") as file:
-        file.write(text)
-write("kprobe_events", "p:bench FUNCTION")
-write("events/kprobes/enable", "1")
 """
 
 
@@ -86,12 +74,12 @@ def mirroring(repeats: int) -> Iterator[Row]:
     yield Row("mirrored_call", call * 1e6, "us", 25, note="open, read, close")
     yield Row("mirrored_fork_and_exit", fork * 1e6, "us", 300)
     # called by a pointer only, so that any call may come to it
-    armed = ARM.replace("FUNCTION", "simple_rename")
+    armed = with_event("simple_rename")
     call, fork = costs(repeats, "--quiet-guest", prepare=armed)
     note = "open, read, close, while an event is on"
     yield Row("mirrored_call_armed", call * 1e6, "us", 60, note=note)
     yield Row("mirrored_fork_armed", fork * 1e6, "us", note="and exit")
-    armed = ARM.replace("FUNCTION", "vfs_mkdir")
+    armed = with_event("vfs_mkdir")
     call, fork = costs(repeats, "--quiet-guest", prepare=armed)
     note = "while an event is on that they cannot come to"
     yield Row("mirrored_call_unseen", call * 1e6, "us", 25, note=note)
