@@ -12,6 +12,7 @@ from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from kpfs.kernel.caller import Caller
 from kpfs.kernel.root import Kernel
+from tests.harness import TIMEOUT, until
 from tests.modbox import Box, module
 from tests.there import code
 
@@ -74,14 +75,13 @@ class Writing(threading.Thread):
     def signal(self):
         """Its process gets one, as soon as it waits."""
         waiting = self.box.kernel.background._waiting
-        while not waiting:
-            time.sleep(0.01)
+        until(lambda: waiting or not self.is_alive(), "it does not wait")
         (waiter,) = waiting
         assert waiter.ident == self.ident
         waiter.interrupt()
 
     def result(self):
-        self.join(10)
+        self.join(TIMEOUT)
         return self.found
 
 
@@ -106,27 +106,24 @@ def test_init_and_exit_that_sleep(live):
 def test_a_signal_ends_an_interruptible_sleep(live):
     """The module is loaded all the same, as init has returned 0."""
     writing = Writing(
-        live, "/machine/insmod", f"{module('slow', SLOW)} ms=60000 soft=1"
+        live, "/machine/insmod", f"{module('slow', SLOW)} ms=600000 soft=1"
     )
-    time.sleep(0.3)
     writing.signal()
     assert writing.result() == "done"
     (said,) = [line for line in live.log() if line.startswith("left ")]
-    assert 30_000 < int(said.split()[1]) < 60_000
+    assert 0 < int(said.split()[1]) <= 600_000
     assert live.modules() == ["slow"]
 
 
 def test_a_signal_ends_no_other_sleep(live):
-    writing = Writing(live, "/machine/insmod", f"{module('slow', SLOW)} ms=800")
-    time.sleep(0.2)
+    writing = Writing(live, "/machine/insmod", f"{module('slow', SLOW)} ms=2000")
     writing.signal()
     assert writing.result() == "done"
-    assert writing.seconds >= 0.8
+    assert writing.seconds >= 2
 
 
 def test_a_reboot_ends_every_wait(live):
     writing = Writing(live, "/machine/insmod", f"{module('slow', SLOW)} never=1")
-    time.sleep(0.2)
     writing.signal()
     time.sleep(0.2)
     assert writing.is_alive()
@@ -137,8 +134,7 @@ def test_a_reboot_ends_every_wait(live):
 
 def test_others_load_modules_meanwhile(live):
     first = Writing(live, "/machine/insmod", f"{module('slow', SLOW)} never=1")
-    while live.modules() != ["slow"]:
-        time.sleep(0.01)
+    until(lambda: live.modules() == ["slow"], "it is not being loaded")
     again = Writing(live, "/machine/insmod", f"{module('slow', SLOW)}", pid=777_006)
     assert again.result() == "EEXIST"
     other = Writing(live, "/machine/insmod", str(module("other", SLOW)), pid=777_007)
@@ -151,10 +147,11 @@ def test_others_load_modules_meanwhile(live):
 
 
 def test_virtual_time_passes_at_once(box):
+    made = module("slow", SLOW)
     begin = time.monotonic()
-    box.insmod(module("slow", SLOW), "ms=100000 end_ms=100000")
+    box.insmod(made, "ms=100000 end_ms=100000")
     box.rmmod("slow")
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 100
 
 
 PROBED = (
