@@ -18,7 +18,7 @@ from kpfs.engine.errors import KernelError
 if TYPE_CHECKING:
     from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
     from kpfs.api.real import RealBackend
-    from kpfs.api.real_session import RealSession
+    from kpfs.api.real_session import RealSession, RealSnapshot
     from kpfs.api.records import Record
     from kpfs.api.snapshot import Snapshot
     from kpfs.guest.kernel.klog import LogRecord
@@ -63,8 +63,8 @@ class Kernel(Files):
 
         cpus: 1 to 16; a real one has those that it was made with.
         config: as of ``--config``, for example ``{"PREEMPT": False}``.
-        kernel: the name of a real one that was made (``kpfs kernel make``); trace(),
-        probes, snapshots and write_memory() are NotImplementedError then.
+        kernel: the name of a real one that was made (``kpfs kernel make``); probes and
+        write_memory() are NotImplementedError then.
         quiet: nothing runs but what is asked for, on virtual time, so that the same
         operations give the same trace; else programs run in the background, and time
         is the host's.
@@ -98,27 +98,33 @@ class Kernel(Files):
         self._any.close()
 
     # ---- snapshots
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> Snapshot | RealSnapshot:
         """What the kernel is now, to go back to: memory, CPUs, probes and trace.
 
-        ValueError: it is not quiet, so that time and tasks go on by themselves.
+        ValueError: it is not quiet, so that time and tasks go on by themselves, or a
+        task of a real kernel waits.
         """
+        if not self._any.quiet:
+            raise ValueError("only a quiet guest stands still for a snapshot")
+        if not isinstance(self._any, Session):
+            return self._any.snapshot()
         from kpfs.api.snapshot import Snapshot
 
-        if not self._session.root.guest.quiet:
-            raise ValueError("only a quiet guest stands still for a snapshot")
-        with self._session.call(), self._session.root.lock:
-            return Snapshot(self._session)
+        with self._any.call(), self._any.root.lock:
+            return Snapshot(self._any)
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot | RealSnapshot) -> None:
         """Go back to a snapshot of this kernel; ValueError: it is another one's.
 
         Tasks and probes that have come since are gone, and those that were there then
         can be used again.  What handlers have done to objects of theirs stays.
         """
-        if snapshot.session is not self._session:
+        if snapshot.session is not self._any:
             raise ValueError("that is a snapshot of another kernel")
-        with self._session.call(), self._session.root.lock:
+        if not isinstance(self._any, Session):
+            self._any.do("", snapshot.restore)
+            return
+        with self._any.call(), self._any.root.lock:
             snapshot.restore()
 
     # ---- tasks

@@ -34,7 +34,6 @@ class RealBackend:
         self._ended = False
         caller = Caller(pid, os.getuid() if not uid else uid, uid)
         self._task: Task = session.do("", lambda: self._fork(caller, comm))
-        self._buffer = 0
 
     def _fork(self, caller: Caller, comm: str) -> Task:
         tasks = self._session.kernel.tasks
@@ -170,12 +169,13 @@ class RealBackend:
 
     @property
     def buffer(self) -> int:
-        if not self._buffer:
+        buffers = self._session.buffers
+        if self._task not in buffers:
             how = _PROT_WRITE | _PROT_READ, _MAP_PRIVATE | _MAP_ANONYMOUS
             asking = Op(nr.MMAP, (0, BUFFER_SIZE, *how, -1, 0))
             made = self._session.do("", lambda: self._request(asking))
-            self._buffer = made.results[0]
-        return self._buffer
+            buffers[self._task] = made.results[0]
+        return buffers[self._task]
 
     # ---- modules
     def insmod(self, module: str, words: bytes, *, named: bool) -> None:

@@ -14,6 +14,7 @@ from kpfs.fs.fuse.linux_machine import OwnTree
 from kpfs.host.errors import SetupError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.tasks import Task
 
 if TYPE_CHECKING:
     from kpfs.explain.command import Explainer
@@ -42,6 +43,7 @@ class RealSession:
         self.quiet = quiet
         self.closed = False
         self.next_pid = FIRST_PID
+        self.buffers: dict[Task, int] = {}  # addresses of room that tasks have
         self.own = OwnTree(self.kernel, no_mounts)
         self._explainer: Explainer | None = None
         self._explained: list[object] = []  # what was loaded when it was made
@@ -72,6 +74,15 @@ class RealSession:
             raise os_error(refused, path) from None
         except MemoryFault as fault:
             raise OSError(errno.EFAULT, f"nothing at {fault.addr:#x}") from None
+
+    # ---- snapshots
+    def snapshot(self) -> RealSnapshot:
+        """What the kernel is now; OSError, ValueError."""
+        return self.do("", lambda: RealSnapshot(self))
+
+    def forget_explainer(self) -> None:
+        """The next explain() looks at the kernel anew."""
+        self._explainer = None
 
     # ---- the clock
     def now(self) -> float:
@@ -128,3 +139,26 @@ class RealSession:
             return found.partition(b"\0")[0]
 
         return self.do("", action)
+
+
+class RealSnapshot:
+    """What a real kernel was when it was taken; it can be restored any number of times.
+
+    Context: the kernel's lock is held.
+    """
+
+    def __init__(self, session: RealSession) -> None:
+        from kpfs.linux.kernel.frozen import freeze
+
+        self.session = session
+        self._frozen = freeze(session.kernel)
+        self._next_pid, self._buffers = session.next_pid, dict(session.buffers)
+
+    def restore(self) -> None:
+        """Make the kernel what it was."""
+        from kpfs.linux.kernel.frozen import thaw
+
+        thaw(self.session.kernel, self._frozen)
+        self.session.forget_explainer()
+        self.session.next_pid = self._next_pid
+        self.session.buffers = dict(self._buffers)

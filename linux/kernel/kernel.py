@@ -9,9 +9,11 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
+from typing import Any
 
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.kernel.lock import FairLock
+from kpfs.linux.board.board import Board
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.directories import Directories
 from kpfs.linux.kernel.machine import Machine, MachineDiedError, Op, Out, only_look
@@ -70,13 +72,9 @@ class LinuxKernel:
         board = image.load(self._saved, self.meta, exact=self._exact)
         self.machine = Machine(board, quiet=self._quiet)
         self._next_look = self._last_news = 0.0
-        self.memory = LiveMemory(board)
-        self._watcher: Watched | None = None
-        self._watched = self._unsure = True
         self._watch_ends = 0.0  # when to look whether it does
         self.always_watched = False  # by what does not show in the text
-        memories = self.saved_memory, self.memory
-        self.ready = ReadyTexts(self._texts, *memories, self.symbols)
+        self._look_at(board)
         self.tasks = Tasks(self.machine, self.lock)
         self.tasks.on_wait = self._somebody_waits.set
         self.tasks.last_words = self._last_words
@@ -114,6 +112,30 @@ class LinuxKernel:
 
     def _last_words(self) -> list[str]:
         return [record.shown() for record in self.dmesg()[-LAST_LINES:]]
+
+    def another_board(self, standing: dict[str, Any]) -> Board:
+        """Have the machine run on another board, as the image was but standing so.
+
+        standing: see kpfs.linux.store.image.standing().  Context: lock held.
+        """
+        meta = image.stand(self.meta, standing)
+        board = image.load(self._saved, meta, exact=self._exact)
+        old, machine = self.machine.board, self.machine
+        machine.board, machine.region = board, board.region
+        self._look_at(board)
+        old.close()
+        if self.directories is not None:
+            self.directories.on_change()
+            self.follow_directories(self.directories.on_change)
+        return board
+
+    def _look_at(self, board: Board) -> None:
+        """What is read out of a machine's memory is that of this board."""
+        self.memory = LiveMemory(board)
+        self._watcher: Watched | None = None
+        self._watched = self._unsure = True
+        memories = self.saved_memory, self.memory
+        self.ready = ReadyTexts(self._texts, *memories, self.symbols)
 
     # ---- what is in its memory
     def modules(self) -> list[LoadedModule]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.Kernel(kernel=...): a distribution's kernel.
 
-Tests kpfs.api.real, kpfs.api.real_session.
+Tests kpfs.api.real, kpfs.api.real_session, kpfs.linux.kernel.frozen.
 """
 
 import errno
@@ -151,8 +151,83 @@ def test_modules(k, tmp_path):
         k.insmod(broken)
 
 
+def use_it(k):
+    """Change most of what there is: the trace, byte for byte."""
+    k.insmod("crc7")
+    k.write("tracing/events/kprobes/opened/enable", "1")
+    k.append("tracing/kprobe_events", "r:closed filp_close $retval")
+    k.write("tracing/events/kprobes/closed/enable", "1")
+    task = k.task(comm="new")
+    fd = task.syscall("openat", -100, "/proc/version", os.O_RDONLY)
+    task.syscall("read", fd, task.buffer, 10)
+    task.syscall("close", fd)
+    k.clock.advance(2)
+    return k.read("tracing/trace")
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+    with kpfs.Kernel(kernel=harness.KERNEL) as kernel:
+        yield kernel
+
+
+@pytest.mark.kernel
+def test_a_snapshot_is_gone_back_to_any_number_of_times(fresh):
+    k = fresh
+    k.write("tracing/kprobe_events", "p:opened do_sys_openat2 file=+0(%si):ustring")
+    old = k.task(comm="old")
+    buffer = old.buffer
+    taken = k.snapshot()
+    k.restore(taken)
+    shown = k.read("kprobes/list"), k.read("tracing/trace"), k.clock.now()
+    k.restore(taken)
+    first = use_it(k)
+    assert "new-" in first
+    new = k.task(comm="later")
+    assert new.buffer
+    for _ in range(2):
+        k.restore(taken)
+        now = k.read("kprobes/list"), k.read("tracing/trace"), k.clock.now()
+        assert now == shown
+        assert k.read("modules") == ""
+        assert old.buffer == buffer
+        assert old.syscall("getpid") == old.pid
+        with pytest.raises(ProcessLookupError):
+            new.syscall("getpid")
+        k.restore(taken)
+        assert use_it(k) == first
+
+
+@pytest.mark.kernel
+def test_a_snapshot_revives_a_dead_kernel(fresh, caplog):
+    taken = fresh.snapshot()
+    with pytest.raises(OSError, match="panic"):
+        fresh.write("/proc/sysrq-trigger", "c")
+    with pytest.raises(OSError, match="panic"):
+        fresh.snapshot()
+    fresh.restore(taken)
+    assert fresh.read("version").startswith("Linux version")
+    assert caplog.text.count("the guest is dead") == 1
+    caplog.clear()
+
+
+@pytest.mark.kernel
+def test_what_has_no_snapshot(fresh):
+    with (
+        kpfs.Kernel(kernel=harness.KERNEL, quiet=False) as noisy,
+        pytest.raises(ValueError, match="quiet"),
+    ):
+        noisy.snapshot()
+    with (
+        kpfs.Kernel(kernel=harness.KERNEL) as other,
+        pytest.raises(ValueError, match="another kernel"),
+    ):
+        fresh.restore(other.snapshot())
+
+
 @pytest.mark.kernel
 def test_what_is_our_own_kernels_alone(k):
-    for use in (k.snapshot, k.trace, lambda: k.kprobe("vfs_read")):
+    for use in (k.trace, lambda: k.kprobe("vfs_read")):
         with pytest.raises(NotImplementedError, match="our own kernel"):
             use()
