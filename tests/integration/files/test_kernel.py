@@ -26,6 +26,8 @@ pytestmark = pytest.mark.guest
 
 ME = Caller(os.getpid(), 0, 0)
 
+KPROBE_PROFILE = "/tracing/kprobe_profile"
+
 
 def read(vfs, path, size=65536):
     opened = vfs.open(ME, path, os.O_RDONLY)
@@ -258,3 +260,34 @@ def test_the_guest_does_not_run_while_its_text_is_written(vfs):
     opened = vfs.open(ME, "/tracing/kprobe_events", os.O_WRONLY | os.O_TRUNC)
     vfs.release(opened)
     assert read(vfs, "/kprobes/list") == b""
+
+
+def test_reading_is_done_in_the_guest_as_soon_as_it_can_be_seen(kernel):
+    vfs = Vfs(kernel, build(kernel), lazy=True)
+    opened = vfs.open(ME, "/kprobes/enabled", os.O_RDONLY)
+
+    def runs():
+        """Whether the guest runs for a read."""
+        turns = kernel.guest.sched.turns
+        assert vfs.read(ME, opened, 9, 0) == b"1\n"
+        return kernel.guest.sched.turns > turns
+
+    def profile():
+        return dict(
+            line.split()[:2] for line in read(vfs, KPROBE_PROFILE).decode().splitlines()
+        )
+
+    assert not runs()
+    for name, place, seen in (("a", "vfs_mkdir", False), ("b", "vfs_read", True)):
+        write(vfs, "/tracing/kprobe_events", f"p:{name} {place}\n".encode())
+        write(vfs, f"/tracing/events/kprobes/{name}/enable", b"1")
+        assert runs() == seen
+    assert profile() == {"a": "0", "b": "2"}
+    assert runs()
+    assert profile() == {"a": "0", "b": "4"}
+    for name in "ab":
+        write(vfs, f"/tracing/events/kprobes/{name}/enable", b"0")
+    assert not runs()
+    assert profile() == {"a": "0", "b": "4"}
+    write(vfs, "/tracing/kprobe_events", b"-:a\n-:b\n")
+    vfs.release(opened)

@@ -183,6 +183,13 @@ def test_what_somebody_may_see_is_done(kernel, lazy):
     assert not kernel.left_out
 
 
+@pytest.mark.parametrize(("number", "made"), [(83, False), (0, True), (435, True)])
+def test_reading_is_left_out_while_other_calls_are_seen(kernel, lazy, number, made):
+    kernel.seen = frozenset((number,))
+    lazy.release(lazy.open(ME, "/enabled", os.O_RDONLY))
+    assert bool(kernel.calls) == made
+
+
 def test_a_file_of_the_guests_own_code_needs_its_calls(kernel, make):
     node = Value()
     node.of_guest = True
