@@ -39,7 +39,6 @@ log = logging.getLogger(__name__)
 
 OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
 GUESTS_FIELDS = (0, 2, 3, 4)  # of uname(2): sysname, release, version, machine
-FIRST_PLACEHOLDER = 500  # descriptors of our own are above
 _IOV = struct.Struct("<2Q")
 # which argument of a call says how much it writes to its memory
 _SIZES = {0: 2, 17: 2, 78: 2, 217: 2, 79: 1, 89: 2, 267: 3}
