@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,16 @@ CALLS = 20  # of one request
 REQUESTS = 20  # of one measurement
 OPENS = 200
 MAKE_TIMEOUT = 300  # s
+# a tool, how long it may take in a ready guest (s), and what it does
+TOOLS = (
+    ("bpftrace", 2.5, "bpftrace -e 'BEGIN { exit(); }'"),
+    (
+        "perf",
+        4.0,
+        "cd /tmp && perf record -o data -e syscalls:sys_enter_openat true 2>data.log"
+        " && perf script -i data",
+    ),
+)
 LEARNING, LONGEST = 3, 20  # s: of a ready guest, to get to know commands and to stay
 TRACING = "/sys/kernel/tracing"
 SWITCH = "/proc/sys/debug/kprobes-optimization"
@@ -115,6 +126,12 @@ def inside(name: str, repeats: int) -> Iterator[Row]:
         took = medians(warm, repeats)
         yield Row("kernel_inside_true_warm", took[0], "s", 0.15)
         yield Row("kernel_inside_python3_warm", took[1], "s", 0.7)
+        for tool, limit, script in TOOLS:
+            if shutil.which(tool):
+                run(LONGEST, "sh", "-c", script)
+                sleep(LEARNING)
+                took = medians([partial(run, LONGEST, "sh", "-c", script)], repeats)
+                yield Row(f"kernel_inside_{tool}_warm", took[0], "s", limit)
 
 
 def open_read_close(name: str, repeats: int) -> float:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kpfs import abi
@@ -128,7 +128,7 @@ class KnownLines:
         self._memory = LiveMemory(board)
         texts = open_texts(folder)
         self._known = [
-            _Known(texts[place.file], place, self._memory)
+            _Known(texts[place.file], place, board, self._memory)
             for place in places
             if place.file in texts
         ]
@@ -174,21 +174,22 @@ class KnownLines:
         sp = self._board.read_reg(general["rsp"])
         caller = memory.word(sp)
         begin, end = known.place.reader
-        lines: bytes | None = None
+        found: tuple[bytes, int] | None = None
         index, size = memory.word(seq + _INDEX), memory.word(seq + _SIZE)
         count, buffer = memory.word(seq + _COUNT), memory.word(seq + _BUF)
         # others may look for an offset by what each line takes
         reads = begin <= caller < end and 0 < count < min(size, PAGE_SIZE)
         if reads and known.is_meant(seq) and known.is_unchanged():
             begun = memory.read(buffer, count)
-            lines = known.after(index, begun, size - 1 - count)
-        if lines is None:
+            found = known.after(index, begun, size - 1 - count)
+        if found is None:
             self._arm(armed=False)
+            return
+        lines, index = found
         if not lines:
             return
         self._put(buffer + count, lines)
         self._put(seq + _COUNT, (count + len(lines)).to_bytes(8, "little"))
-        index += lines.count(b"\n") + 1
         self._put(seq + _INDEX, index.to_bytes(8, "little"))
         # return NULL: there is none for now
         self._board.write_reg(general["rax"], 0)
@@ -198,32 +199,37 @@ class KnownLines:
 
     def _put(self, address: int, data: bytes) -> None:
         """Write by virtual address; MemoryFault."""
-        board, at = self._board, 0
-        while at < len(data):
-            count = min(len(data) - at, PAGE_SIZE - (address + at) % PAGE_SIZE)
-            start = board.translate(address + at)
+        board = self._board
+        cr3 = board.read_reg(registers.CONTROL["cr3"])
+        for page, count in _pages(address, len(data)):
+            start, at = board.translate(page, cr3), page - address
             if start >= len(board.ram):
-                raise MemoryFault(address + at)
+                raise MemoryFault(page)
             board.ram[start : start + count] = data[at : at + count]
-            at += count
 
 
 class _Known:
     """One text."""
 
-    def __init__(self, text: mmap.mmap, place: Place, memory: KernelMemory) -> None:
+    def __init__(
+        self, text: mmap.mmap, place: Place, board: Board, memory: KernelMemory
+    ) -> None:
         self.place = place
         self._text = text
+        self._ram = board.ram
         self._memory = memory
-        self._code = self._read_code()
+        self._code = [
+            (start, self._ram[start : start + size])
+            for begin, count in place.functions
+            for at, size in _pages(begin, count)
+            if (start := board.translate(at)) < len(self._ram)
+        ]
         self._offsets = {0: 0}  # of lines by their numbers
-
-    def _read_code(self) -> list[bytes]:
-        return [self._memory.read(at, size) for at, size in self.place.functions]
 
     def is_unchanged(self) -> bool:
         """Whether nobody could tell that functions are not called."""
-        return self._read_code() == self._code
+        ram = self._ram
+        return all(ram[at : at + len(code)] == code for at, code in self._code)
 
     def is_meant(self, seq: int) -> bool:
         """Whether a struct seq_file is that of the file; MemoryFault."""
@@ -237,11 +243,12 @@ class _Known:
         raw = self._memory.read(file, _FILE_SIZE)
         return any(ops.to_bytes(8, "little") in raw for ops in self.place.file_ops)
 
-    def after(self, number: int, lines: bytes, room: int) -> bytes | None:
+    def after(self, number: int, lines: bytes, room: int) -> tuple[bytes, int] | None:
         """Whole lines that follow some, of which the last has that number.
 
-        None where those are not as known, or the last ones; b"" where they do not tell
-        yet whether this reader is shown addresses.
+        And the number of the line behind them.
+        None where those are not as known, or the last ones; no lines where they do not
+        tell yet whether this reader is shown addresses.
         """
         at = self._offsets.get(number - lines.count(b"\n") + 1, -1)
         if at < 0 or not lines.endswith(b"\n"):
@@ -252,11 +259,23 @@ class _Known:
         if lines not in (shown, hidden):
             return None
         if shown == hidden and _ADDRESS.match(lines):
-            return b""
+            return b"", number
         piece = self._text[start : start + room]
         piece = piece[: piece.rfind(b"\n") + 1]
-        self._offsets[number + 1 + piece.count(b"\n")] = start + len(piece)
-        return (piece if lines == shown else _hide(piece)) or None
+        if not piece:
+            return None
+        number += piece.count(b"\n") + 1
+        self._offsets[number] = start + len(piece)
+        return piece if lines == shown else _hide(piece), number
+
+
+def _pages(address: int, size: int) -> Iterator[tuple[int, int]]:
+    """The parts of some memory that are each in one page: begin and size."""
+    end = address + size
+    while address < end:
+        count = min(end - address, PAGE_SIZE - address % PAGE_SIZE)
+        yield address, count
+        address += count
 
 
 def _hide(lines: bytes) -> bytes:
