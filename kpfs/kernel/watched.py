@@ -47,15 +47,16 @@ class Watched:
         return arch.text_changes if arch else 0, guest.label_changes, len(guest.modules)
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> Seen | None:
         """The numbers of the calls that can be seen; NONE, or empty: no call can.
 
-        All, until update() is called, if anything has changed.  Context: any.
+        None: that has changed, and is not known until update() is called.
+        Context: any.
         """
-        return self._seen if self._look() == self._state else EVERY
+        return self._seen if self._look() == self._state else None
 
     def update(self) -> Seen:
-        """Find out: the same.  Context: control, lock held."""
+        """Find out: the numbers as above.  Context: control, lock held."""
         state = self._look()
         if state != self._state:
             self._seen, self._state = self._find(), state

@@ -309,19 +309,21 @@ class Replayer:
             return False
         return self.left_out.skip(note)
 
-    def is_unseen(self, nr: int, seen: Seen) -> bool:
+    def is_unseen(self, nr: int, seen: Seen | None) -> bool:
         """Whether a call need not be made, as none is that could be seen now.
 
         seen: see Watched.  Where there are such calls, others are made too for a while
         after one: to bring tasks up to date, before the next one, costs more.
         """
-        return nr not in seen and (not seen or self.made >= MADE_UNSEEN)
+        if seen is None or nr in seen:
+            return False
+        return not seen or self.made >= MADE_UNSEEN
 
     def may_leave_out(self, nr: int) -> bool:
         """Decide on a call; before one that is to be made all tasks are up to date."""
         watched = self.kernel.watched
         seen = watched.seen
-        if seen is EVERY:
+        if seen is None:
             with self.kernel.lock:
                 seen = watched.update()
         if self.is_unseen(nr, seen):
