@@ -98,7 +98,8 @@ class Block:
         self._text = "".join(made).encode("latin-1")
         self.size = len(self._text)
         self.ends = [(part.source, part.end) for part in parts]
-        self._following: tuple[object, ReferenceType[Block]] | None = None
+        self._following: tuple[object, list[RingPlace], ReferenceType[Block]] | None
+        self._following = None
 
     def up_to(self, first: int, size: int) -> int:
         """One behind the record that brings the text from first on to such a size.
@@ -123,14 +124,30 @@ class Block:
     def _begin(self, number: int) -> int:
         return self._ends[number - 1] if number else 0
 
-    def link(self, following: Block, surroundings: object) -> None:
-        """Note what followed it, and where that is so: see TraceIterator.take()."""
-        self._following = surroundings, ref(following)
+    def link(self, following: Block, state: object, places: list[RingPlace]) -> None:
+        """Note what followed it in a state of the rings.
 
-    def following(self, surroundings: object) -> Block | None:
-        """What follows it there, if anybody knows."""
-        noted = self._following
-        return noted[1]() if noted and noted[0] == surroundings else None
+        places: where the reader stood in them.
+        """
+        self._following = state, places, ref(following)
+
+    def following(self, state: object, places: list[RingPlace]) -> Block | None:
+        """What follows it for a reader who stands there, if anybody knows.
+
+        He may stand elsewhere in a ring of which only later records are left to him.
+        """
+        if not self._following or self._following[0] != state:
+            return None
+        _, others, noted = self._following
+        block = noted()
+        if block is None or places == others:
+            return block
+        there = {source for source, _ in block.ends}
+        until = max(place[-1] for _, place in block.ends)
+        for source, (place, other) in enumerate(zip(places, others, strict=True)):
+            if place != other and (source in there or place[-1] <= until):
+                return None
+        return block
 
     def find(self, source: int, first: int) -> int:
         """The first record of a source from there on; -1: there is none."""

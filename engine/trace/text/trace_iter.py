@@ -84,7 +84,7 @@ class Taken(NamedTuple):
     whole: set[int]  # iterators that have nothing behind them
     lines: Lines
     state: object  # of the rings; None: what follows is not to be noted
-    # blocks that others have read, and from which record on: enough without any page
+    # blocks that others have read, and from which record on; there are no pages then
     known: Sequence[tuple[Block, int]] = ()
 
 
@@ -232,14 +232,15 @@ class TraceIterator:
         return Taken([pages for pages, _ in found], whole, self._lines, state)
 
     def _known(self, block: Block, number: int, count: int) -> list[tuple[Block, int]]:
-        """The blocks that follow, if others have read as many as are needed.
+        """Blocks that follow and that others have read, up to as many as are needed.
 
         They begin with the record that was taken ahead.
         """
         ahead = self._ahead
         if ahead is None or ahead.missed or not all(it.stands() for it in self._iters):
             return []
-        if self._to_be_noted():
+        noted = self._to_be_noted()
+        if any(block.find(source, number - 1) >= 0 for source in noted):
             return []
         found = [(block, number - 1)]
         size = block.behind(number - 1)
@@ -247,9 +248,11 @@ class TraceIterator:
         while size <= count:
             for source, place in block.ends:
                 places[source] = place
-            following = block.following((self.state, places))
+            following = block.following(self.state, places)
             if following is None:
-                return []
+                break
+            if noted and any(source in noted for source, _ in following.ends):
+                break
             block = following
             found.append((block, 0))
             size += block.size
@@ -281,6 +284,7 @@ class TraceIterator:
         ends: dict[int, RingPlace] = {}
         lasts: list[tuple[int, Place]] = []
         self._ahead = self._begun_block = None
+        self._previous = known[-1][0]
         self._index -= 1  # the one that was ahead
         for block, first in known:
             last = first
@@ -291,7 +295,7 @@ class TraceIterator:
             if last < block.count:
                 self._look_ahead(block.at(last))
                 last += 1
-                self._begun_block = block, last
+                self._begun_block, self._previous = (block, last), None
                 lasts = block.lasts(first, last)
             else:
                 ends |= block.ends
@@ -313,7 +317,7 @@ class TraceIterator:
         begun, self._begun_block = self._begun_block, None
         for block, begin in blocks(sources, partial(lines.block, cpus), begun):
             if previous and taken.state:
-                previous.link(block, (taken.state, places.copy()))
+                previous.link(block, taken.state, places.copy())
             previous, first = block, begin
             while first < block.count and self._text.size < count:
                 first = self._add_some(block, first, count)

@@ -287,6 +287,26 @@ def test_who_reads_behind_others_copies_hardly_any_page(monkeypatch):
     assert max(counts[1:]) <= 3 * 6
 
 
+def test_so_does_who_was_overtaken(monkeypatch):
+    """Each at another record, so that they go the same way after a while only."""
+    recorder, shared = Recorder(1, nr_cpus=2, size=100_000), SharedLines()
+    recorder.write(3000)
+    readers = [TraceIterator(recorder.trace.ts, shared=shared) for _ in range(2)]
+    copied = copied_pages(monkeypatch)
+    for size, reader in zip((5000, 9000), readers, strict=True):
+        reader.read(size)
+    recorder.write(9000)
+    assert recorder.trace.ts.ring.cpus[0].overrun > 500
+    texts, counts = [], []
+    for reader in readers:
+        copied.clear()
+        texts.append("".join(iter(partial(reader.read, 10_000), "")))
+        counts.append(len(copied))
+    assert all("LOST EVENTS" in text for text in texts)
+    assert texts[0][-9999:] == texts[1][-9999:]
+    assert counts[1] < counts[0] / 2
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_who_goes_along_with_others_reads_the_same(seed):
     """Where there is so much that some read what others have read before."""
