@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kpfs.api.raw import parse_format, records
 from kpfs.host.errors import SetupError
-from kpfs.record.raw import parse_format, records
 from kpfs.record.writers import WRITERS, Recording
 
 if TYPE_CHECKING:

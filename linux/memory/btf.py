@@ -141,14 +141,17 @@ class Btf:
                 return at
         raise ValueError("types in a circle")
 
-    def enumerators(self, name: str) -> dict[str, int]:
-        """The values of an enum; {}: there is none."""
-        place, words = self._name_place(name), self._words
+    def values(self, names: Iterable[str]) -> dict[str, int]:
+        """The values of enumerators, of whatever enum; those that there are."""
+        places = {self._name_place(name): name for name in names}
+        places.pop(0, None)
+        words, found = self._words, {}
         for at in self._starts[1:]:
-            if place and words[at] == place and words[at + 1] >> 24 & 31 == _ENUM:
-                rows = range(at + 3, at + 3 + 2 * (words[at + 1] & 0xFFFF), 2)
-                return {self._name(words[row]): words[row + 1] for row in rows}
-        return {}
+            if words[at + 1] >> 24 & 31 == _ENUM:
+                for row in range(at + 3, at + 3 + 2 * (words[at + 1] & 0xFFFF), 2):
+                    if words[row] in places:
+                        found[places[words[row]]] = words[row + 1]
+        return found
 
 
 def read_btf(memory: KernelMemory, symbols: Symbols) -> Btf | None:

@@ -45,7 +45,7 @@ class LoadedModule:
         if not view.layout.has("mem"):
             start = view.word(f"{old}.base")
             return start, start + view.number(f"{old}.text_size", 4) if start else 0
-        at = structures.memory_types[kind] * structures["module_memory"].size
+        at = structures.values[kind] * structures["module_memory"].size
         base, size = view.layout.at["mem.base"] + at, view.layout.at["mem.size"] + at
         start = int.from_bytes(view.raw[base : base + 8], "little")
         length = int.from_bytes(view.raw[size : size + 4], "little")

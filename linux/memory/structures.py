@@ -34,8 +34,13 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "trace_buffer": ("buffers",),
     "ring_buffer_per_cpu": ("head_page", "reader_page", "commit_page"),
     "buffer_page": ("list", "page", "read"),
+    "trace_event_call": ("list", "class", "name", "event.type", "flags"),
 }
-MEMORY_TYPES = "mod_mem_type"
+# places in module.mem, which is there since 6.4; flags of events
+VALUES = (
+    *("MOD_TEXT", "MOD_INIT_TEXT"),
+    *("TRACE_EVENT_FL_TRACEPOINT", "TRACE_EVENT_FL_CUSTOM"),
+)
 
 
 class Structures:
@@ -50,7 +55,7 @@ class Structures:
         btf: Btf | None = read_btf(self._memory, self._symbols)
         if btf is None:
             return {}, {}
-        return btf.layouts(FIELDS), btf.enumerators(MEMORY_TYPES)
+        return btf.layouts(FIELDS), btf.values(VALUES)
 
     @property
     def known(self) -> bool:
@@ -61,8 +66,8 @@ class Structures:
         return self._found[0].get(name, NOWHERE)
 
     @property
-    def memory_types(self) -> dict[str, int]:
-        """MOD_TEXT and so on: places in module.mem; {} before 6.4."""
+    def values(self) -> dict[str, int]:
+        """Of VALUES those that this kernel has."""
         return self._found[1]
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.Kernel(kernel=...): a distribution's kernel.
 
-Tests kpfs.api.real, kpfs.api.real_session, kpfs.linux.kernel.frozen.
+Tests kpfs.api.real, kpfs.api.real_session, kpfs.linux.kernel.frozen,
+kpfs.api.real_reader, kpfs.linux.memory.rings.
 """
 
 import errno
 import os
+import re
 
 import pytest
 
@@ -226,8 +228,74 @@ def test_what_has_no_snapshot(fresh):
         fresh.restore(other.snapshot())
 
 
+LINE = re.compile(r"\s*(.*)-(\d+)\s+\[(\d+)\] (\S+)\s+([\d.]+): (\w+): ")
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("turns", [2, 300])  # 300: the oldest are overwritten
+def test_the_records_of_the_trace(fresh, turns):
+    k = fresh
+    k.write("tracing/buffer_size_kb", "8")
+    k.write("tracing/kprobe_events", "p:opened do_sys_openat2 file=+0(%si):ustring")
+    k.append("tracing/kprobe_events", "r:closed filp_close $retval")
+    names = "kprobes/opened", "kprobes/closed", "sched/sched_switch"
+    for name in names:
+        k.write(f"tracing/events/{name}/enable", "1")
+    task = k.task(pid=4242, comm="sh")
+    for _ in range(turns):
+        fd = task.syscall("openat", -100, "/proc/version", os.O_RDONLY)
+        task.syscall("close", fd)
+    k.write("tracing/tracing_on", "0")
+    records = list(k.trace())
+    assert list(k.trace()) == records  # none is consumed
+    lines = [x for x in k.read("tracing/trace").splitlines() if not x.startswith("#")]
+    lines = [line for line in lines if "LOST" not in line]
+    assert len(records) == len(lines) > 3
+    for record, line in zip(records, lines, strict=True):
+        found = LINE.match(line)
+        assert found
+        us = (record.timestamp + 500) // 1000
+        assert found.groups() == (
+            *(record.comm, str(record.pid), f"{record.cpu:03d}", record.flags),
+            *(f"{us // 10**6}.{us % 10**6:06d}", record.event),
+        )
+        assert f"{record.group}/{record.event}" in names
+    ours = [record for record in records if record.pid == 4242]
+    assert {"/proc/version"} == {r["file"] for r in ours if r.event == "opened"}
+    assert {0} == {
+        r["ret1"] if "ret1" in r.fields else r["arg1"]
+        for r in ours
+        if r.event == "closed"
+    }
+
+
+@pytest.mark.kernel
+def test_the_records_of_an_instance(fresh):
+    fresh.mkdir("tracing/instances/one")
+    assert list(fresh.trace("one")) == []
+    fresh.write("tracing/instances/one/trace_marker", "hello")
+    (record,) = fresh.trace("one")
+    assert (record.group, record.event) == ("ftrace", "print")
+    assert record["buf"] == "hello\n"
+    assert list(fresh.trace()) == []
+    with pytest.raises(FileNotFoundError):
+        fresh.trace("two")
+
+
+@pytest.mark.kernel
+def test_records_that_were_consumed_are_gone(fresh):
+    for text in ("one", "two", "three"):
+        fresh.write("tracing/trace_marker", text)
+    task = fresh.task()
+    fd = task.syscall("openat", -100, "/sys/kernel/tracing/trace_pipe", os.O_NONBLOCK)
+    task.syscall("read", fd, task.buffer, 80)  # there is room for the first alone
+    shown = fresh.read("tracing/trace").count("tracing_mark_write:")
+    assert 0 <= shown < 3
+    assert len(list(fresh.trace())) == shown
+
+
 @pytest.mark.kernel
 def test_what_is_our_own_kernels_alone(k):
-    for use in (k.trace, lambda: k.kprobe("vfs_read")):
+    for use in (lambda: k.write_memory(0, b""), lambda: k.kprobe("vfs_read")):
         with pytest.raises(NotImplementedError, match="our own kernel"):
             use()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kpfs.api.records import FieldFormat, Record, decode, field_format
@@ -52,32 +52,39 @@ def parse_format(group: str, text: str) -> Format:
 def entries(pages: bytes) -> Iterator[tuple[int, bytes]]:
     """The entries of a CPU's pages: (time, record), in order."""
     for start in range(0, len(pages), PAGE_SIZE):
-        ts, size = _PAGE.unpack_from(pages, start)
-        at = start + _PAGE.size
-        end = at + (size & _SIZE_MASK)
-        while at < end:
-            (word,) = struct.unpack_from("<I", pages, at)
-            kind, delta = word & 31, word >> 5
+        yield from page_entries(pages[start : start + PAGE_SIZE])
+
+
+def page_entries(page: bytes, begin: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Those of one page.  begin: bytes of its records that are left out."""
+    ts, size = _PAGE.unpack_from(page)
+    at = _PAGE.size
+    end = at + (size & _SIZE_MASK)
+    while at < end:
+        wanted = at >= _PAGE.size + begin
+        (word,) = struct.unpack_from("<I", page, at)
+        kind, delta = word & 31, word >> 5
+        at += 4
+        if kind == _PADDING:
+            if not delta:
+                break  # the rest of the page
+            at += struct.unpack_from("<I", page, at)[0]
+            continue
+        if kind in (_TIME_EXTEND, _TIME_STAMP):
+            (high,) = struct.unpack_from("<I", page, at)
+            whole = (high << _DELTA_BITS) + delta
+            ts = ts + whole if kind == _TIME_EXTEND else whole
             at += 4
-            if kind == _PADDING:
-                if not delta:
-                    break  # the rest of the page
-                at += struct.unpack_from("<I", pages, at)[0]
-                continue
-            if kind in (_TIME_EXTEND, _TIME_STAMP):
-                (high,) = struct.unpack_from("<I", pages, at)
-                whole = (high << _DELTA_BITS) + delta
-                ts = ts + whole if kind == _TIME_EXTEND else whole
-                at += 4
-                continue
-            ts += delta
-            length = 4 * kind
-            if not kind:
-                (length,) = struct.unpack_from("<I", pages, at)
-                length -= 4
-                at += 4
-            yield ts, pages[at : at + length]
-            at += length
+            continue
+        ts += delta
+        length = 4 * kind
+        if not kind:
+            (length,) = struct.unpack_from("<I", page, at)
+            length -= 4
+            at += 4
+        if wanted:
+            yield ts, page[at : at + length]
+        at += length
 
 
 def records(
@@ -90,8 +97,17 @@ def records(
     found = [
         (ts, cpu, data) for cpu, pages in cpus.items() for ts, data in entries(pages)
     ]
-    found.sort(key=lambda entry: entry[:2])
-    return [_record(ts, cpu, data, formats, comms) for ts, cpu, data in found]
+    return records_of(found, formats, comms)
+
+
+def records_of(
+    found: Iterable[tuple[int, int, bytes]],
+    formats: Mapping[int, Format],
+    comms: Mapping[int, str],
+) -> list[Record]:
+    """The same of entries: time, CPU, record."""
+    ordered = sorted(found, key=lambda entry: entry[:2])
+    return [_record(ts, cpu, data, formats, comms) for ts, cpu, data in ordered]
 
 
 def _record(

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reads the records of a trace array of a real kernel, without consuming them."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+
+from kpfs.api.raw import Format, page_entries, parse_format, records_of
+from kpfs.api.records import Record
+from kpfs.engine.errors import KernelError
+from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.memory.rings import Rings
+
+TRACING = "/sys/kernel/tracing"
+_NUMBER = struct.Struct("<H")  # kernel: struct trace_entry begins with it
+
+
+def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
+    """What the array has now, oldest first.
+
+    ENOENT: there is no such instance; EOPNOTSUPP: the kernel has no BTF.
+    Context: the kernel's lock is held.
+    """
+    rings = Rings(kernel.memory, kernel.symbols, kernel.structures)
+    found = [
+        (ts, cpu, data)
+        for cpu, pages in rings.pages(instance).items()
+        for page in pages
+        for ts, data in page_entries(page.data, page.read)
+    ]
+    numbers = frozenset(_NUMBER.unpack_from(data)[0] for _, _, data in found)
+    formats = {}
+    for number, (group, name) in rings.events(numbers).items():
+        with contextlib.suppress(KernelError, ValueError):
+            formats[number] = _format(kernel, group, name)
+    return records_of(found, formats, _comms(kernel) if found else {})
+
+
+def _format(kernel: LinuxKernel, group: str, name: str) -> Format:
+    path = f"{TRACING}/events/{group}/{name}/format"
+    return parse_format(group, kernel.read_file(path).decode())
+
+
+def _comms(kernel: LinuxKernel) -> dict[int, str]:
+    """The names of tasks, as the trace knows them."""
+    text = kernel.read_file(f"{TRACING}/saved_cmdlines").decode("latin-1")
+    rows = (line.partition(" ") for line in text.splitlines())
+    return {int(pid): comm for pid, _, comm in rows}

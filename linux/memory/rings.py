@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The records of the trace, read out of the kernel's memory: none is consumed.
+
+Kernel: ftrace_trace_arrays, struct ring_buffer_per_cpu, rb_set_head_page().
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kpfs.engine.errors import KernelError
+from kpfs.linux.memory.kprobes import Kprobes
+from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.structures import Structures, View
+from kpfs.linux.memory.symbols import Symbols
+
+NAME_MAX = 256
+MAX_PAGES = 1 << 20
+MAX_EVENTS = 1 << 16
+_FLAGS, _IS_HEAD = 3, 1  # in a pointer to the next page
+_HEAD_SIZE = 16  # of a page: its time, and how many bytes follow
+_SIZE_MASK = (1 << 20) - 1
+
+
+class Page(NamedTuple):
+    """A page of a ring."""
+
+    data: bytes
+    read: int  # bytes of its records that were consumed
+
+
+class Rings:
+    """Context: the machine's lock is held.  Its methods raise MemoryFault."""
+
+    def __init__(
+        self, memory: KernelMemory, symbols: Symbols, structures: Structures
+    ) -> None:
+        """EOPNOTSUPP: the kernel does not say how its rings look."""
+        if not structures["ring_buffer_per_cpu"].has("reader_page"):
+            raise KernelError(errno.EOPNOTSUPP, "this kernel has no BTF")
+        self._memory, self._symbols = memory, symbols
+        self._structures = structures
+
+    def _list(self, head: str, structure: str, most: int) -> Iterator[View]:
+        """The structures of a list of the kernel."""
+        layout, first = self._structures[structure], self._symbols.address(head)
+        node = self._memory.word(first)
+        while node not in (0, first) and most:
+            yield View(self._memory, layout, node - layout.at["list"])
+            node, most = self._memory.word(node), most - 1
+
+    def pages(self, instance: str = "") -> dict[int, list[Page]]:
+        """By CPU the pages that have records, oldest first.
+
+        instance: "" for the first array.  ENOENT: there is no such.
+        """
+        for array in self._list("ftrace_trace_arrays", "trace_array", MAX_EVENTS):
+            name = array.word("name")
+            if (self._memory.string(name, NAME_MAX) if name else "") == instance:
+                return dict(self._of_cpus(array.word("array_buffer.buffer")))
+        raise KernelError(errno.ENOENT, f"no instance {instance}")
+
+    def _of_cpus(self, buffer: int) -> Iterator[tuple[int, list[Page]]]:
+        memory, structures = self._memory, self._structures
+        rings = View(memory, structures["trace_buffer"], buffer).word("buffers")
+        probes = Kprobes(memory, self._symbols, structures)
+        for cpu, _ in enumerate(probes.cpu_offsets):
+            ring = memory.word(rings + 8 * cpu)
+            if ring:
+                view = View(memory, structures["ring_buffer_per_cpu"], ring)
+                yield cpu, [self._page(page) for page in self._chain(view)]
+
+    def _chain(self, ring: View) -> Iterator[View]:
+        """The reader's page, then those from the head to where writers are."""
+        memory, layout = self._memory, self._structures["buffer_page"]
+        reader, last = ring.word("reader_page"), ring.word("commit_page")
+        yield View(memory, layout, reader)
+        if reader == last:
+            return
+        at, left = self._head(ring.word("head_page")), MAX_PAGES
+        while left:
+            page = View(memory, layout, at)
+            yield page
+            if at == last:
+                return
+            at, left = page.word("list") & ~_FLAGS, left - 1
+
+    def _head(self, at: int) -> int:
+        """The oldest page: the pointer to it is marked."""
+        for _ in range(MAX_PAGES):
+            after = self._memory.word(at)
+            if after & _FLAGS == _IS_HEAD:
+                return after & ~_FLAGS
+            at = after & ~_FLAGS
+        return at
+
+    def _page(self, page: View) -> Page:
+        at = page.word("page")
+        size = self._memory.word(at + 8) & _SIZE_MASK
+        return Page(self._memory.read(at, _HEAD_SIZE + size), page.number("read", 4))
+
+    def events(self, numbers: frozenset[int]) -> dict[int, tuple[str, str]]:
+        """Group and name of events by the numbers that records have."""
+        found = {}
+        memory, values = self._memory, self._structures.values
+        tracepoint = values.get("TRACE_EVENT_FL_TRACEPOINT", 0)
+        custom = values.get("TRACE_EVENT_FL_CUSTOM", 0)
+        for call in self._list("ftrace_events", "trace_event_call", MAX_EVENTS):
+            number = call.number("event.type", 4)
+            if number in numbers:
+                group = memory.string(memory.word(call.word("class")), NAME_MAX)
+                name, flags = call.word("name"), call.number("flags", 4)
+                if flags & tracepoint and not flags & custom:
+                    name = memory.word(name)  # struct tracepoint begins with it
+                found[number] = group, memory.string(name, NAME_MAX)
+        return found
