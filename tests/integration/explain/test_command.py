@@ -7,6 +7,9 @@ import pytest
 
 from kpfs import cli
 from kpfs.explain import command
+from kpfs.host.errors import SetupError
+from kpfs.linux.store.modules import Modules
+from tests import harness
 
 
 def run(capsys, *argv):
@@ -25,3 +28,42 @@ def test_points_of_our_own_guest(capsys):
     assert "kfree+0x5 at 0xffffffff8" in third
     assert "accepted" in third
     assert status == command.EXIT_REFUSED
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+
+
+@pytest.mark.kernel
+def test_points_of_a_real_kernels_modules(capsys, kernels, tmp_path):
+    """Those of the package are loaded by their names, others from files."""
+    words = "--kernel", harness.KERNEL, "--all", "xfs:xfs_file_open"
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    assert re.match(r"xfs_file_open: \d+ bytes at 0xffffffffc", out)
+    assert re.search(r"^  FTRACE +\+0x0 ", out, re.M)
+    assert "<generic_file_open>" in out
+    with Modules(
+        str(harness.kernels() / "kpfs/kernels" / harness.KERNEL / "modules")
+    ) as m:
+        (tmp_path / "mine.ko").write_bytes(m.read("crc7"))
+    mine = "--insmod", tmp_path / "mine.ko", "crc7_be"
+    status, out, _ = run(capsys, "--kernel", harness.KERNEL, *mine)
+    assert status == command.EXIT_REFUSED
+    assert out.startswith("crc7_be: crc7_be at 0xffffffffc")
+    assert "its function has no ftrace site" in out
+
+
+@pytest.mark.kernel
+def test_modules_that_cannot_be_loaded(capsys, kernels, tmp_path):
+    (tmp_path / "text.ko").write_text("text")
+    for words, said in (
+        (("none:point",), "none: no module 'none'"),
+        (("--insmod", "/none.ko", "point"), "/none.ko: No such file"),
+        (("--insmod", tmp_path / "text.ko", "point"), "text.ko: "),
+    ):
+        with pytest.raises(SetupError, match=said):
+            run(capsys, "--kernel", harness.KERNEL, *words)
+    with pytest.raises(SetupError, match="--insmod wants a kernel"):
+        run(capsys, "--insmod", "crc7", "point")
