@@ -32,7 +32,7 @@ SCRIPTS = looking.SCRIPTS | {
     "a loop": ("for i in 1 2 3; do true; /bin/true; done", "for i in 1 2; do ls; done"),
     "a link": ("ln -s /etc $tmp/l", "readlink $tmp/l; ls $tmp/l/passwd; rm $tmp/l"),
     "what is not there": ("cat /none", "cat /none; ls /none"),
-    "a command of words": ("x=$(echo hi)", "uname -s; echo $x"),
+    "a word of before": ("read x </etc/passwd", "uname -s; echo $x"),
     "a here document": ("cat <<E\nx\nE", "cat <<E\ny\nE"),
     "a write": ("echo a >$tmp/w", "echo b >>$tmp/w; cat $tmp/w; rm $tmp/w"),
     "a copy": (
