@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,7 +107,9 @@ def first_list(name: str, repeats: int) -> float:
 
 def inside(name: str, repeats: int) -> Iterator[Row]:
     """What commands take that are programs of it, in a new guest and in a ready one."""
-    python = "python3", "-c", "print(1)"
+    # that of the system: who manages versions may have a script of that name before it
+    interpreter = shutil.which("python3", path=os.defpath)
+    python = interpreter or sys.executable, "-c", "print(1)"
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Command(Path(scratch))
 
