@@ -240,23 +240,29 @@ def change(recorder):
         recorder.trace.write(f"p:small{rng.randrange(1 << 40)} vfs_read")
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_who_shares_reads_the_same_as_who_does_not(seed):
-    recorder = Recorder(seed)
-    rng, shared = recorder.rng, SharedLines()
-    recorder.write(3000)
-    readers = [Twins(recorder.trace, shared) for _ in range(4)]
-    for _ in range(300):
+def do_at_random(recorder, readers, times, limits):
+    """Change, write, restart below these limits of a dice from 0 to 1, else read."""
+    rng, (changes, writes, restarts) = recorder.rng, limits
+    for _ in range(times):
         reader, dice = rng.choice(readers), rng.random()
-        if dice < 0.05:
+        if dice < changes:
             change(recorder)
-        elif dice < 0.3:
+        elif dice < writes:
             recorder.write(rng.choice((1, 10, 300)))
-        elif dice < 0.35:
+        elif dice < restarts:
             reader.restart()
         else:
             size = rng.choice((10, 1000, 9999, 65536))
             reader.read(size, prepared=rng.random() < 0.5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_who_shares_reads_the_same_as_who_does_not(seed):
+    recorder = Recorder(seed)
+    shared = SharedLines()
+    recorder.write(3000)
+    readers = [Twins(recorder.trace, shared) for _ in range(4)]
+    do_at_random(recorder, readers, 300, (0.05, 0.3, 0.35))
 
 
 def copied_pages(monkeypatch):
@@ -311,20 +317,10 @@ def test_so_does_who_was_overtaken(monkeypatch):
 def test_who_goes_along_with_others_reads_the_same(seed):
     """Where there is so much that some read what others have read before."""
     recorder = Recorder(seed, nr_cpus=1 + seed % 3, size=400_000)
-    rng, shared = recorder.rng, SharedLines()
+    shared = SharedLines()
     recorder.write(5000)
     readers = [Twins(recorder.trace, shared) for _ in range(4)]
-    for _ in range(150):
-        reader, dice = rng.choice(readers), rng.random()
-        if dice < 0.005:
-            change(recorder)
-        elif dice < 0.2:
-            recorder.write(rng.choice((1, 10, 300)))
-        elif dice < 0.21:
-            reader.restart()
-        else:
-            size = rng.choice((10, 1000, 9999, 65536))
-            reader.read(size, prepared=rng.random() < 0.5)
+    do_at_random(recorder, readers, 150, (0.005, 0.2, 0.21))
 
 
 def made_lines(monkeypatch):
