@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.kernel import LinuxKernel
 from kpfs.linux.kernel.machine import FINALLY, STOP, Op, Out, Result
 from kpfs.linux.package import packages
-from kpfs.linux.store import store
+from kpfs.linux.store import image, store
 
 GETPPID = 110
 PID = 4_000_000  # of a task that stands for no process
@@ -41,6 +42,8 @@ TOOLS = (
     ),
 )
 LEARNING, LONGEST = 3, 20  # s: of a ready guest, to get to know commands and to stay
+BESIDE = ("6.1", "6.1-cloud", "6.12")  # in which the loader of BPF runs, where made
+LOADER = Path(__file__).with_name("bpf_loader.c")
 TRACING = "/sys/kernel/tracing"
 SWITCH = "/proc/sys/debug/kprobes-optimization"
 SETTLED = 300_000_000  # ns of the guest's, after which a probe is a jump
@@ -135,6 +138,37 @@ def inside(name: str, repeats: int) -> Iterator[Row]:
                 sleep(LEARNING)
                 took = medians([partial(run, LONGEST, "sh", "-c", script)], repeats)
                 yield Row(f"kernel_inside_{tool}_warm", took[0], "s", limit)
+
+
+def matrix(name: str, repeats: int) -> Iterator[Row]:
+    """A loader of BPF in up to three kernels, in new guests and in ready ones."""
+    made = {kernel for kernel, meta in store.metas() if isinstance(meta, image.Meta)}
+    kernels = [name, *(each for each in BESIDE if each in made - {name})][:3]
+    note = f"a loader of BPF in {', '.join(kernels)}"
+    limit = 2.0 if len(kernels) == len(BESIDE) else None
+    with tempfile.TemporaryDirectory() as scratch:
+        kpfs = Command(Path(scratch))
+        loader = Path(scratch) / "loader"
+        build = ["gcc", "-O2", "-static", "-o", str(loader), str(LOADER)]
+        try:
+            subprocess.run(build, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            yield Row("kernel_matrix_warm", None, "s", limit, note="no C compiler")
+            return
+
+        def run(kept: int) -> None:
+            env = {**os.environ, "XDG_RUNTIME_DIR": scratch, "KPFS_WARM": str(kept)}
+            words = "matrix", "--kernels", ",".join(kernels), "--", "./loader"
+            done = kpfs(*words, env=env, cwd=scratch)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+        run(0)  # the first one keeps something for the others
+        took = medians([lambda: run(0)], repeats)[0]
+        yield Row("kernel_matrix", took, "s", note=note)
+        run(LONGEST)
+        sleep(LEARNING)
+        took = medians([lambda: run(LONGEST)], repeats)[0]
+        yield Row("kernel_matrix_warm", took, "s", limit, note=note)
 
 
 def open_read_close(name: str, repeats: int) -> float:
@@ -234,6 +268,7 @@ def group(name: str, run: Path | None = None) -> Group:
         yield Row("kernel_mirrored_call", call_cost * 1e6, "us", 90)
         yield Row("kernel_mirrored_fork_and_exit", fork * 1e6, "us")
         yield from inside(name, repeats)
+        yield from matrix(name, repeats)
         yield Row("kernel_make", make(name), "s", 15)
 
     return rows
