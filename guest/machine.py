@@ -108,7 +108,7 @@ class Guest:
         self.clock = Clock(mem, self._shared, quiet)
         self.traps = Traps(self.cpus, mem, self.address_of)
         self.kallsyms = Kallsyms(self._image, built.kallsyms_all)
-        self.info = read_info(mem, self._needed("kpfs_guest_info"))
+        self.info = read_info(mem, self.needed("kpfs_guest_info"))
         self.task_table = TaskTable(mem, self.info)
         self.log = KernelLog(
             mem, self.info.log, self.clock.now, self.kallsyms.sprint_symbol
@@ -119,7 +119,7 @@ class Guest:
             mem,
             self.traps,
             self.clock,
-            timer_entry=self._needed("asm_sysvec_apic_timer_interrupt"),
+            timer_entry=self.needed("asm_sysvec_apic_timer_interrupt"),
             serve_control=self.control.serve,
             panic_reason=self.log.panic_reason,
             printk=self.log.printk,
@@ -130,7 +130,7 @@ class Guest:
             self.clock,
             self.task_table,
             wakeups=self._shared + 0x100,
-            resched_entry=self._needed("asm_sysvec_reschedule_ipi"),
+            resched_entry=self.needed("asm_sysvec_reschedule_ipi"),
             numbers=self._syscall_numbers,
             address_of=self.address_of,
         )
@@ -152,7 +152,7 @@ class Guest:
             self.kallsyms,
             self.modules,
             self.address_of,
-            text=range(self._needed("_stext"), self._needed("_etext")),
+            text=range(self.needed("_stext"), self.needed("_etext")),
             dynamic_ftrace=built.dynamic_ftrace,
         )
         self._jump_labels = JumpLabels(mem, self._image, self.cpus.drop)
@@ -203,7 +203,8 @@ class Guest:
         """Address of a global symbol of the kernel."""
         return self._addresses.get(name)
 
-    def _needed(self, name: str) -> int:
+    def needed(self, name: str) -> int:
+        """The same of a symbol that the image must have."""
         addr = self._addresses.get(name)
         if addr is None:
             raise EmulatorError(f"the guest image lacks {name}: rebuild it")
@@ -228,7 +229,7 @@ class Guest:
         self.sched.run(lambda: self.sched.is_idle(0))
         for number in range(1, self.nr_cpus):
             pcpu = info.percpu_base + number * info.percpu_size
-            entry = self._needed("secondary_startup_64")
+            entry = self.needed("secondary_startup_64")
             self.sched.start_cpu(number, pcpu, entry, number)
         self.sched.run_until_idle(BACKGROUND_TURNS)
 
@@ -250,7 +251,7 @@ class Guest:
 
     def _module_percpu(self) -> ModulePerCpu:
         size = self.info.percpu_size
-        start, end = self._needed("__per_cpu_reserved"), self.info.percpu_base + size
+        start, end = self.needed("__per_cpu_reserved"), self.info.percpu_base + size
         return ModulePerCpu(self.memory, range(start, end), size, self.nr_cpus)
 
     # ---- what few guests need
@@ -279,7 +280,7 @@ class Guest:
 
     def _vermagic(self) -> str:
         """What a module must say it was built for."""
-        raw = self.memory.read_cstring(self._needed("vermagic"), 256)
+        raw = self.memory.read_cstring(self.needed("vermagic"), 256)
         return raw.decode("latin-1")
 
     def _runtime_config(self) -> RuntimeConfig:
@@ -397,7 +398,7 @@ class Guest:
             for name, addr in self._addresses.items()
             if name.startswith(prefix)
         }
-        table = self._needed("sys_call_table")
+        table = self.needed("sys_call_table")
         symbol = self.kallsyms.symbol_at(table)
         if symbol is None:  # it is data, which kallsyms need not have
             found = (s for s in self._image.symbols() if s.value == table and s.size)

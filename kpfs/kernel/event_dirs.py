@@ -35,9 +35,9 @@ class EventDirs:
     def __init__(self, guest: Guest) -> None:
         self._deferred = False
         self._guest = guest
-        self._create = guest.address_of("tracefs_create_dir")
-        self._remove = guest.address_of("tracefs_remove")
-        self._update = guest.address_of("update_event_dirs")  # which asks update()
+        self._create = guest.needed("tracefs_create_dir")
+        self._remove = guest.needed("tracefs_remove")
+        self._update = guest.needed("update_event_dirs")  # which asks update()
         self._name: KAddr | None = None
         self._dentries: dict[_Key, int] = {}
         self._left: deque[tuple[_Key, bool]] = deque()  # True: make it
@@ -45,8 +45,6 @@ class EventDirs:
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Make and remove the directories of events, and those of their groups."""
-        if self._create is None or self._remove is None:
-            return
         for group, event, come, with_group in changes:
             keys = [(group, event)]
             if with_group:
@@ -57,7 +55,7 @@ class EventDirs:
     def _do_what_is_left(self) -> None:
         if self._deferred:
             return
-        if self._update is not None and len(self._left) > FEW:
+        if len(self._left) > FEW:
             self._guest.call(self._update)
         while self._left:
             key, make = self._left.popleft()
@@ -65,11 +63,10 @@ class EventDirs:
                 self._make(key)
                 continue
             dentry = self._dentries.pop(key, 0)
-            if dentry and self._remove is not None:
+            if dentry:
                 self._guest.call(self._remove, dentry)
 
     def _make(self, key: _Key) -> None:
-        assert self._create is not None
         guest = self._guest
         if self._name is None:
             self._name = guest.area.alloc_data(NAME_SIZE)

@@ -27,7 +27,7 @@ class Guest:
         self.last = 0xFF
         self.area = self
 
-    def address_of(self, name):
+    def needed(self, name):
         return FUNCTIONS[name]
 
     def alloc_data(self, _size):
