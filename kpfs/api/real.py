@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+from collections.abc import Callable
 from functools import partial
 
 from kpfs.api.files import encoded
+from kpfs.api.real_reader import more_of
 from kpfs.api.real_session import RealSession
 from kpfs.engine.errors import KernelError
 from kpfs.fs.fuse.linux_machine import BUFFER_SIZE
@@ -20,8 +23,10 @@ from kpfs.linux.kernel.machine import Op, Out
 from kpfs.linux.kernel.tasks import Reply, Task
 
 SIZE = 1 << 15  # bytes of a read() and of a getdents64()
-LOG = "kmsg"
-MAX_RECORDS = 4096  # of the log; a probe on the way may make each read() log one more
+FEW = 2  # pieces of a file: most are read whole by as many
+TRACES = "trace", "trace_pipe", "trace_pipe_raw"
+# pieces of what may grow by being read; of a trace, where it cannot be told what is new
+MOST = {"kmsg": 1 << 12} | dict.fromkeys(TRACES, 1 << 14)
 _PROT_READ, _PROT_WRITE = 1, 2
 _MAP_PRIVATE, _MAP_ANONYMOUS = 2, 0x20
 
@@ -71,21 +76,27 @@ class RealBackend:
             opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
             fd = self._request(opening).results[0]
             try:
-                return self._all(fd, one_by_one=path.endswith(LOG))
+                return self._all(fd, path.rpartition("/")[2])
             finally:
                 self._request(Op(nr.CLOSE, (fd,)))
 
         return self._session.do(path, action)
 
-    def _all(self, fd: int, *, one_by_one: bool) -> bytes:
+    def _all(self, fd: int, name: str) -> bytes:
+        """Of what grows by being read, as a trace may, what there was."""
         pieces: list[bytes] = []
+        has_more: Callable[[bytes], bool] | None = None
         try:
-            while len(pieces) < MAX_RECORDS or not one_by_one:
+            while len(pieces) < MOST.get(name, sys.maxsize):
                 reply = self._request(Op(nr.READ, (fd, Out(SIZE), SIZE)))
                 count = reply.results[0]
                 if not count:
                     break
                 pieces.append(reply.out(0, count))
+                if has_more is not None and not has_more(pieces[-1]):
+                    break
+                if len(pieces) == FEW and name in TRACES:
+                    has_more = more_of(self._session.kernel, self._task, fd)
         except KernelError as refused:
             if refused.errno != errno.EAGAIN:
                 raise

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import struct
+from collections.abc import Callable
 
 from kpfs.api.raw import Format, page_entries, parse_format, records_of
 from kpfs.api.records import Record
-from kpfs.engine.errors import KernelError
+from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.kernel.tasks import Task
 from kpfs.linux.memory.rings import Rings
+from kpfs.linux.memory.trace_files import TraceFile
 
 TRACING = "/sys/kernel/tracing"
+_TIME = struct.Struct("<Q")  # kernel: struct buffer_data_page begins with it
 _NUMBER = struct.Struct("<H")  # kernel: struct trace_entry begins with it
 
 
@@ -47,3 +51,23 @@ def _comms(kernel: LinuxKernel) -> dict[int, str]:
     text = kernel.read_file(f"{TRACING}/saved_cmdlines").decode("latin-1")
     rows = (line.partition(" ") for line in text.splitlines())
     return {int(pid): comm for pid, _, comm in rows}
+
+
+def more_of(kernel: LinuxKernel, task: Task, fd: int) -> Callable[[bytes], bool]:
+    """For who reads a trace: whether more follows a piece of what there is now.
+
+    Each read may bring forth further records, so that the file itself never ends.
+    Context: the kernel's lock is held.
+    """
+    try:
+        file = TraceFile(kernel.memory, kernel.symbols, kernel.structures)
+        iterator, is_raw = file.iterator(task.pid, fd)
+        newest = file.newest(iterator)
+    except (KernelError, MemoryFault):
+        return lambda _: True
+
+    def has_more(piece: bytes) -> bool:
+        reached = _TIME.unpack_from(piece)[0] if is_raw else file.reached(iterator)
+        return bool(0 < reached <= newest)
+
+    return has_more

@@ -123,6 +123,8 @@ class RealSession:
         from kpfs.linux.memory.modules import AllSymbols
 
         kernel = self.kernel
+        if address := kernel.symbols.address(name):
+            return address  # as in kallsyms, modules come behind
         modules = self.do(name, kernel.modules)
         return AllSymbols(kernel.symbols, modules).address(name)
 

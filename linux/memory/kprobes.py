@@ -6,15 +6,11 @@ Kernel: kprobe_table, show_kprobe_addr(), struct optimized_kprobe, trace_kprobe.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
-from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.structures import Structures, View
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.structures import Reader, View
 
 NAME_MAX = 256
 MAX_PROBES = 1 << 16
@@ -35,17 +31,10 @@ class Probe(NamedTuple):
         return self.entry.word("addr")
 
 
-class Kprobes:
-    """Context: the machine's lock is held.  Its methods raise MemoryFault."""
+class Kprobes(Reader):
+    """All of them."""
 
-    def __init__(
-        self, memory: KernelMemory, symbols: Symbols, structures: Structures
-    ) -> None:
-        """EOPNOTSUPP: the kernel does not say how its probes look."""
-        if not structures["kprobe"].has("addr"):
-            raise KernelError(errno.EOPNOTSUPP, "this kernel has no BTF")
-        self._memory, self._symbols = memory, symbols
-        self._structures = structures
+    needs = "kprobe", "addr"
 
     def _handler(self, name: str) -> int:
         return self._symbols.address(name)
@@ -87,30 +76,30 @@ class Kprobes:
             not layout.has("optinsn.insn")
         ):
             return None
-        return View(self._memory, layout, entry.addr - layout.at["kp"])
+        return self._view("optimized_kprobe", entry.addr - layout.at["kp"])
 
     def event(self, probe: Probe) -> tuple[str, int] | None:
         """GROUP/NAME of the event that a probe belongs to, and how often it was hit."""
-        structures, memory = self._structures, self._memory
+        memory = self._memory
         if probe.is_return:
             kretprobe = self._kretprobe(probe)
             mine = kretprobe.word("handler") == self._handler("kretprobe_dispatcher")
         else:
             handler = probe.own.word("pre_handler")
             mine = handler == self._handler("kprobe_dispatcher")
-        layout = structures["trace_kprobe"]
+        layout = self._structures["trace_kprobe"]
         if not mine or not layout.has("rp.kp"):
             return None
-        event = View(memory, layout, probe.own.addr - layout.at["rp.kp"])
-        kind = View(memory, structures["trace_probe_event"], event.word("tp.event"))
+        event = self._view("trace_kprobe", probe.own.addr - layout.at["rp.kp"])
+        kind = self._view("trace_probe_event", event.word("tp.event"))
         group = memory.string(kind.word("class.system"), NAME_MAX)
         name = memory.string(kind.word("call.name"), NAME_MAX)
         hits = sum(memory.word(event.word("nhit") + at) for at in self.cpu_offsets)
         return f"{group}/{name}", hits
 
     def _kretprobe(self, probe: Probe) -> View:
-        layout = self._structures["kretprobe"]
-        return View(self._memory, layout, probe.own.addr - layout.at["kp"])
+        kp = self._structures["kretprobe"].at["kp"]
+        return self._view("kretprobe", probe.own.addr - kp)
 
     def nmissed(self, probe: Probe) -> int:
         """How often its handlers could not run.  Kernel: probes_profile_seq_show()"""

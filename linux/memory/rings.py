@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
 from kpfs.linux.memory.kprobes import Kprobes
-from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.structures import Structures, View
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.structures import Reader, View
 
 NAME_MAX = 256
 MAX_PAGES = 1 << 20
@@ -31,17 +29,10 @@ class Page(NamedTuple):
     read: int  # bytes of its records that were consumed
 
 
-class Rings:
-    """Context: the machine's lock is held.  Its methods raise MemoryFault."""
+class Rings(Reader):
+    """Of all arrays."""
 
-    def __init__(
-        self, memory: KernelMemory, symbols: Symbols, structures: Structures
-    ) -> None:
-        """EOPNOTSUPP: the kernel does not say how its rings look."""
-        if not structures["ring_buffer_per_cpu"].has("reader_page"):
-            raise KernelError(errno.EOPNOTSUPP, "this kernel has no BTF")
-        self._memory, self._symbols = memory, symbols
-        self._structures = structures
+    needs = "ring_buffer_per_cpu", "reader_page"
 
     def _list(self, head: str, structure: str, most: int) -> Iterator[View]:
         """The structures of a list of the kernel."""
@@ -63,14 +54,22 @@ class Rings:
         raise KernelError(errno.ENOENT, f"no instance {instance}")
 
     def _of_cpus(self, buffer: int) -> Iterator[tuple[int, list[Page]]]:
-        memory, structures = self._memory, self._structures
-        rings = View(memory, structures["trace_buffer"], buffer).word("buffers")
-        probes = Kprobes(memory, self._symbols, structures)
+        for cpu, ring in self._rings(buffer):
+            yield cpu, [self._page(page) for page in self._chain(ring)]
+
+    def _rings(self, buffer: int) -> Iterator[tuple[int, View]]:
+        """Each CPU's part of a buffer."""
+        rings = self._view("trace_buffer", buffer).word("buffers")
+        probes = Kprobes(self._memory, self._symbols, self._structures)
         for cpu, _ in enumerate(probes.cpu_offsets):
-            ring = memory.word(rings + 8 * cpu)
+            ring = self._memory.word(rings + 8 * cpu)
             if ring:
-                view = View(memory, structures["ring_buffer_per_cpu"], ring)
-                yield cpu, [self._page(page) for page in self._chain(view)]
+                yield cpu, self._view("ring_buffer_per_cpu", ring)
+
+    def newest(self, buffer: int) -> int:
+        """When the last record of a buffer was made, by its clock."""
+        rings = self._rings(buffer)
+        return max((ring.word("write_stamp") for _, ring in rings), default=0)
 
     def _chain(self, ring: View) -> Iterator[View]:
         """The reader's page, then those from the head to where writers are."""

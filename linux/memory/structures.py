@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 from functools import cached_property
+from typing import ClassVar
 
+from kpfs.engine.errors import KernelError
 from kpfs.linux.memory.btf import NOWHERE, Btf, Layout, read_btf
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import Symbols
@@ -32,9 +35,18 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "trace_probe_event": ("class.system", "call.name"),
     "trace_array": ("list", "name", "array_buffer.buffer"),
     "trace_buffer": ("buffers",),
-    "ring_buffer_per_cpu": ("head_page", "reader_page", "commit_page"),
+    "ring_buffer_per_cpu": (
+        *("head_page", "reader_page", "commit_page", "write_stamp"),
+    ),
     "buffer_page": ("list", "page", "read"),
     "trace_event_call": ("list", "class", "name", "event.type", "flags"),
+    "trace_iterator": ("ts", "array_buffer"),
+    "array_buffer": ("buffer",),
+    "task_struct": ("tasks", "pid", "files"),
+    "files_struct": ("fdt",),
+    "fdtable": ("fd",),
+    "file": ("f_op", "private_data"),
+    "seq_file": ("private",),
 }
 # places in module.mem, which is there since 6.4; flags of events
 VALUES = (
@@ -99,3 +111,25 @@ class View:
     def place(self, field: str) -> int:
         """The address of a field."""
         return self.addr + self.layout.at[field]
+
+
+class Reader:
+    """Reads some structures out of a kernel's memory.
+
+    Context: the machine's lock is held.  Methods raise MemoryFault.
+    """
+
+    needs: ClassVar[tuple[str, str]]  # a structure, and a field that it has to have
+
+    def __init__(
+        self, memory: KernelMemory, symbols: Symbols, structures: Structures
+    ) -> None:
+        """EOPNOTSUPP: the kernel does not say how they look."""
+        name, field = self.needs
+        if not structures[name].has(field):
+            raise KernelError(errno.EOPNOTSUPP, "this kernel has no BTF")
+        self._memory, self._symbols = memory, symbols
+        self._structures = structures
+
+    def _view(self, structure: str, addr: int) -> View:
+        return View(self._memory, self._structures[structure], addr)

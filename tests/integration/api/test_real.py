@@ -2,7 +2,7 @@
 """kpfs.Kernel(kernel=...): a distribution's kernel.
 
 Tests kpfs.api.real, kpfs.api.real_session, kpfs.linux.kernel.frozen,
-kpfs.api.real_reader, kpfs.linux.memory.rings.
+kpfs.api.real_reader, kpfs.linux.memory.rings, kpfs.linux.memory.trace_files.
 """
 
 import errno
@@ -292,6 +292,27 @@ def test_records_that_were_consumed_are_gone(fresh):
     shown = fresh.read("tracing/trace").count("tracing_mark_write:")
     assert 0 <= shown < 3
     assert len(list(fresh.trace())) == shown
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("hits", [3, 2000])  # 2000: more than a buffer of seq_file
+@pytest.mark.parametrize(
+    "name", ["trace", "per_cpu/cpu0/trace", "trace_pipe", "per_cpu/cpu0/trace_pipe_raw"]
+)
+def test_what_grows_by_being_read_ends(fresh, name, hits):
+    fresh.write("tracing/kprobe_events", "p:e vfs_read")
+    fresh.write("tracing/events/kprobes/e/enable", "1")
+    task = fresh.task(comm="other")
+    fd = task.syscall("openat", -100, "/proc/version", os.O_RDONLY)
+    for _ in range(hits):
+        task.syscall("read", fd, task.buffer, 1)
+    there = len(list(fresh.trace()))
+    text = fresh.read_bytes(f"tracing/{name}")
+    if name.endswith("raw"):
+        assert 0 < len(text) < 100 * 4096
+        return
+    assert text.count(b" other-") == hits
+    assert there <= text.count(b": e: (vfs_read") < there + 200
 
 
 @pytest.mark.kernel

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How far somebody who reads a trace has come, read out of the kernel's memory.
+
+Kernel: struct trace_iterator, which each open file of a trace has.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from kpfs.engine.errors import KernelError
+from kpfs.linux.memory.rings import Rings
+from kpfs.linux.memory.structures import Reader
+
+MAX_TASKS = 1 << 16
+WORD = 8
+
+
+class TraceFile(Reader):
+    """An open ``trace``, ``trace_pipe`` or ``trace_pipe_raw``."""
+
+    needs = "trace_iterator", "ts"
+
+    def iterator(self, pid: int, fd: int) -> tuple[int, bool]:
+        """The address of what a task's open file has, and whether it gives raw pages.
+
+        ENOENT: there is no such task; EINVAL: the file is another one.
+        """
+        file = self._view("file", self._file(pid, fd))
+        private, kind = file.word("private_data"), file.word("f_op")
+        if kind == self._symbols.address("tracing_fops"):
+            return self._view("seq_file", private).word("private"), False
+        for name in ("tracing_pipe_fops", "tracing_buffers_fops"):
+            if kind == self._symbols.address(name):
+                return private, name != "tracing_pipe_fops"
+        raise KernelError(errno.EINVAL, "no trace")
+
+    def _file(self, pid: int, fd: int) -> int:
+        memory, fields = self._memory, self._structures["task_struct"].at
+        first = self._symbols.address("init_task") + fields["tasks"]
+        node, left = memory.word(first), MAX_TASKS
+        while node not in (0, first) and left:
+            task, left = node - fields["tasks"], left - 1
+            if int.from_bytes(memory.read(task + fields["pid"], 4), "little") == pid:
+                files = self._view("files_struct", memory.word(task + fields["files"]))
+                table = self._view("fdtable", files.word("fdt"))
+                return memory.word(table.word("fd") + WORD * fd)
+            node = memory.word(node)
+        raise KernelError(errno.ENOENT, f"no task {pid}")
+
+    def newest(self, iterator: int) -> int:
+        """When the last record of the array was made, by its clock."""
+        array = self._view("trace_iterator", iterator).word("array_buffer")
+        rings = Rings(self._memory, self._symbols, self._structures)
+        return rings.newest(self._view("array_buffer", array).word("buffer"))
+
+    def reached(self, iterator: int) -> int:
+        """When the record was made that the reader looked at last; 0: he found none."""
+        return self._view("trace_iterator", iterator).word("ts")
