@@ -305,6 +305,15 @@ class Machine:
         """What the guest's clock would say if it followed the host's."""
         return monotonic_ns() + self._ahead
 
+    def wait_from_here(self) -> None:
+        """Have the host's clock, for who waits, be no earlier than the guest's.
+
+        That is ahead after what it has executed fast, and of waits that were shortened:
+        who waits now is not to wait until the host has caught up.
+        """
+        if self.host_now() < self.now():
+            self.skip(0)
+
     def deadline(self) -> int:
         """When the first of the guest's timers is due; abi.NEVER."""
         return self.board.get(abi.Board.deadline)

@@ -244,6 +244,7 @@ class Tasks:
             machine.advance(until, lambda: machine.has_done(task.slot))
         self.look()
         if task.waits:
+            machine.wait_from_here()
             self.look_after(task)
 
     def look_after(self, task: Task) -> None:

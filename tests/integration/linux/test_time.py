@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's clock and the host's."""
+
+import struct
+
+import pytest
+
+from kpfs.linux.kernel.machine import Op
+from tests.integration.linux.conftest import Process
+
+pytestmark = pytest.mark.kernel
+
+NANOSLEEP = 35
+SECOND = 1_000_000_000
+
+
+def test_who_waits_does_not_wait_for_the_host_to_catch_up(boot):
+    kernel = boot(quiet=False)
+    process = Process(kernel, 4_000_001)
+    with kernel.lock:
+        machine = kernel.machine
+        machine.advance(machine.now() + 10 * SECOND)
+        assert machine.now() > machine.host_now()
+        kernel.begin(process.task, [Op(NANOSLEEP, (struct.pack("<qq", 1, 0), 0))])
+        assert process.task.waits
+        assert machine.now() <= machine.host_now()
