@@ -3,6 +3,11 @@
 
 import errno as _errno
 
+# Errnos that the kernel uses inside.  The first few have a call made again, and no
+# program sees them; others, as the last one, now and then get out to one.
+ERESTARTSYS, ERESTART_RESTARTBLOCK = 512, 516
+ENOTSUPP = 524
+
 
 class KernelError(Exception):
     """A request is refused, for a reason that the kernel tells as an errno.

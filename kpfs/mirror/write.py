@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, TypeVar
 
-from kpfs.engine.errors import KernelError
+from kpfs.engine.errors import ERESTART_RESTARTBLOCK, KernelError
 from kpfs.fs.seqfile import WHOLE_MAX
 from kpfs.fs.write_call import EMPTY_WRITE, WriteCall
 from kpfs.kernel.caller import Caller
@@ -142,14 +142,18 @@ def take(
 
     None: it did not reach the mount, or may not be made there; the caller is to write.
     """
-    reached = False
+    reached, refused = False, 0
 
     def in_place(server: Server, opened: Opened) -> int:
-        nonlocal reached
+        nonlocal reached, refused
         if not may(opened):
             raise KernelError(errno.EAGAIN, "the caller is to write itself")
         reached = True
-        return made(server, opened)
+        try:
+            return made(server, opened)
+        except KernelError as error:
+            refused = error.errno
+            raise
 
     me = threading.get_native_id()
     writers[me] = in_place
@@ -163,6 +167,8 @@ def take(
                     raise
         return fcntl.ioctl(fd, EMPTY_WRITE)
     except OSError as error:
+        if refused > ERESTART_RESTARTBLOCK:  # FUSE has made another one of it
+            return -refused
         return -(error.errno or errno.EIO) if reached else None
     finally:
         writers.pop(me, None)

@@ -10,6 +10,7 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import time
 
 import pytest
@@ -57,6 +58,16 @@ def test_a_mount_shows_the_guests_files(kpfs):
     (m / "tracing" / "instances" / "i").mkdir()
     assert "trace" in os.listdir(m / "tracing" / "instances" / "i")
     (m / "tracing" / "instances" / "i").rmdir()
+
+
+def test_an_errno_that_fuse_does_not_take(kpfs):
+    """ENOTSUPP of a kernel without a watchdog: what echo is told may not be EINTR."""
+    m = kpfs.mount("--kernel", KERNEL)
+    with pytest.raises(OSError, match="Operation not supported"):
+        (m / "sys" / "kernel" / "nmi_watchdog").write_text("1\n")
+    code = "import os; os.write(os.open('/proc/sys/kernel/nmi_watchdog', 1), b'1')"
+    done = run(kpfs, sys.executable, "-c", code)
+    assert "[Errno 524]" in done.stderr
 
 
 def test_what_comes_and_goes_is_seen_at_once(kpfs, tmp_path):

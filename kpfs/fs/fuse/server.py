@@ -14,7 +14,12 @@ import signal
 from collections.abc import Callable
 from typing import Protocol
 
-from kpfs.engine.errors import KernelError
+from kpfs.engine.errors import (
+    ENOTSUPP,
+    ERESTART_RESTARTBLOCK,
+    ERESTARTSYS,
+    KernelError,
+)
 from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.loop import Answer, Loop, Request
 from kpfs.fs.node import NAME_MAX
@@ -25,7 +30,6 @@ from kpfs.log import Log
 
 log = Log(__name__)
 
-MAX_ERRNO = 512
 MAX_BACKGROUND = 0xFFFF  # so that a release is never sent after what followed it
 UNKNOWN_INO = 0xFFFFFFFF
 # What Linux is told of the size of a file that is open; stat() shows the true one,
@@ -95,8 +99,7 @@ class Server:
             return Answer(0, made) if isinstance(made, bytes) else made
         except KernelError as e:
             log.debug("%s: %s", method.__name__, e)
-            # Linux does not take an errno of its own (ERESTARTSYS and above)
-            return Answer(e.errno if 0 < e.errno < MAX_ERRNO else errno.EINTR)
+            return Answer(_errno(e))
         except BaseException:
             log.exception("bug in %s", method.__name__)
             return Answer(errno.EIO)
@@ -193,6 +196,16 @@ class Server:
     def releasedir(self, request: Request) -> bytes:
         del self.dirs[proto.FH.unpack_from(request.body)[0]]
         return b""
+
+
+def _errno(error: KernelError) -> int:
+    """What Linux is told: it takes none of those that the kernel uses inside."""
+    if 0 < error.errno < ERESTARTSYS:
+        return error.errno
+    if error.errno <= ERESTART_RESTARTBLOCK:
+        return errno.EINTR
+    # with EINTR programs would try again for ever
+    return errno.EOPNOTSUPP if error.errno == ENOTSUPP else errno.EINVAL
 
 
 class MakeServer(Protocol):

@@ -340,6 +340,9 @@ def test_errors(linux, caplog):
 
     assert answer_to(KernelError(errno.EBUSY, "busy")) == "EBUSY"
     assert answer_to(KernelError(512, "ERESTARTSYS")) == "EINTR"
+    assert answer_to(KernelError(516, "ERESTART_RESTARTBLOCK")) == "EINTR"
+    assert answer_to(KernelError(523, "EBADCOOKIE")) == "EINVAL"
+    assert answer_to(KernelError(524, "ENOTSUPP")) in ("EOPNOTSUPP", "ENOTSUP")
     with caplog.at_level(logging.ERROR):
         assert answer_to(KeyboardInterrupt()) == "EIO"
     assert "bug" in caplog.text
