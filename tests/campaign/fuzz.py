@@ -17,11 +17,11 @@ from pathlib import Path
 from tests.campaign.hunt import Hunt, Part
 from tests.campaign.mounted import Mounts, log_of
 from tests.fuzz.fuzz import files, random_bytes, read_all, too_long
-from tests.fuzz.lines import WrongError
+from tests.fuzz.lines import KINDS, WrongError
 from tests.fuzz.mount_lines import BUGS, DEFINING, LISTS, MountFuzzer
 
 PER_MOUNT = 4000
-LOOK_EVERY = 1000  # writes between two reads of all files
+LOOK_EVERY = 1000  # writes between two reads of all files; over a real kernel, twice it
 PATIENCE = 20  # s for one write and what is looked at around it
 LIVE = 4  # one in so many mounts has a guest with a life of its own
 FLAGS = (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_TRUNC)
@@ -30,10 +30,16 @@ RESTLESS = (
     *("trace", "snapshot", "kmsg", "error_log", "free_buffer", "stats"),
     "tracing_on",  # triggers switch it, which who looks may hit
 )
-# of a real kernel, which has some 10,000 files, and elsewhere switches that stop it
+# Real kernels compare each word with the names of all functions, in 70 ms, and have a
+# list of those that were chosen, which takes as long to open if they are nearly all.
+FUNCTIONS = "set_ftrace_filter"
+SELDOM = 8  # times less often than other lines
+FUNCTIONS_MAX = 100  # bytes
+# of a real kernel, which has some 10,000 files, and elsewhere more of the same kind, or
+# switches that stop it
 KERNEL_PLACES = (
-    *("kprobes", "sys/debug", "tracing/events/kprobes", "tracing/events/sched"),
-    *("tracing/options", "tracing/instances"),
+    *("kprobes", "tracing", "machine", "sys/debug", "sys/kernel", "sys/net/core"),
+    *("debug/sched", "debug/dynamic_debug"),
 )
 NOT_A_BUG = {"machine/syscall": {errno.ENOSYS}}  # the name is not known
 
@@ -44,18 +50,28 @@ class Writes(MountFuzzer):
     def __init__(self, mount: Path, seed: int, kernel: str = "") -> None:
         """In a guest with a life of its own, its own hits change what files say.
 
-        kernel: a real one, of which that is not known either.
+        kernel: a real one, which is always quiet.
         """
         super().__init__(mount, seed)
-        self.quiet = bool(seed % LIVE) and not kernel
+        self.quiet = bool(seed % LIVE or kernel)
+        self.kernel = kernel
         self.places = KERNEL_PLACES if kernel else ("",)
+        if kernel:
+            often = [kind for kind in KINDS if kind != FUNCTIONS]
+            self.kinds = [*often * SELDOM, FUNCTIONS]
         self.made: list[str] = []
         self.targets: list[str] = []
 
     def write(self, path: str, data: bytes) -> int | None:
         signal.alarm(PATIENCE)
+        functions = self.kernel and path.endswith(FUNCTIONS)
+        data = data[:FUNCTIONS_MAX] if functions else data
         self.made.append(f"{path} {data!r}")
-        return super().write(path, data)
+        made = super().write(path, data)
+        if functions and (b"*" in data or b"!" in data):
+            Path(self.path(path)).write_text("")  # O_TRUNC
+            self.seen.clear()
+        return made
 
     def send(self, fd: int, data: bytes) -> int:
         signal.alarm(PATIENCE)
@@ -68,7 +84,7 @@ class Writes(MountFuzzer):
     def step(self, number: int) -> None:
         """One write, and now and then a look at everything."""
         signal.alarm(PATIENCE)
-        if number % LOOK_EVERY == 0:
+        if number % (2 * LOOK_EVERY if self.kernel else LOOK_EVERY) == 0:
             self.targets = []
             for place in self.places:
                 signal.alarm(PATIENCE)
@@ -164,7 +180,7 @@ class Writes(MountFuzzer):
 def options(seed: int, kernel: str = "") -> list[str]:
     """Of a mount for the writes of that seed."""
     if kernel:
-        return ["--kernel", kernel]
+        return ["--kernel", kernel, "--quiet-guest"]
     words = [f"--cpus={random.Random(seed).randint(1, 4)}"]
     return [*words, "--quiet-guest"] if seed % LIVE else words
 

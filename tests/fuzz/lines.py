@@ -183,6 +183,7 @@ class Lines:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.kinds = list(KINDS)  # of lines
         self.tally: dict[str, int] = {}
 
     def events(self) -> list[tuple[str, str]]:
@@ -206,7 +207,7 @@ class Lines:
 
     def one(self) -> None:
         rng = self.rng
-        kind = rng.choice(list(KINDS))
+        kind = rng.choice(self.kinds)
         path = self.target(kind)
         line = KINDS[kind](rng)
         if not path:
