@@ -8,18 +8,13 @@ probe 1.07.  Other processors there have other figures and about the same ratios
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from time import thread_time
 
-from bench.box import Box
-from bench.command import ROOT
 from bench.row import Row, least
+from kpfs.fs.files.box import Box
 
-SOURCE = Path(__file__).with_name("bench_module.c")
 CALLS = 2_000
 TURNS = 20  # for each repeat that is asked for
 OPTERON = {"k": 0.49, "j": 0.76, "r": 0.80, "kr": 0.82, "jr": 1.07}
@@ -27,24 +22,15 @@ OPTERON = {"k": 0.49, "j": 0.76, "r": 0.80, "kr": 0.82, "jr": 1.07}
 RATIOS = {"j": 2.0, "r": 2.0, "kr": 2.0, "jr": 2.8}
 
 
-def build(folder: Path) -> Path | None:
-    """The module, built in a folder; None where that cannot be done."""
-    made = folder / "bench_module.ko"
-    tool = ROOT / "scripts" / "build-module"
-    command: list[str | Path] = [tool, "--in-tree", "-o", made, SOURCE]
-    done = subprocess.run(command, capture_output=True, check=False)
-    return None if done.returncode else made
-
-
-def measure(path: Path, repeats: int) -> list[float]:
+def measure(repeats: int) -> list[float]:
     """Seconds of a loop without probes, and with each combination of them."""
     boxes = {}
     try:
         for probes in ("", *OPTERON):
             box = boxes[probes] = Box(1)
             box.write("/sys/debug/kprobes-optimization", "0\n")
-            box.insmod(path, f"probes={probes}")
-        loops = [partial(box.call, "bench_loop", CALLS) for box in boxes.values()]
+            box.insmod("hit_cost", f"probes={probes}")
+        loops = [partial(box.call, "cost_loop", CALLS) for box in boxes.values()]
         return least(loops, TURNS * repeats, thread_time)
     finally:
         for box in boxes.values():
@@ -53,13 +39,7 @@ def measure(path: Path, repeats: int) -> list[float]:
 
 def rows(repeats: int) -> Iterator[Row]:
     """The time of a hit of each combination, and its ratio to that of a kprobe."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = build(Path(folder))
-        times = measure(path, repeats) if path else []
-    if not times:
-        note = "scripts/build-module cannot build it: is there a gcc?"
-        yield from (Row(f"module.{name}", None, "us", note=note) for name in OPTERON)
-        return
+    times = measure(repeats)
     bare, *probed = (t / CALLS * 1e6 for t in times)
     cost = {name: t - bare for name, t in zip(OPTERON, probed, strict=True)}
     for name, us in cost.items():

@@ -10,34 +10,15 @@ What counts is the shape: how the figures of one processor compare with one anot
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from time import thread_time
-from typing import NamedTuple
 
-from bench.box import Box
-from bench.modules import build
 from bench.row import Row, least
+from kpfs.top.costs import BOOSTED, FTRACE, JUMP, STEPPED, prepared
 
 CALLS = 2_000
 TURNS = 12  # for each repeat that is asked for
-SETTLE = 20  # ticks until a jump is written
-
-
-class Way(NamedTuple):
-    """How probes are put into a function: which one, and whether they become jumps."""
-
-    target: str
-    loop: str
-    jump: bool = False
-
-
-STEPPED = Way("bench_stepped", "bench_loop_stepped")
-BOOSTED = Way("bench_target", "bench_loop")
-JUMP = Way("bench_target", "bench_loop", jump=True)
-FTRACE = Way("bench_traced", "bench_loop_traced")
 # row -> (way, probes); what the documents have, in us, by processor
 ROWS = {
     "k": (STEPPED, "k"),
@@ -81,18 +62,7 @@ SHAPE = (
 )  # fmt: skip
 
 
-def prepared(path: Path, way: Way, probes: str) -> Box:
-    """A kernel with those probes in place."""
-    box = Box(1)
-    if not way.jump:
-        box.write("/sys/debug/kprobes-optimization", "0\n")
-    box.insmod(path, f"probes={probes}", f"target={way.target}")
-    for _ in range(SETTLE):
-        box.kernel.guest.tick()
-    return box
-
-
-def measure(path: Path, repeats: int) -> dict[str, float]:
+def measure(repeats: int) -> dict[str, float]:
     """Microseconds of a hit, by row."""
     wanted = dict(ROWS)
     bare = {way: f"bare {way}" for way, _ in ROWS.values()}
@@ -102,7 +72,7 @@ def measure(path: Path, repeats: int) -> dict[str, float]:
             *wanted.items(),
             *((name, (way, "")) for way, name in bare.items()),
         ]:
-            box = prepared(path, way, probes)
+            box = prepared(way, probes)
             boxes.append(box)
             loops[name] = partial(box.call, way.loop, CALLS)
         times = least(list(loops.values()), TURNS * repeats, thread_time)
@@ -126,13 +96,7 @@ def documented(name: str) -> str:
 
 def rows(repeats: int) -> Iterator[Row]:
     """The time of a hit of each kind, and the ratios that make the shape."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = build(Path(folder))
-        cost = measure(path, repeats) if path else {}
-    if not cost:
-        note = "scripts/build-module cannot build it: is there a gcc?"
-        yield Row("overhead", None, "us", note=note)
-        return
+    cost = measure(repeats)
     for name, us in cost.items():
         yield Row(f"overhead.{name}", us, "us", note=documented(name))
     for name, other, limit in SHAPE:

@@ -21,10 +21,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import modules
-from bench.box import Box
 from bench.command import ROOT
 from bench.row import Row
+from kpfs.fs.files.box import Box
 from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, X86_EFLAGS_FIXED
 
 MAX_CPUS = 16
@@ -62,7 +61,7 @@ class Clocks:
         self._cpu = cpu = guest.cpus
         symbols = guest.runtime_image.symbols()
         self._lock, self._unlock = symbols.get(LOCK), symbols.get(UNLOCK)
-        self._loop = box.address("bench_loop")
+        self._loop = box.address("cost_loop")
         self._end = guest.area.alloc_text(4096)  # where the loop returns to
         self._counted = 0
         self._at = 0  # where the CPU has stopped
@@ -142,7 +141,10 @@ def build_locked(folder: Path) -> Path:
 
 
 def measure(
-    module: Path, runtime: Path | None, counts: Sequence[int], hits: int = HITS
+    runtime: Path | None,
+    counts: Sequence[int],
+    hits: int = HITS,
+    module: Path | str = "hit_cost",
 ) -> list[Result]:
     """A kprobe by a breakpoint, hit on so many CPUs; runtime: None for the real one."""
     box = Box(max(counts))
@@ -162,11 +164,8 @@ def curves(
 ) -> tuple[list[Result], list[Result]]:
     """With RCU, and with the lock."""
     with tempfile.TemporaryDirectory() as folder:
-        module, locked = modules.build(Path(folder)), build_locked(Path(folder))
-        if module is None:
-            raise NotHereError("scripts/build-module cannot compile: is there a gcc?")
-        real = measure(module, None, counts, hits)
-        return real, measure(module, locked, counts, hits)
+        locked = build_locked(Path(folder))
+        return measure(None, counts, hits), measure(locked, counts, hits)
 
 
 def rows(rcu: Sequence[Result], lock: Sequence[Result]) -> Iterator[Row]:

@@ -69,11 +69,14 @@ Try everything that kpfs needs of this host, and say of each whether it works ('
 whether some of kpfs does without ('limited') or not ('broken'), and what mends it.
 The status is 0 if 'kpfs run' works, else 1.
 """
-TOP_HELP = "show probes, and how often they are hit"
+TOP_HELP = "show probes, how often they are hit, and what a hit costs"
 TOP_DESCRIPTION = """\
 Show the probes of a kernel, and hits and misses a second: of the mount at DIR, or,
-within 'kpfs run', of the kernel there, or of the only mount there is.  The screen needs
-the package textual (pip install 'kpfs[top]'); --once and --json need nothing.
+within 'kpfs run', of the kernel there, or of the only mount there is.  The cost is what
+a hit of that kind takes on this machine, with an event without arguments or a handler
+that does nothing; it is measured in a kernel of its own, and not said of real kernels.
+The screen needs the package textual (pip install 'kpfs[top]'); --once and --json need
+nothing.
 Keys: d disassembles the function of a probe, e explains it, the space bar disarms all
 probes or arms them again, s sorts by hits, q leaves; the mouse does the same.
 """

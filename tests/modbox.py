@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import box
 from kpfs.config import Config
 from kpfs.engine.errors import KernelError
+from kpfs.fs.files import box
 from kpfs.kernel.root import DEFAULTS
 
 ROOT = Path(__file__).parent.parent

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from kpfs.host import mounts
 from kpfs.host.errors import SetupError
-from kpfs.top.samples import COLUMNS, Rate, Sampler, cells, read
+from kpfs.top.costs import Costs, cost_of, measure, sorts_of
+from kpfs.top.samples import COLUMNS, NUMBERS, Rate, Sampler, cells, is_ours, read
 
 LIBRARY = "textual"
 
@@ -25,9 +26,11 @@ def main(name: str, *, once: bool, as_json: bool, interval: float) -> int:
         if not once and not as_json:
             return _show(tree, interval)
         rates = sample_twice(tree, interval)
+        ours = is_ours(tree)
     except OSError as error:
         raise SetupError(f"{error.filename}: {error.strerror}") from None
-    print(in_json(rates) if as_json else in_words(rates))
+    costs = measure(sorts_of(rate.probe for rate in rates)) if ours else {}
+    print(in_json(rates, costs) if as_json else in_words(rates, costs))
     return 0
 
 
@@ -57,25 +60,30 @@ def sample_twice(tree: Path, interval: float) -> list[Rate]:
     return sampler.add(read(tree))
 
 
-def in_json(rates: list[Rate]) -> str:
-    rows = [
-        {
+def in_json(rates: list[Rate], costs: Costs) -> str:
+    rows = []
+    for rate in rates:
+        cost = cost_of(rate.probe, costs)
+        row = {
             **rate.probe._asdict(),
             "hits_per_s": round(rate.hits, 1),
             "nmissed_per_s": round(rate.missed, 1),
+            "cost_us": None if cost is None else round(cost, 3),
         }
-        for rate in rates
-    ]
+        rows.append(row)
     return json.dumps(rows, indent=2)
 
 
-def in_words(rates: list[Rate]) -> str:
-    rows = [(*COLUMNS, "owner"), *((*cells(rate), rate.probe.owner) for rate in rates)]
+def in_words(rates: list[Rate], costs: Costs) -> str:
+    rows: list[tuple[str, ...]] = [(*COLUMNS, "owner")]
+    for rate in rates:
+        shown = cells(rate, cost_of(rate.probe, costs))
+        rows.append((*shown, rate.probe.owner))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         words = [
-            cell.rjust(width) if 4 <= number < 8 else cell.ljust(width)
+            cell.rjust(width) if number in NUMBERS else cell.ljust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(words).rstrip())

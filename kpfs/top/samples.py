@@ -13,7 +13,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-COLUMNS = ("place", "type", "kind", "state", "hits/s", "missed/s", "hits", "missed")
+COLUMNS = (
+    "place", "type", "kind", "state", "hits/s", "missed/s", "hits", "missed", "cost",
+)  # fmt: skip
+NUMBERS = range(4, 9)  # columns that are aligned to the right
 HISTORY = 24  # samples that a sparkline shows
 BARS = " ▁▂▃▄▅▆▇█"
 TAGS = {
@@ -33,6 +36,7 @@ class Probe(NamedTuple):
     owner: str
     kind: str  # what it is armed with: ftrace, jump or breakpoint; or why it is not
     state: str  # what each CPU does with it; "-": the files do not tell
+    boostable: str  # 1, 0 or -1; "-": it is no breakpoint, or the files do not tell
     hits: int
     nmissed: int
 
@@ -47,6 +51,12 @@ class Rate(NamedTuple):
 
 
 Key = tuple[str, str, str]
+
+
+def is_ours(tree: Path) -> bool:
+    """Whether the kernel of a tree is our own, not a distribution's."""
+    release = (tree / "sys/kernel/osrelease").read_text()
+    return release.rstrip("\n").endswith("-kpfs")
 
 
 def read(tree: Path) -> list[Probe]:
@@ -78,10 +88,11 @@ def _kinds(listed: str, armed: bool) -> dict[tuple[str, str], str]:
 def _from_table(table: str, kinds: dict[tuple[str, str], str]) -> list[Probe]:
     probes = []
     for line in table.splitlines()[1:]:
-        address, type_, place, owner, state, *_, hits, missed = line.split()
+        *words, boostable, _slot, _detour, hits, missed = line.split()
+        address, type_, place, owner, state = words
         kind = kinds.get((type_, place.partition(":")[0]), "gone")
-        row = Probe(address, type_, place, owner, kind, state, int(hits), int(missed))
-        probes.append(row)
+        said = address, type_, place, owner, kind, state, boostable
+        probes.append(Probe(*said, int(hits), int(missed)))
     return probes
 
 
@@ -101,7 +112,7 @@ def _from_profile(
         type_, where = ("r" if type_[0] == "r" else "k"), place.rpartition(":")[2]
         where = where if "+" in where else f"{where}+0x0"
         kind = kinds.get((type_, where), "?")
-        probes.append(Probe("-", type_, where, owner, kind, "-", hits, missed))
+        probes.append(Probe("-", type_, where, owner, kind, "-", "-", hits, missed))
     return probes
 
 
@@ -138,12 +149,13 @@ def _grown(old: int, new: int, seconds: float) -> float:
     return (new - old if new >= old else new) / seconds if seconds > 0 else 0.0
 
 
-def cells(rate: Rate) -> tuple[str, ...]:
-    """What a row shows below COLUMNS."""
+def cells(rate: Rate, cost: float | None) -> tuple[str, ...]:
+    """What a row shows below COLUMNS; a cost is microseconds a hit."""
     probe = rate.probe
     speeds = f"{rate.hits:.1f}", f"{rate.missed:.1f}"
     counts = str(probe.hits), str(probe.nmissed)
-    return probe.place, probe.type, probe.kind, probe.state, *speeds, *counts
+    about = "" if cost is None else f"≈{cost:.2f} us"
+    return probe.place, probe.type, probe.kind, probe.state, *speeds, *counts, about
 
 
 def sparkline(history: Sequence[float]) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,9 +13,19 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Footer, Header, Static
 
-from kpfs.top.samples import COLUMNS, Probe, Rate, Sampler, cells, read, sparkline
+from kpfs.top.costs import Sort, cost_of, measure, sorts_of
+from kpfs.top.samples import (
+    COLUMNS,
+    NUMBERS,
+    Probe,
+    Rate,
+    Sampler,
+    cells,
+    is_ours,
+    read,
+    sparkline,
+)
 
-NUMBERS = range(4, 8)  # columns that are aligned to the right
 COLOURS = {"ftrace": "cyan", "jump": "green", "breakpoint": "yellow"}
 
 
@@ -43,6 +54,9 @@ class Screen(App[None]):
         self.interval = interval
         self.sampler = Sampler()
         self.rates: list[Rate] = []
+        self.shown: list[Rate] = []  # in the order of the table
+        self.asked: set[Sort] = set()  # whose costs are known, or will be
+        self.costs: dict[Sort, float] = {}
         self.by_rate = False  # else in the order of kprobes/list
 
     def compose(self) -> ComposeResult:
@@ -64,12 +78,21 @@ class Screen(App[None]):
         """Read the files, and show what they say; a tree that is gone ends it all."""
         try:
             probes = read(self.place)
+            ours = is_ours(self.place)
             armed = (self.place / "kprobes/enabled").read_text().strip() == "1"
         except OSError as error:
             self.exit(message=f"kpfs: {self.place}: {error.strerror}", return_code=2)
             return
         self.rates = self.sampler.add(probes)
         self.sub_title = f"{self.place}{'' if armed else ', all disarmed'}"
+        self.show_rates()
+        if ours and (new := sorts_of(probes) - self.asked):
+            self.asked |= new
+            self.run_worker(self.weigh(new))
+
+    async def weigh(self, sorts: set[Sort]) -> None:
+        """Measure what hits cost, beside all else, and show it."""
+        self.costs |= await asyncio.to_thread(measure, sorts)
         self.show_rates()
 
     def show_rates(self) -> None:
@@ -87,7 +110,9 @@ class Screen(App[None]):
                     justify="right" if number in NUMBERS else "left",
                     style=COLOURS.get(cell, ""),
                 )
-                for number, cell in enumerate(cells(rate))
+                for number, cell in enumerate(
+                    cells(rate, cost_of(rate.probe, self.costs))
+                )
             ]
             table.add_row(*row, Text(sparkline(rate.history)), Text(rate.probe.owner))
         table.move_cursor(row=min(cursor, max(len(rates) - 1, 0)))

@@ -3,6 +3,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 from textual.widgets import DataTable, Static
@@ -29,6 +30,7 @@ def test_once(kpfs, probed):
     found = {row.split()[0]: row.split()[2] for row in rows}
     assert found["vfs_read+0x0"] == "ftrace"
     assert found["vfs_read+0x5"] in ("breakpoint", "jump")
+    assert all(re.search(r"  ≈\d+\.\d\d us  kprobes/", row) for row in rows)
 
 
 def test_json(kpfs, probed):
@@ -36,6 +38,13 @@ def test_json(kpfs, probed):
     rows = json.loads(done.stdout)
     assert {row["owner"] for row in rows} == {"kprobes/entry", "kprobes/inside"}
     assert all(row["hits"] > 0 and row["hits_per_s"] > 0 for row in rows)
+    assert all(row["cost_us"] > 0 for row in rows)
+
+
+def test_no_cost_of_what_is_not_hit(kpfs, probed):
+    (probed / "kprobes/enabled").write_text("0")
+    done = kpfs("top", "--json", "--interval", "0.1", probed)
+    assert [row["cost_us"] for row in json.loads(done.stdout)] == [None, None]
 
 
 def test_the_screen(probed):
@@ -54,6 +63,8 @@ async def use(tree):
             return str(words.content) if shown else ""
 
         assert table.row_count == 2
+        await app.workers.wait_for_complete()  # which measure
+        assert all(cell.plain.startswith("≈") for cell in table.get_column_at(8))
         rows = [probe.probe.place for probe in app.shown]
         await pilot.press("d")
         assert below().startswith("vfs_read:\n")

@@ -61,8 +61,8 @@ def test_every_hit_is_one(tmp_path):
     # what the handler of the module counts
     found = []
     path = build(
-        "bench_module",
-        (ROOT / "bench" / "bench_module.c")
+        "hit_cost",
+        (ROOT / "guest" / "modules" / "hit_cost.c")
         .read_text()
         .replace(
             "struct pt_regs *regs)\n{\n", "struct pt_regs *regs)\n{\n\tcalls++;\n", 1
@@ -78,7 +78,7 @@ def test_every_hit_is_one(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(smp.Clocks, "run", counted)
         patch.setattr(smp.Clocks, "__init__", remember)
-        smp.measure(path, smp.build_locked(tmp_path), (1, 3), HITS)
+        smp.measure(smp.build_locked(tmp_path), (1, 3), HITS, path)
     assert box_hits == [(1, HITS), (3, HITS + 3 * HITS)]
 
 

@@ -51,7 +51,7 @@ def test_what_is_read(tree):
         "gone",
     ]
     address = "ffffffff81009380"
-    e = Probe(address, "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-,-", 31, 2)
+    e = Probe(address, "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-,-", "-", 31, 2)
     assert probes[2] == e
 
 
@@ -63,12 +63,14 @@ def test_all_disarmed(tree):
 def test_of_a_kernel_without_a_table(tree):
     (tree / "machine/probes").unlink()
     e, r = read(tree)
-    assert e == Probe("-", "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-", 31, 2)
-    assert r == Probe("-", "r", "vfs_write+0x0", "kprobes/r", "disabled", "-", 6, 0)
+    assert e == Probe("-", "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-", "-", 31, 2)
+    assert r == Probe(
+        "-", "r", "vfs_write+0x0", "kprobes/r", "disabled", "-", "-", 6, 0
+    )
 
 
 def probe(hits, missed=0, place="f+0x0"):
-    return Probe("-", "k", place, "kprobes/f", "jump", "-", hits, missed)
+    return Probe("-", "k", place, "kprobes/f", "jump", "-", "1", hits, missed)
 
 
 def test_what_grows():

@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Probes with handlers that do nothing, and a loop to call what they probe. */
+/*
+ * What a hit costs: probes with handlers that do nothing, and loops to call what they
+ * probe, for kpfs top and for scripts/bench.
+ * Parameters: target; probes, of the letters k, j and r.
+ */
 #include <linux/kprobes.h>
 #include <linux/module.h>
 
 /* No entry nop: a probe on it is a breakpoint. */
-notrace __attribute__((__noipa__)) long bench_target(long x)
+notrace __attribute__((__noipa__)) long cost_plain(long x)
 {
 	return x + 1;
 }
 
 /* The same with an instruction that runs by a single step, and with an entry nop. */
-long bench_stepped(long x);
+long cost_stepped(long x);
 __asm__(".text\n"
-	".globl bench_stepped\n"
-	".type bench_stepped, @function\n"
-	"bench_stepped: incq %rdi\n"
+	".globl cost_stepped\n"
+	".type cost_stepped, @function\n"
+	"cost_stepped: incq %rdi\n"
 	"	movq %rdi, %rax\n"
 	"	ret\n"
 	"	nop; nop; nop; nop\n"
-	".size bench_stepped, .-bench_stepped\n");
+	".size cost_stepped, .-cost_stepped\n");
 
-__attribute__((__noipa__)) long bench_traced(long x)
+__attribute__((__noipa__)) long cost_traced(long x)
 {
 	return x + 1;
 }
@@ -34,9 +38,9 @@ __attribute__((__noipa__)) long bench_traced(long x)
 			sum += target(n);                                                          \
 		return sum;                                                                        \
 	}
-LOOP(bench_loop, bench_target)
-LOOP(bench_loop_stepped, bench_stepped)
-LOOP(bench_loop_traced, bench_traced)
+LOOP(cost_loop, cost_plain)
+LOOP(cost_loop_stepped, cost_stepped)
+LOOP(cost_loop_traced, cost_traced)
 
 static int pre(struct kprobe *p, struct pt_regs *regs)
 {
@@ -56,11 +60,11 @@ static struct kprobe kp = { .pre_handler = pre };
 static struct kretprobe rp = { .handler = ret };
 static struct jprobe jp = { .entry = entry };
 
-static char *probes = "", *target = "bench_target";
+static char *probes = "", *target = "cost_plain";
 module_param(probes, charp, 0);
 module_param(target, charp, 0);
 
-static int __init bench_init(void)
+static int __init cost_init(void)
 {
 	int err = 0;
 
@@ -74,13 +78,13 @@ static int __init bench_init(void)
 	return err;
 }
 
-static void __exit bench_exit(void)
+static void __exit cost_exit(void)
 {
 	unregister_kprobe(&kp);
 	unregister_jprobe(&jp);
 	unregister_kretprobe(&rp);
 }
 
-module_init(bench_init);
-module_exit(bench_exit);
+module_init(cost_init);
+module_exit(cost_exit);
 MODULE_LICENSE("GPL");
