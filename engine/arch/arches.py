@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, cast
 
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.judge import Judge, Tables
+from kpfs.engine.kprobe import PtRegs
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.runtime import Runtime
 
@@ -69,3 +70,23 @@ def _x86_compared(
 # live and saved text, its address, names of addresses -> a listing of both
 Compared = Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
 COMPARED: dict[str, Compared] = {"x86": _x86_compared}
+
+
+class Words(Protocol):
+    """Memory that a frame lies in; see kpfs.engine.machine.Memory."""
+
+    def read_u64(self, addr: int) -> int: ...
+
+    def write_u64(self, addr: int, value: int) -> None: ...
+
+
+def _x86_frame(memory: Words, addr: int) -> PtRegs:
+    from kpfs.engine.arch.x86.regs import FramePtRegs
+
+    regs = FramePtRegs(cast(Machine, memory))  # which asks for no more
+    regs.addr = addr
+    return regs
+
+
+# a struct pt_regs that a kernel has saved: its memory, and the address
+FRAMES: dict[str, Callable[[Words, int], PtRegs]] = {"x86": _x86_frame}

@@ -63,8 +63,7 @@ class Kernel(Files):
 
         cpus: 1 to 16; a real one has those that it was made with.
         config: as of ``--config``, for example ``{"PREEMPT": False}``.
-        kernel: the name of a real one that was made (``kpfs kernel make``); probes and
-        write_memory() are NotImplementedError then.
+        kernel: the name of a real one that was made (``kpfs kernel make``).
         quiet: nothing runs but what is asked for, on virtual time, so that the same
         operations give the same trace; else programs run in the background, and time
         is the host's.
@@ -80,12 +79,6 @@ class Kernel(Files):
             self._any = RealSession(kernel, quiet=quiet)
         self._backend = self._as_task(self._free_pid(), DEFAULT_COMM)
         self.clock = Clock(self._any)
-
-    @property
-    def _session(self) -> Session:
-        if not isinstance(self._any, Session):
-            raise NotImplementedError("our own kernel has that, a real one has not")
-        return self._any
 
     def __enter__(self) -> Kernel:
         return self
@@ -240,9 +233,16 @@ class Kernel(Files):
         and write registers and memory, but not run the kernel, which stands there.
         What they raise is raised by the method that ran the kernel.
         """
-        from kpfs.api.probes import make_kprobe
+        session = self._any
+        if isinstance(session, Session):
+            from kpfs.api.own_probes import make_kprobe
 
-        return make_kprobe(self._session, symbol, offset, pre, post)
+            return make_kprobe(session, symbol, offset, pre, post)
+        from kpfs.api.probes import Probe
+        from kpfs.api.real_probes import RealProbe
+
+        handlers = {"pre_handler": pre, "post_handler": post}
+        return Probe(RealProbe(session, symbol, offset, handlers))
 
     def kretprobe(
         self,
@@ -258,9 +258,16 @@ class Kernel(Files):
         is called when it is entered; if it returns non-zero, this call's return is not
         looked at.  maxactive: of how many calls at once, 0: the kernel's default.
         """
-        from kpfs.api.probes import make_kretprobe
+        session = self._any
+        if isinstance(session, Session):
+            from kpfs.api.own_probes import make_kretprobe
 
-        return make_kretprobe(self._session, symbol, handler, entry, maxactive)
+            return make_kretprobe(session, symbol, handler, entry, maxactive)
+        from kpfs.api.probes import Probe
+        from kpfs.api.real_probes import RealProbe
+
+        handlers = {"handler": handler, "entry_handler": entry}
+        return Probe(RealProbe(session, symbol, 0, handlers, maxactive))
 
     # ---- memory, also for handlers
     def symbol(self, name: str) -> int:
@@ -280,7 +287,7 @@ class Kernel(Files):
 
     def write_memory(self, address: int, data: bytes) -> None:
         """Change bytes of memory; see read_memory()."""
-        self._session.memory(lambda: self._session.root.guest.write(address, data))
+        self._any.write_memory(address, data)
 
     def read_string(self, address: int, size: int = STRING_MAX) -> str:
         """The text at an address up to its NUL, of at most size bytes."""

@@ -6,13 +6,17 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from kpfs.api.handlers import Handlers, Theirs
 from kpfs.api.session import os_error
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.fs.fuse.linux_machine import OwnTree
 from kpfs.host.errors import SetupError
+from kpfs.kernel.caller import Caller
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.kernel.functions import Functions
 from kpfs.linux.kernel.kernel import LinuxKernel
 from kpfs.linux.kernel.tasks import Task
 
@@ -24,6 +28,10 @@ FIRST_PID = 4_000_001  # no process of the guest's own comes so far
 NSEC = 1_000_000_000
 PAGE_SIZE = 4096
 T = TypeVar("T")
+
+
+def _no_memory(fault: MemoryFault) -> OSError:
+    return OSError(errno.EFAULT, f"nothing at {fault.addr:#x}")
 
 
 def no_mounts(_pid: int) -> bytes:
@@ -44,6 +52,8 @@ class RealSession:
         self.closed = False
         self.next_pid = FIRST_PID
         self.buffers: dict[Task, int] = {}  # addresses of room that tasks have
+        self.handlers = Handlers()
+        self.probes: dict[int, object] = {}  # those registered, by their addresses
         self.own = OwnTree(self.kernel, no_mounts)
         self._explainer: Explainer | None = None
         self._explained: list[object] = []  # what was loaded when it was made
@@ -68,12 +78,39 @@ class RealSession:
         """Do one that takes the lock itself; OSError."""
         if self.closed:
             raise ValueError("this kernel is closed")
+        self.handlers.check()
+        ticker = self.kernel.ticker
         try:
-            return action()
+            result = action()
         except KernelError as refused:
+            self.handlers.throw(ticker)
             raise os_error(refused, path) from None
         except MemoryFault as fault:
-            raise OSError(errno.EFAULT, f"nothing at {fault.addr:#x}") from None
+            self.handlers.throw(ticker)
+            raise _no_memory(fault) from None
+        self.handlers.throw(ticker)
+        return result
+
+    # ---- probes
+    @cached_property
+    def functions(self) -> Functions:
+        """What of Python the kernel can call.  Context: lock held."""
+        self.kernel.follow(self.probes.clear)
+        return Functions(self.kernel)
+
+    def worker(self) -> Task:
+        """A task for what none of the user's is to do.  Context: lock held."""
+        tasks = self.kernel.tasks
+        caller = Caller(FIRST_PID, os.getuid(), 0)
+        return tasks.known(FIRST_PID) or tasks.fork(tasks.agent, caller, "python")
+
+    def handle(self, handler: Theirs, *args: object) -> int:
+        """Call a handler of a probe.  Context: hit."""
+        try:
+            return self.handlers.handle(handler, *args)
+        except MemoryFault as fault:
+            self.handlers.keep(_no_memory(fault))
+            return 0
 
     # ---- snapshots
     def snapshot(self) -> RealSnapshot:
@@ -125,11 +162,22 @@ class RealSession:
         kernel = self.kernel
         if address := kernel.symbols.address(name):
             return address  # as in kallsyms, modules come behind
-        modules = self.do(name, kernel.modules)
+        modules = self.memory(kernel.modules)
         return AllSymbols(kernel.symbols, modules).address(name)
 
+    def memory(self, access: Callable[[], T]) -> T:
+        """Do an access to memory, which a handler may do too."""
+        return access() if self.handlers.is_within else self.do("", access)
+
     def read_memory(self, address: int, size: int) -> bytes:
-        return self.do("", lambda: self.kernel.memory.read(address, size))
+        return self.memory(lambda: self.kernel.memory.read(address, size))
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        def action() -> None:
+            self.kernel.memory.write(address, data)
+            self.kernel.machine.board.flush()  # it may be code
+
+        self.memory(action)
 
     def read_string(self, address: int, size: int) -> bytes:
         def action() -> bytes:
@@ -140,7 +188,7 @@ class RealSession:
                 found += self.kernel.memory.read(address + len(found), piece)
             return found.partition(b"\0")[0]
 
-        return self.do("", action)
+        return self.memory(action)
 
 
 class RealSnapshot:
@@ -155,6 +203,7 @@ class RealSnapshot:
         self.session = session
         self._frozen = freeze(session.kernel)
         self._next_pid, self._buffers = session.next_pid, dict(session.buffers)
+        self._probes, self._functions = dict(session.probes), session.functions.held()
 
     def restore(self) -> None:
         """Make the kernel what it was."""
@@ -164,3 +213,6 @@ class RealSnapshot:
         self.session.forget_explainer()
         self.session.next_pid = self._next_pid
         self.session.buffers = dict(self._buffers)
+        self.session.functions.restore(self._functions)
+        self.session.probes.clear()
+        self.session.probes.update(self._probes)

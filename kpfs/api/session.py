@@ -12,10 +12,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar
 
 from kpfs import config as configuration
+from kpfs.api.handlers import Handlers
 from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.ktypes import KAddr
 from kpfs.guest.emu.traps import GuestPanicError
@@ -51,15 +51,6 @@ def make_config(values: Mapping[str, bool | str]) -> configuration.Config:
     return configuration.make(map(configuration.parse_one, words))
 
 
-class Theirs:
-    """A function of who uses the interface; a snapshot leaves alone what it has."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable[..., object]) -> None:
-        self.call = call
-
-
 class _AsBuilt:
     """The tables of a kernel that runs, and its text without what probes have put in.
 
@@ -86,9 +77,7 @@ class Session:
         self.closed = False
         self.next_pid = FIRST_PID
         self.ended: set[int] = set()  # pids of tasks that were told to exit
-        # by the thread that runs the guest, and with it the handlers
-        self._raised: dict[int, BaseException] = {}
-        self._in_handler: set[int] = set()
+        self.handlers = Handlers()
         if not quiet:
             self.root.background.start()
 
@@ -122,22 +111,21 @@ class Session:
         try:
             yield
         except KernelError as refused:
-            self._raise()
+            self.handlers.throw()
             raise os_error(refused, path) from None
         except MemoryFault as fault:
-            self._raise()
+            self.handlers.throw()
             raise os_error(KernelError(errno.EFAULT, str(fault)), path) from None
         except GuestPanicError as panic:
-            self._raise()
+            self.handlers.throw()
             raise os_error(KernelError(errno.ESHUTDOWN, panic.why), path) from None
-        self._raise()
+        self.handlers.throw()
 
     def check(self) -> None:
         """ValueError: it is closed; RuntimeError: a handler asks, which must not."""
         if self.closed:
             raise ValueError("this kernel is closed")
-        if get_ident() in self._in_handler:
-            raise RuntimeError("a handler cannot run the kernel, which stands in it")
+        self.handlers.check()
 
     # ---- the clock
     def now(self) -> float:
@@ -185,38 +173,15 @@ class Session:
     def read_memory(self, address: int, size: int) -> bytes:
         return self.memory(lambda: self.root.guest.read(address, size))
 
+    def write_memory(self, address: int, data: bytes) -> None:
+        self.memory(lambda: self.root.guest.write(address, data))
+
     def read_string(self, address: int, size: int) -> bytes:
         return self.memory(lambda: self.root.guest.read_cstring(address, size))
 
     def memory(self, access: Callable[[], T]) -> T:
         """Do an access to memory, which a handler may do too."""
-        if get_ident() in self._in_handler:
+        if self.handlers.is_within:
             return access()
         with self.call():
             return access()
-
-    def handle(self, handler: Theirs, *args: object) -> int:
-        """Call somebody's handler of a probe; what it raises is raised by call().
-
-        A MemoryFault is the kernel's own affair.
-        Context: hit.
-        """
-        thread = get_ident()
-        within = thread in self._in_handler  # a probe is hit in a handler's own way
-        self._in_handler.add(thread)
-        try:
-            result = handler.call(*args)
-        except MemoryFault:
-            raise
-        except BaseException as error:
-            self._raised.setdefault(thread, error)
-            return 0
-        finally:
-            if not within:
-                self._in_handler.discard(thread)
-        return int(result) if isinstance(result, int) else 0
-
-    def _raise(self) -> None:
-        error = self._raised.pop(get_ident(), None) if self._raised else None
-        if error is not None:
-            raise error

@@ -23,7 +23,7 @@ from enum import Enum
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from kpfs.api.session import Theirs
+from kpfs.api.handlers import Theirs
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.frozen import freeze, thaw
 from kpfs.guest.emu.watchdog import Watchdog

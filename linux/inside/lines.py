@@ -17,7 +17,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kpfs import abi
@@ -25,7 +25,7 @@ from kpfs.engine.errors import MemoryFault
 from kpfs.linux.board import registers
 from kpfs.linux.board.board import PAGE_SIZE, Board
 from kpfs.linux.kernel.ready import open_texts
-from kpfs.linux.memory.memory import KernelMemory, LiveMemory
+from kpfs.linux.memory.memory import KernelMemory, LiveMemory, pages_of
 from kpfs.linux.memory.symbols import Symbols
 from kpfs.linux.store import image
 
@@ -161,7 +161,7 @@ class KnownLines:
             return
         size = self._memory.word(seq + _SIZE)
         if size < ROOM and not self._memory.word(seq + _COUNT):
-            self._put(seq + _COUNT, size.to_bytes(8, "little"))
+            self._memory.write(seq + _COUNT, size.to_bytes(8, "little"))
         elif not self._armed:
             self._arm(armed=True)
 
@@ -188,24 +188,14 @@ class KnownLines:
         lines, index = found
         if not lines:
             return
-        self._put(buffer + count, lines)
-        self._put(seq + _COUNT, (count + len(lines)).to_bytes(8, "little"))
-        self._put(seq + _INDEX, index.to_bytes(8, "little"))
+        self._memory.write(buffer + count, lines)
+        self._memory.write(seq + _COUNT, (count + len(lines)).to_bytes(8, "little"))
+        self._memory.write(seq + _INDEX, index.to_bytes(8, "little"))
         # return NULL: there is none for now
         self._board.write_reg(general["rax"], 0)
         self._board.write_reg(general["rsp"], sp + 8)
         self._board.write_reg(general["rip"], caller)
         self._board.set(asked_at=0)
-
-    def _put(self, address: int, data: bytes) -> None:
-        """Write by virtual address; MemoryFault."""
-        board = self._board
-        cr3 = board.read_reg(registers.CONTROL["cr3"])
-        for page, count in _pages(address, len(data)):
-            start, at = board.translate(page, cr3), page - address
-            if start >= len(board.ram):
-                raise MemoryFault(page)
-            board.ram[start : start + count] = data[at : at + count]
 
 
 class _Known:
@@ -221,7 +211,7 @@ class _Known:
         self._code = [
             (start, self._ram[start : start + size])
             for begin, count in place.functions
-            for at, size in _pages(begin, count)
+            for at, size in pages_of(begin, count)
             if (start := board.translate(at)) < len(self._ram)
         ]
         self._offsets = {0: 0}  # of lines by their numbers
@@ -267,15 +257,6 @@ class _Known:
         number += piece.count(b"\n") + 1
         self._offsets[number] = start + len(piece)
         return piece if lines == shown else _hide(piece), number
-
-
-def _pages(address: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of some memory that are each in one page: begin and size."""
-    end = address + size
-    while address < end:
-        count = min(end - address, PAGE_SIZE - address % PAGE_SIZE)
-        yield address, count
-        address += count
 
 
 def _hide(lines: bytes) -> bytes:

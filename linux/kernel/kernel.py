@@ -255,6 +255,11 @@ class LinuxKernel:
         self._ticker = threading.Thread(target=self._tick, name="tick", daemon=True)
         self._ticker.start()
 
+    @property
+    def ticker(self) -> int:
+        """The thread that runs the guest while those who have asked it wait; or 0."""
+        return (self._ticker.ident or 0) if self._ticker is not None else 0
+
     def _tick(self) -> None:
         pause = threading.Event()
         while not self._stopped:

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
+from kpfs import abi
 from kpfs.engine.errors import MemoryFault
 from kpfs.linux.board.board import PAGE_SIZE, Board
 
@@ -13,18 +16,30 @@ _SHIFTS = (39, 30, 21, 12)  # of the levels of page tables
 _PRESENT, _LARGE, _ADDRESS = 1, 0x80, 0x000F_FFFF_FFFF_F000
 
 
+def pages_of(addr: int, size: int) -> Iterator[tuple[int, int]]:
+    """The parts of some memory that are each in one page: begin and size."""
+    end = addr + size
+    while addr < end:
+        count = min(end - addr, PAGE_SIZE - addr % PAGE_SIZE)
+        yield addr, count
+        addr += count
+
+
 class KernelMemory(ABC):
     """Reads by virtual address; raises MemoryFault where not all of it is there."""
 
     def read(self, addr: int, size: int) -> bytes:
-        found = []
-        while size > 0:
-            count = min(size, PAGE_SIZE - addr % PAGE_SIZE)
-            piece = self._piece(addr, count)
-            if len(piece) < count:
+        if addr % PAGE_SIZE + size <= PAGE_SIZE:  # nearly always
+            piece = self._piece(addr, size)
+            if len(piece) < size:
                 raise MemoryFault(addr)
+            return piece
+        found = []
+        for at, count in pages_of(addr, size):
+            piece = self._piece(at, count)
+            if len(piece) < count:
+                raise MemoryFault(at)
             found.append(piece)
-            addr, size = addr + count, size - count
         return b"".join(found)
 
     def word(self, addr: int) -> int:
@@ -50,9 +65,40 @@ class LiveMemory(KernelMemory):
     def __init__(self, board: Board) -> None:
         self._board = board
 
+    def write(self, addr: int, data: bytes) -> None:
+        """Change it, all or nothing; MemoryFault.
+
+        What is translated of code that was there stays.
+        """
+        pieces = []
+        for at, size in pages_of(addr, len(data)):
+            memory, place = self._place(at)
+            if memory is None:
+                raise MemoryFault(at)
+            pieces.append((memory, place, data[at - addr : at - addr + size]))
+        for memory, place, piece in pieces:
+            memory[place : place + len(piece)] = piece
+
+    def read_u64(self, addr: int) -> int:
+        """See kpfs.engine.machine.Machine."""
+        return self.word(addr)
+
+    def write_u64(self, addr: int, value: int) -> None:
+        self.write(addr, value.to_bytes(8, "little"))
+
+    def _place(self, addr: int) -> tuple[mmap.mmap | None, int]:
+        """What an address is in, and where there: RAM, or what the agent shares."""
+        board = self._board
+        at = board.translate(addr)
+        if at < len(board.ram):
+            return board.ram, at
+        if abi.REGION_PHYS <= at < abi.REGION_PHYS + len(board.region):
+            return board.region, at - abi.REGION_PHYS
+        return None, 0
+
     def _piece(self, addr: int, size: int) -> bytes:
-        at = self._board.translate(addr)
-        return self._board.ram[at : at + size] if at < len(self._board.ram) else b""
+        memory, at = self._place(addr)
+        return b"" if memory is None else memory[at : at + size]
 
 
 class SavedMemory(KernelMemory):

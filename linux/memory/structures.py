@@ -27,9 +27,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "kprobe": (
         *("hlist", "list", "nmissed", "addr", "pre_handler", "post_handler"),
         *("opcode", "ainsn.insn", "ainsn.boostable", "flags"),
+        *("symbol_name", "offset"),
     ),
     "optimized_kprobe": ("kp", "optinsn.copied_insn", "optinsn.insn"),
-    "kretprobe": ("kp", "handler", "nmissed"),
+    "kretprobe": ("kp", "handler", "entry_handler", "maxactive", "nmissed"),
     "kprobe_ctlblk": ("kprobe_status",),
     "trace_kprobe": ("rp.kp", "nhit", "tp.event"),
     "trace_probe_event": ("class.system", "call.name"),

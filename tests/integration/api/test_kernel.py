@@ -2,7 +2,8 @@
 """kpfs.Kernel over its guest.
 
 This tests kpfs.api.kernel, kpfs.api.session, kpfs.api.own, kpfs.api.files,
-kpfs.api.probes, kpfs.api.clock and kpfs.api.reader.
+kpfs.api.probes, kpfs.api.own_probes, kpfs.api.handlers, kpfs.api.clock and
+kpfs.api.reader.
 """
 
 import errno

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Probes of a real kernel whose handlers are Python functions.
+
+Each is a struct kprobe or kretprobe in the kernel's own memory, which its own functions
+register.  Its handlers have addresses for the kernel: see kpfs.linux.kernel.functions.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+
+from kpfs.api.handlers import Theirs
+from kpfs.api.probes import Registers, place_of
+from kpfs.api.real_session import RealSession
+from kpfs.engine.arch.arches import FRAMES
+from kpfs.engine.errors import KernelError
+from kpfs.linux.kernel.functions import Function
+
+ARCH = "x86"
+_WORD, _INT = 8, 4
+_NO_BTF = "this kernel does not say how a probe looks"
+
+
+class RealProbe:
+    """See kpfs.api.probes.Registered."""
+
+    def __init__(
+        self,
+        session: RealSession,
+        symbol: str | int,
+        offset: int,
+        handlers: Mapping[str, Callable[[Registers], object] | None],
+        maxactive: int | None = None,
+    ) -> None:
+        """handlers: by the names of their fields.  maxactive: of a return probe."""
+        self._session = session
+        self.place = place_of(symbol, offset)
+        self._returns = maxactive is not None
+        self.kind = "r" if self._returns else "k"
+        structure = "kretprobe" if self._returns else "kprobe"
+        self._layout = session.kernel.structures[structure]
+        self._kp = session.kernel.structures["kprobe"]
+        self._at = 0  # where it lies
+        self._functions: list[int] = []  # addresses of its handlers
+        session.do(
+            self.place, lambda: self._register(symbol, offset, handlers, maxactive or 0)
+        )
+
+    def _register(
+        self,
+        symbol: str | int,
+        offset: int,
+        handlers: Mapping[str, Callable[[Registers], object] | None],
+        maxactive: int,
+    ) -> None:
+        size = self._layout.size
+        if not self._kp.has("symbol_name") or not all(map(self._layout.has, handlers)):
+            raise KernelError(errno.EOPNOTSUPP, _NO_BTF)
+        name = os.fsencode(symbol) + b"\0" if isinstance(symbol, str) else b""
+        at = self._at = self._call("vzalloc", size + len(name)) & (1 << 64) - 1
+        if not at:
+            raise KernelError(errno.ENOMEM, "no memory for a probe")
+        memory = self._session.kernel.memory
+        memory.write(at + size, name)
+        if isinstance(symbol, str):
+            self._put(self._kp.at["symbol_name"], at + size)
+            self._put(self._kp.at["offset"], offset, _INT)
+        else:
+            self._put(self._kp.at["addr"], symbol + offset)
+        if self._returns:
+            self._put(self._layout.at["maxactive"], maxactive, _INT)
+        session = self._session
+        for field, handler in handlers.items():
+            if handler is not None:
+                function = session.functions.add(session.worker(), self._made(handler))
+                self._functions.append(function)
+                self._put(self._layout.at[field], function)
+        session.probes[at] = self
+        try:
+            self._do("register")
+        except KernelError:
+            self._free()
+            raise
+        self._address = memory.word(at + self._kp.at["addr"])
+
+    def _made(self, handler: Callable[[Registers], object]) -> Function:
+        """What the kernel calls: with a probe or an instance of one, and registers."""
+        theirs, session, frame_at = Theirs(handler), self._session, FRAMES[ARCH]
+
+        def call(_probe: int, frame: int, _flags: int) -> int:
+            if not self._is_registered():
+                return 0
+            return session.handle(theirs, frame_at(session.kernel.memory, frame))
+
+        return call
+
+    def _put(self, offset: int, value: int, size: int = _WORD) -> None:
+        data = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+        self._session.kernel.memory.write(self._at + offset, data)
+
+    def _call(self, function: str, argument: int) -> int:
+        session = self._session
+        return session.functions.call(session.worker(), function, argument)
+
+    def _do(self, what: str) -> None:
+        """Have the kernel do something with it."""
+        kind = "kretprobe" if self._returns and what.endswith("register") else "kprobe"
+        error = -self._call(f"{what}_{kind}", self._at) & 0xFFFFFFFF
+        if error and what != "unregister":  # which gives nothing
+            raise KernelError(error)
+
+    def _free(self) -> None:
+        del self._session.probes[self._at]
+        for function in self._functions:
+            self._session.functions.remove(function)
+        self._call("vfree", self._at)
+
+    @property
+    def closed(self) -> bool:
+        return self._session.closed
+
+    @property
+    def address(self) -> int:
+        return self._address
+
+    def _is_registered(self) -> bool:
+        return self._session.probes.get(self._at) is self
+
+    @property
+    def nmissed(self) -> int:
+        if not self._is_registered():
+            return 0
+
+        def action() -> int:
+            memory = self._session.kernel.memory
+            missed = memory.word(self._at + self._kp.at["nmissed"])
+            if self._returns:
+                raw = memory.read(self._at + self._layout.at["nmissed"], _INT)
+                missed += int.from_bytes(raw, "little")
+            return missed
+
+        return self._session.do(self.place, action)
+
+    def _switch(self, what: str) -> None:
+        def action() -> None:
+            if not self._is_registered():
+                raise KernelError(errno.EINVAL, "it is not registered")
+            self._do(what)
+
+        self._session.do(self.place, action)
+
+    def disable(self) -> None:
+        self._switch("disable")
+
+    def enable(self) -> None:
+        self._switch("enable")
+
+    def unregister(self) -> None:
+        def action() -> None:
+            if not self._is_registered():
+                return
+            self._do("unregister")
+            if self._session.kernel.memory.word(self._at + self._kp.at["addr"]):
+                self._free()
+                return
+            # it says so, and in its log; who has asked for it is not called any more
+            del self._session.probes[self._at]
+            raise KernelError(
+                errno.EBUSY, "the kernel could not take it away: see dmesg"
+            )
+
+        self._session.do(self.place, action)
