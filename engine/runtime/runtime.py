@@ -13,7 +13,7 @@ from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.heap import Heap
 from kpfs.engine.runtime.records import CPU_WORDS, KpCpu, KpRethook, Record
 
-NR_CMDLINES = 8192  # at first; a power of two
+NR_CMDLINES = 1 << 15  # at least: as Linux, by the last 15 bits of a pid
 CMDLINE = Struct(f"<Q{abi.KpCmdline.SIZE - abi.KpCmdline.comm}s")
 FIXUP = Struct("<iI")  # an entry of kp_fixups
 EXTABLE = Struct("<ii")  # an entry of kp_extable: distances to both addresses
@@ -81,7 +81,7 @@ class Runtime:
         Kernel: tracing_resize_saved_cmdlines()
         """
         old, size = self._cmdlines_at, CMDLINE.size * self.nr_cmdlines
-        self._alloc_cmdlines(1 << (count - 1).bit_length())
+        self._alloc_cmdlines(max(NR_CMDLINES, 1 << (count - 1).bit_length()))
         self._config_changed()
         self.heap.free(old, size)
 
@@ -201,10 +201,6 @@ class Runtime:
             return None
         return _text(comm)
 
-    def cmdline_table(self) -> bytes:
-        """The bytes that comm_of() looks at.  Context: any, as it."""
-        return bytes(self._cmdlines)
-
     def save_cmdline(self, pid: int, comm: str) -> None:
         """Remember the name of a task.  Kernel: tracing_record_cmdline()."""
         name = comm.encode("latin-1")[:15]
@@ -212,11 +208,11 @@ class Runtime:
         CMDLINE.pack_into(self._cmdlines, at, pid, name)
 
     def cmdlines(self) -> list[tuple[int, str]]:
-        """(pid, name) of all that are remembered, by place."""
+        """(pid, name) of all that are remembered, by place; not of idle tasks."""
         return [
             (pid, _text(comm))
             for pid, comm in CMDLINE.iter_unpack(self._cmdlines)
-            if comm[0]
+            if pid and comm[0]
         ]
 
     def reset_cpu(self, cpu: int) -> None:

@@ -127,12 +127,7 @@ def probe_hits(text):
 
 
 def differences(kpfs, tmp_path, form, hits, least):
-    """What was not the same both ways, by script.
-
-    What differs by the calls that are left out does so each time.  On a busy machine a
-    descriptor may stay open once in a while, in one way or the other (see looking.py),
-    and be inherited: so a script that differs is asked again, by itself.
-    """
+    """What was not the same both ways, by script."""
 
     def run(mode, script):
         options = ("--quiet-guest", f"--mirror={mode}")
@@ -140,23 +135,16 @@ def differences(kpfs, tmp_path, form, hits, least):
         assert done.stderr == ""
         return done.stdout
 
-    scripts, different = SCRIPTS, {}
-    for attempt in ("first", "second", "third"):
-        always, watched = (
-            looking.found(run, mode, tmp_path / attempt, form, scripts, hits)
-            for mode in ("always", "watched")
-        )
-        if scripts is SCRIPTS:
-            assert any(watched.values())
-        assert [name for name in scripts if watched[name].total() < least] == []
-        for script in OF_THE_MOUNT:
-            for name in CLOSING if script in scripts else ():
-                del always[script]["cat", name], watched[script]["cat", name]
-        different = looking.differences(always, watched)
-        scripts = {name: SCRIPTS[name] for name in different}
-        if not scripts:
-            break
-    return different
+    always, watched = (
+        looking.found(run, mode, tmp_path, form, SCRIPTS, hits)
+        for mode in ("always", "watched")
+    )
+    assert any(watched.values())
+    assert [name for name in SCRIPTS if watched[name].total() < least] == []
+    for script in OF_THE_MOUNT:
+        for name in CLOSING:
+            del always[script]["cat", name], watched[script]["cat", name]
+    return looking.differences(always, watched)
 
 
 def test_who_looks_finds_what_he_would_have_found(kpfs, tmp_path):

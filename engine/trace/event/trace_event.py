@@ -129,7 +129,7 @@ class Events:
         self._by_id: dict[int, TraceEvent] = {}
         self._next_id = LAST_TYPE
         self._lowest_free = LAST_TYPE  # no id below it is free
-        self.epoch = 0  # changes when the text of a record may have become another one
+        self.epoch = 0  # grows when an event comes or goes
         self._watcher = watcher
         self._held: list[Change] | None = None
 

@@ -59,7 +59,6 @@ class Lines:
         """
         self._tr = tr
         self._made_for = self._surroundings()
-        self._seen_at = self._names()
         self._events: dict[int, TraceEvent | None] = {}  # by the number in records
         self._comms: dict[int, str] = {}
         # by data, of each CPU, and for seconds that have so many digits
@@ -87,23 +86,17 @@ class Lines:
         """Whether it would still give the same text.  Context: control."""
         if self._made_for != self._surroundings() or len(self._comms) > KEPT_MAX:
             return False
-        if self._seen_at != (names := self._names()):
-            tr, events, comms = self._tr, self._events.copy(), self._comms.copy()
-            if any(tr.events.by_id(n) is not event for n, event in events.items()):
-                return False
-            if any(tr.find_cmdline(pid) != comm for pid, comm in comms.items()):
-                return False
-            self._seen_at = names
+        tr, events, comms = self._tr, self._events.copy(), self._comms.copy()
+        if any(tr.events.by_id(n) is not event for n, event in events.items()):
+            return False
+        if any(tr.find_cmdline(pid) != comm for pid, comm in comms.items()):
+            return False
         self._put_in_order()
         return True
 
     def _surroundings(self) -> tuple[int, list[bool]]:
         tr = self._tr
         return tr.st.machine.kallsyms.generation, list(tr.options.values.values())
-
-    def _names(self) -> tuple[int, bytes]:
-        """What changes when the events or the names of tasks do."""
-        return self._tr.events.epoch, self._tr.runtime.cmdline_table()
 
     def _put_in_order(self) -> None:
         """Keep what was made last, and not too much of all."""

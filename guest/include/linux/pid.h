@@ -2,8 +2,11 @@
 #pragma once
 #include <linux/sched.h>
 
-/* Pids given by the kernel itself start above any that a host can have. */
-#define RESERVED_PIDS 0x400001
+/*
+ * Pids given by the kernel itself start above any that a host can have. Their last 15 bits, by
+ * which traces find the names of tasks, are not those of the first processes of a container.
+ */
+#define RESERVED_PIDS 0x407f01
 
 struct pid {
 	refcount_t count;

@@ -395,3 +395,37 @@ def test_the_same_operations_give_the_same_trace():
             return k.read("tracing/trace")
 
     assert session() == session()
+
+
+# ---- names of tasks
+def saved_names(k):
+    lines = k.read("tracing/saved_cmdlines").splitlines()
+    return dict(line.split(" ", 1) for line in lines)
+
+
+@pytest.mark.parametrize("pid", [8192, 8193, 32767])
+def test_a_task_that_is_traced_keeps_its_name(k, pid):
+    """Idle tasks and init are traced as well; a name is found by its task's pid."""
+    k.write("tracing/current_tracer", "function\n")
+    k.task(pid=pid, comm="named").syscall("getppid")
+    k.task(pid=4242, comm="other").syscall("getppid")
+    k.write("tracing/tracing_on", "0\n")
+    text = k.read("tracing/trace")
+    assert f" named-{pid} " in text
+    assert "<...>" not in text
+    names = saved_names(k)
+    assert names[str(pid)] == "named"
+    assert "0" not in names  # Linux: trace_save_cmdline()
+
+
+def test_daemons_do_not_take_the_names_of_the_first_processes_of_a_container():
+    low = list(map(str, range(2, 40)))
+    with kpfs.Kernel(quiet=False) as k:
+        k.write("tracing/current_tracer", "function\n")
+        for pid in low:
+            k.task(pid=int(pid), comm="named").syscall("getppid")
+        harness.until(
+            lambda: "crond" in saved_names(k).values(), "no daemon was traced"
+        )
+        names = saved_names(k)
+        assert [pid for pid in low if names.get(pid) != "named"] == []
