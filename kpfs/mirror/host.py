@@ -114,6 +114,16 @@ class Host:
         # a file about a number says what is open at it by the time it is read
         self._info = Held(_info_of)
 
+    def await_mount(self) -> None:
+        """Return when the mount has got to what it was asked for before.
+
+        That is served in its order, if nothing takes long, and so a file is closed that
+        nobody has open any more.
+        """
+        for tree in self._trees[:1]:
+            with contextlib.suppress(OSError):  # it is gone
+                os.statvfs(tree)
+
     def another(self) -> Host:
         """One that reads the same, for another thread."""
         host = Host([])

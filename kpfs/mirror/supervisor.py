@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
 MADE_UNSEEN = 32  # calls that are made though unseen, after one that can be seen
-# s between attempts to make a call while the mount is about to close a file
-PAUSES = (*[0.0002] * 10, 0)
+# how often a call is put off until the mount has closed a file
+ATTEMPTS = 3
 NOT_MADE = 1 << 64  # no answer that there can be
 # an answer, None if the host's call is to go on, or what waits for the answer
 Replayed = int | None | Callable[[], int]
@@ -356,14 +356,13 @@ class Replayer:
                 with self.kernel.lock:
                     self.task(pid)
             return value
-        for pause in PAUSES:
+        for wait in (*[True] * ATTEMPTS, False):
             with self.kernel.lock:
-                if self.make(self.task(pid), plan, bool(pause)) != BUSY:
+                if self.make(self.task(pid), plan, wait) != BUSY:
                     if nr in mirror_calls.EXECS:
                         self.left_out.executes(pid)
                     break
-            if not any(fd.in_tree for fd in self.host.descriptors(pid)):
-                time.sleep(pause)
+            self.host.await_mount()
         if nr in mirror_calls.EXITS:
             self.left_out.forget(pid)
         return self.left_out.answer(note, commit, plan.text)

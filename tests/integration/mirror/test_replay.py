@@ -13,10 +13,14 @@ import threading
 
 import pytest
 
+from kpfs.fs.files.tree import build
+from kpfs.fs.vfs import Vfs
+from kpfs.kernel.caller import Caller
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
+from kpfs.mirror.plan import BUSY
 from kpfs.mirror.seccomp import Notification
-from kpfs.mirror.supervisor import Replayer
+from kpfs.mirror.supervisor import ATTEMPTS, Replayer
 from tests.guest import come_to_rest, tasks_of
 
 pytestmark = pytest.mark.guest
@@ -116,6 +120,37 @@ class TestReplay:
             (32, 0),
         ):
             assert mirrored(*args, pid=twin.pid) == twin.open()
+        twin.end()
+
+    @pytest.mark.parametrize("closed", [True, False])
+    def test_what_the_mount_is_about_to_close_is_waited_for(
+        self, mirrored, monkeypatch, closed
+    ):
+        """Until it has been asked for all that came before, and no longer."""
+        replayer, kernel = mirrored.replayer, mirrored.kernel
+        vfs, asked = Vfs(kernel, build(kernel)), []
+        there, twin = string(b"/"), Twin()
+        number = replayer.host.free_fds(twin.pid, 1)[0]
+        me, name = Caller(twin.pid, 0, 0), "/tracing/trace_marker"
+        opened = vfs.open(me, name, os.O_WRONLY)
+        task, fd = next(iter(opened.fds.items()))
+        with kernel.lock:
+            kernel.syscalls.call(task, "dup2", fd, number)
+            kernel.syscalls.call(task, "close", fd)
+        opened.fds[task] = number
+
+        def come():
+            asked.append(mirrored.results[-1])
+            if closed:
+                vfs.release(opened)
+
+        monkeypatch.setattr(replayer.host, "await_mount", come)
+        got = mirrored(2, there, os.O_RDONLY, pid=twin.pid)
+        assert (got == number) is closed
+        assert got >= 0
+        assert asked == [BUSY] * (1 if closed else ATTEMPTS)
+        if not closed:
+            vfs.release(opened)
         twin.end()
 
     def test_what_is_not_there_is_not_there(self, mirrored, tmp_path):
