@@ -196,6 +196,12 @@ class TraceEvents(Protocol):
         The head of a record (8 bytes) is for commit to fill in.
         """
 
+    def follow_fork(self, func: int) -> None:
+        """Let guest code call func(pid, child's pid) at each fork; 0: no more.
+
+        And func(0, pid) of each task that is gone.
+        """
+
 
 class Area(Protocol):
     """Memory of the engine's own.  Context: control."""

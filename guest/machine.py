@@ -133,6 +133,7 @@ class Guest:
             resched_entry=self.needed("asm_sysvec_reschedule_ipi"),
             numbers=self._syscall_numbers,
             address_of=self.address_of,
+            forks_seen=self.forks_seen,
         )
         self.modules = Modules(
             mem,
@@ -322,6 +323,10 @@ class Guest:
     def places_of_events(self) -> Iterator[int]:
         """The places in the text that the events are about which are on."""
         return self._jump_labels.places_on()
+
+    def forks_seen(self) -> bool:
+        """Whether anybody is told of each new task, and of who has made it."""
+        return self._jump_labels.is_on(self.needed("__tracepoint_sched_process_fork"))
 
     @cached_property
     def call_graph(self) -> CallGraph:

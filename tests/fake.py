@@ -153,12 +153,16 @@ class FakeTraceEvents:
     def __init__(self) -> None:
         self.there: list[StaticEvent] = []
         self.enabled: dict[tuple[str, str], int] = {}
+        self.follower = 0
 
     def all(self) -> Sequence[StaticEvent]:
         return self.there
 
     def enable(self, group: str, name: str, event: int, commit: int) -> None:
         self.enabled[group, name] = event
+
+    def follow_fork(self, func: int) -> None:
+        self.follower = func
 
 
 class FakeArea:

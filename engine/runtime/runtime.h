@@ -20,6 +20,7 @@
 #define HC_TRIGGER 0x31    /* mail: trigger's id; mail_ret: a stack trace is wanted */
 #define HC_STACK 0x32      /* mail: ip, sp, bp; mail_ret: how many addresses are in stack now */
 #define HC_FN_PROBE 0x33 /* mail: function, struct kp_array *; mail_ret: write a stack trace */
+#define HC_FOLLOW_FORK 0x34 /* mail: pid of a task, of one that it has made; or 0, of one that is gone */
 
 /* "int $TRAP_ENTRY" in a detour buffer calls the Python handlers of the probe it belongs to. */
 #define TRAP_ENTRY 0x81

@@ -225,6 +225,18 @@ void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u6
 	commit_file(f, (u32 *)record, size, &start, &start);
 }
 
+/* ---- tasks that come and go */
+
+/* self: who has made the task; 0: it is gone. Kernel: trace_filter_add_remove_task() */
+void kp_follow_fork(u64 self, u64 task)
+{
+	struct kp_cpu *c = kp_this_cpu();
+
+	c->mail[0] = self;
+	c->mail[1] = task;
+	kp_hypercall(HC_FOLLOW_FORK);
+}
+
 /* ---- functions */
 
 /* How often a function was called, in a table of the size of a kp_hash's keys. */

@@ -6,7 +6,8 @@ from __future__ import annotations
 import errno
 import re
 import struct
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from kpfs import abi
 from kpfs.engine.errors import KernelError
@@ -18,6 +19,7 @@ from kpfs.engine.trace.words import trace_get_user
 # Numbers that need no closer look, as nearly all are: a list may have 100,000
 _PLAIN = re.compile(rb"(?:[1-9][0-9]{0,8}[ \n])*")
 PID_BITS = 30
+_GONE = MASK64  # in a place of a table: what was here is taken out
 PID_BUF_SIZE = 127
 
 
@@ -84,17 +86,31 @@ class GuestSet(GuestTable):
         self._count += len(keys)
         return True
 
+    def remove(self, key: int) -> None:
+        """Take a number out; its place is not used again.  Context: either."""
+        table, mask = self.view[abi.KpHash.STRUCT.size :].cast("Q"), self._mask
+        i = place(key) & mask
+        while table[i] not in (0, key):
+            i = (i + 1) & mask
+        if table[i]:
+            table[i] = _GONE
+
 
 class PidSet:
     """The pids of a file such as set_event_pid, and the guest's copy of them."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(
+        self, runtime: Runtime, tell: Callable[[int], None] = lambda _addr: None
+    ) -> None:
+        """tell: gets the address of the guest's copy when that changes, 0: no list."""
         self._runtime = runtime
+        self._tell = tell
         self.pids: set[int] | None = None  # None: there is no list
         self._guest: GuestSet | None = None
 
     def text(self, empty: str = "") -> str:
-        if not self.pids:
+        """What the file shows; empty: if there is no list."""
+        if self.pids is None:
             return empty
         return "".join(f"{pid}\n" for pid in sorted(self.pids))
 
@@ -120,19 +136,37 @@ class PidSet:
         """Add what is not there yet: in the guest's copy, or in a larger one."""
         if not pids:
             return
-        self.pids = self.pids or set()
-        self.pids |= pids
-        old, keys = self._guest, {pid + 1 for pid in pids}
-        if old is not None:
-            if old.add(keys):
-                return
-            keys = {pid + 1 for pid in self.pids}
-            old.free()
-        self._guest = GuestSet(self._runtime, keys)
+        old, known = self._guest, self.pids or set()
+        if old is None or not old.add({pid + 1 for pid in pids}):
+            keys = {pid + 1 for pid in known | pids}
+            self._guest = GuestSet(self._runtime, keys)
+            self._tell(self._guest.addr)
+            if old is not None:
+                old.free()
+        self.pids = known | pids
+
+    def follow_fork(self, pid: int, child: int) -> None:
+        """Take in the child of a task that is listed.  Context: either.
+
+        Kernel: trace_filter_add_remove_task()
+        """
+        if self.pids and pid in self.pids and child not in self.pids:
+            with suppress(KernelError):  # without memory it is not listed
+                self._add({child})
+
+    def follow_exit(self, pid: int) -> None:
+        """Forget a task that is gone; an empty list stays one.  Context: either.
+
+        Kernel: trace_filter_add_remove_task()
+        """
+        if self._guest is not None and self.pids and pid in self.pids:
+            self.pids.discard(pid)
+            self._guest.remove(pid + 1)
 
     def clear(self) -> None:
         self.pids, old, self._guest = None, self._guest, None
         if old is not None:
+            self._tell(0)
             old.free()
 
     @property

@@ -73,3 +73,10 @@ def parent_of(pid: int) -> int:
             return int(stat.read().rpartition(b")")[2].split()[1])
     except (OSError, ValueError, IndexError):
         return INIT_PID
+
+
+def uid_of(pid: int) -> int:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return 0

@@ -69,6 +69,10 @@ class JumpLabels:
             for code, target in self._sites.get(key, ()):
                 self._write(code, target, on)
 
+    def is_on(self, key: int) -> bool:
+        """Whether use() has switched a key on."""
+        return key in self._users and self._users[key].total() > 0
+
     def places_on(self) -> Iterator[int]:
         """What those see for whom use() has switched keys on: sites, or a function."""
         for key, counts in self._users.items():

@@ -30,6 +30,7 @@ from kpfs.guest.kernel.hosttask import (
     open_comm,
     parent_of,
     process_lives,
+    uid_of,
 )
 from kpfs.guest.kernel.sched import Sched
 from kpfs.guest.kernel.tasks import TaskTable
@@ -76,8 +77,12 @@ class Syscalls:
         resched_entry: int,
         numbers: Callable[[], dict[str, int]],
         address_of: Callable[[str], int | None],
+        forks_seen: Callable[[], bool],
     ) -> None:
-        """``wakeups`` is the offset in RAM of struct kpfs_wakeups."""
+        """``wakeups`` is the offset in RAM of struct kpfs_wakeups.
+
+        forks_seen: whether anybody is told of who has made a task.
+        """
         self._memory = memory
         self._ram = memory.ram
         self._sched = sched
@@ -87,6 +92,7 @@ class Syscalls:
         self._resched_entry = resched_entry
         self._numbers = numbers
         self._address_of = address_of
+        self._forks_seen = forks_seen
         self._number_of: dict[str, int] = {}
         self._tasks: dict[int, HostTask] = {}
         self._aliases: dict[int, HostTask] = {}  # host pids that are taken in the guest
@@ -486,7 +492,7 @@ class Syscalls:
             fd, comm = open_comm(pid)
         if parent is None:
             parent = parent_of(pid)
-        maker = self._aliases.get(parent) or self._tasks.get(parent) or self.init()
+        maker = self._maker(parent)
         if maker.blocked and not self._has_ended(maker):
             # the task sleeps in a call, which its process may have left
             maker = self._awake()
@@ -504,6 +510,23 @@ class Syscalls:
         if made != pid:
             self._aliases[pid] = task
         return task
+
+    def _maker(self, parent: int) -> HostTask:
+        """The task of a process that has made another one, or else init.
+
+        If anybody is told of that, it gets one if it descends from a process with one.
+        """
+        task = self._aliases.get(parent) or self._tasks.get(parent)
+        if task is None and self._forks_seen() and self._descends(parent):
+            task = self._fork(parent, uid_of(parent), None, None)
+        return task or self.init()
+
+    def _descends(self, pid: int) -> bool:
+        """Whether an ancestor of a process has a task."""
+        while (pid := parent_of(pid)) > INIT_PID:
+            if pid in self._aliases or pid in self._tasks:
+                return True
+        return False
 
     def _clone(self, parent: HostTask, pid: int, uid: int, comm: str) -> int:
         """Make clone3() by the parent's task; returns the new pid, or -errno."""

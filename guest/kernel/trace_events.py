@@ -20,6 +20,8 @@ from kpfs.guest.loader.elf import ElfFile
 _CALL, _FIELD = abi.TraceEventCall.STRUCT, abi.TraceEventField.STRUCT
 _U64 = struct.Struct("<Q")
 _TEXT_MAX = 4096
+FORK_KEY = "__tracepoint_sched_process_fork"
+FREE_KEY = "__tracepoint_sched_process_free"
 
 
 class _Switch(NamedTuple):
@@ -61,6 +63,12 @@ class TraceEvents:
         if switch.nr_args is not None:
             memory.write_u64(switch.slot + abi.SyscallEvent.nr_args, switch.nr_args)
         self._keys.use(switch.key, bool(event), switch.function)
+
+    def follow_fork(self, func: int) -> None:
+        """See kpfs.engine.machine.TraceEvents."""
+        self._memory.write_u64(self._addresses["trace_follow_fork"], func)
+        for name in (FORK_KEY, FREE_KEY):
+            self._keys.use(self._addresses[name], bool(func))
 
     # ---- what there is
 

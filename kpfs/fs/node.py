@@ -162,6 +162,7 @@ class File(Node):
     revives = False  # its open and write are no system calls of the guest
     constant = False  # has always the same bytes, and their size; can be mapped
     after_exits = False  # opened when the files of processes that ended are closed
+    of_tasks = False  # shows which tasks there are, if it follows their forks
     of_guest = False  # the guest's own code serves it, and knows its position
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None

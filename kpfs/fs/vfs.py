@@ -184,6 +184,9 @@ class Vfs:
                 return OpenFile(self, name, flags, node.open(flags, caller.pid))
             if node.after_exits:
                 self.calls.reap()
+            if node.of_tasks and self.kernel.guest.forks_seen():
+                self.calls.reap()
+                self._catch_up()
             if not flags & NOT_ONLY_READING and self._is_unseen(node):
                 opened = OpenFile(self, name, flags, node.open(flags, caller.pid))
                 self._opened.add(opened)

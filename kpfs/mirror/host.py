@@ -393,6 +393,15 @@ class Host:
         leader = int(status[b"Tgid"])
         return leader if leader != pid else int(status[b"PPid"])
 
+    def children(self, pid: int) -> list[int]:
+        """The processes that a process has made and that have not ended."""
+        found: list[int] = []
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", "rb") as children:
+                    found += map(int, children.read().split())
+        return [child for child in found if self.lives(child)]
+
     def lives(self, pid: int) -> bool:
         """Whether it has not ended, even if nobody has waited for it yet."""
         return standing(pid).state not in b"ZX"

@@ -358,6 +358,8 @@ class Replayer:
             return value
         for wait in (*[True] * ATTEMPTS, False):
             with self.kernel.lock:
+                if nr in mirror_calls.EXITS and self.kernel.guest.forks_seen():
+                    self.tasks.meet_children(pid)
                 if self.make(self.task(pid), plan, wait) != BUSY:
                     if nr in mirror_calls.EXECS:
                         self.left_out.executes(pid)

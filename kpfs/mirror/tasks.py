@@ -128,6 +128,9 @@ class Tasks:
                 self.task(pid)
                 self.copy_descriptors([pid], {})
             return
+        if self.kernel.guest.forks_seen():
+            for pid in list(self.known):
+                self.meet_children(pid)
         behind = list(self.behind)
         if not behind:
             return
@@ -144,6 +147,17 @@ class Tasks:
             for fd in self.host.descriptors(pid):
                 there.setdefault(fd.link, []).append((pid, fd))
         self.copy_descriptors(alive, there)
+
+    def meet_children(self, pid: int) -> None:
+        """Make tasks of the children of a process that have made no call yet.
+
+        Once it has ended nobody could say any more that they are its children.
+        """
+        for child in self.host.children(pid):
+            if child not in self.known and child not in self.behind:
+                with contextlib.suppress(KernelError):  # no room for so many
+                    self.task(child)
+                    self.meet_children(child)
 
     def end(self, pid: int) -> None:
         """Let the task of a process that has ended exit."""

@@ -159,3 +159,27 @@ def test_a_probe_has_the_hits_of_all_calls_that_reach_it(kpfs, tmp_path, points)
 
 def test_an_event_of_a_system_call_has_all_its_calls(kpfs, tmp_path):
     assert differences(kpfs, tmp_path, EVENTS + ARMED, probe_hits, least=0) == {}
+
+
+FORKS = """
+cd /sys/kernel/tracing
+echo $$ >set_event_pid
+echo 1 >options/event-fork
+in_list() {
+    n=0; while read pid; do [ $pid != $1 ] || n=1; done <set_event_pid; echo $n
+}
+sleep 60 &
+in_list $!
+(sh -c 'sleep 60 & echo $! >$0; :' $TMP/pid)
+read orphan <$TMP/pid
+in_list $orphan
+kill $! $orphan; wait
+in_list $!
+in_list $$
+"""
+
+
+def test_the_forks_that_a_list_follows(kpfs, tmp_path):
+    """Of the sleepers no call could be seen, and the parent of one has ended."""
+    done = kpfs("run", "--", "env", f"TMP={tmp_path}", "sh", "-c", FORKS)
+    assert (done.stdout.split(), done.stderr) == (["1", "1", "0", "1"], "")

@@ -7,6 +7,7 @@ All functions are for control context.  Kernel: kernel/trace/trace_events.c
 from __future__ import annotations
 
 import errno
+from functools import partial
 
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.errors import KernelError
@@ -55,8 +56,9 @@ class ArrayEvents:
         self._files = files
         # of an instance: events that came before then are older than it
         self._epoch = events.epoch if array.name else -1
-        self.event_pids = PidSet(array.runtime)
-        self.event_no_pids = PidSet(array.runtime)
+        guest = array.guest
+        self.event_pids = PidSet(array.runtime, partial(setattr, guest, "pids"))
+        self.event_no_pids = PidSet(array.runtime, partial(setattr, guest, "no_pids"))
 
     def file(self, event: TraceEvent) -> EventFile:
         """The state of an event in this array."""
@@ -208,8 +210,6 @@ class ArrayEvents:
                 return 0
             self._array.ring.expand()
             used = pids.write(data)
-        self._array.guest.pids = self.event_pids.addr
-        self._array.guest.no_pids = self.event_no_pids.addr
         self.sync()
         return used
 
@@ -218,6 +218,8 @@ class ArrayEvents:
         for file in self.files():
             enable_disable(file, False)
             self._files.remove(file.event, self._array)
+        self.event_pids.clear()
+        self.event_no_pids.clear()
 
 
 def filter_string(data: bytes) -> str:

@@ -18,9 +18,10 @@ from kpfs.engine.trace.array.array_events import ArrayEvents
 from kpfs.engine.trace.errlog import ErrorLog
 from kpfs.engine.trace.event.event_file import EventFile, EventFiles
 from kpfs.engine.trace.event.trace_event import Events
+from kpfs.engine.trace.follow_fork import FollowFork
 from kpfs.engine.trace.func.function_tracer import FunctionTracer, FunctionTracers
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
-from kpfs.engine.trace.trace_options import Options
+from kpfs.engine.trace.trace_options import NOT_INHERITED, Options
 
 TRACERS = ("function", "nop")
 USER_TICK = 10_000_000  # ns in one of the ticks that times() counts
@@ -49,12 +50,14 @@ class TraceArray:
         events: Events,
         files: EventFiles,
         tracers: FunctionTracers,
+        follow_fork: FollowFork,
         name: str = "",
     ) -> None:
         self.st = st
         self.runtime = runtime
         self.name = name
         self.events = events
+        self._follow_fork = follow_fork
         self.guest = runtime.make(KpArray)
         try:
             self.ring = RingBuffer(runtime, self.guest, first=not name)
@@ -118,6 +121,13 @@ class TraceArray:
             self.array_events.sync()
         elif name == "function-trace":
             self._switch_tracer()
+        elif name == "event-fork":
+            events = self.array_events
+            lists = events.event_pids, events.event_no_pids
+            self._follow_fork.switch(lists, on)
+        elif name == "function-fork":
+            lists = self.function.pids, self.function.no_pids
+            self._follow_fork.switch(lists, on)
 
     # ---- tracers and clocks
 
@@ -159,6 +169,8 @@ class TraceArray:
         """
         self.removed = True
         self.set_tracer("nop")
+        for option in NOT_INHERITED:
+            self.options.set(option, False)
         self.array_events.destroy()
         self.function.destroy()
         runtime, guest = self.runtime, self.guest

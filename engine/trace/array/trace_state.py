@@ -23,6 +23,7 @@ from kpfs.engine.trace.event.stack import StackEvent, StackTraces
 from kpfs.engine.trace.event.static_events import static_events
 from kpfs.engine.trace.event.trace_event import Events, EventWatcher, TraceEvent
 from kpfs.engine.trace.event.trigger import Triggers
+from kpfs.engine.trace.follow_fork import FollowFork
 from kpfs.engine.trace.func.function_event import FunctionEvent
 from kpfs.engine.trace.func.function_tracer import FunctionTracers
 
@@ -36,7 +37,9 @@ class TraceState(TraceArray):
         """watcher: is told of events that come and go.  Context: control."""
         self.event_files = EventFiles()
         self.function_tracers = tracers = FunctionTracers(st, runtime)
-        super().__init__(st, runtime, Events(watcher), self.event_files, tracers)
+        self.follow_fork = FollowFork(runtime)
+        events, files = Events(watcher), self.event_files
+        super().__init__(st, runtime, events, files, tracers, self.follow_fork)
         self.traced_functions, self.profile = tracers.functions, tracers.profile
         self.instances: dict[str, TraceArray] = {}
         self.triggers = Triggers(runtime)
@@ -74,6 +77,7 @@ class TraceState(TraceArray):
             self.events,
             self.event_files,
             self.function_tracers,
+            self.follow_fork,
             name,
         )
         array.options.inherit(self.options)

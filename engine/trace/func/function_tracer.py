@@ -7,6 +7,7 @@ All functions are for control context.  Calls are recorded by engine/runtime/tra
 from __future__ import annotations
 
 import errno
+from functools import partial
 from typing import NamedTuple
 
 from kpfs.abi import HC_FN_PROBE
@@ -117,8 +118,9 @@ class FunctionTracer:
         self.filter_mods: list[tuple[str, str]] = []
         self.notrace_mods: list[tuple[str, str]] = []
         self.probes = FunctionProbes(array, tracers.functions, tracers.update)
-        self.pids = PidSet(array.runtime)
-        self.no_pids = PidSet(array.runtime)
+        guest = array.guest
+        self.pids = PidSet(array.runtime, partial(setattr, guest, "fn_pids"))
+        self.no_pids = PidSet(array.runtime, partial(setattr, guest, "fn_no_pids"))
         self._hash: GuestSet | None = None
         tracers.add(self)
 
@@ -160,6 +162,8 @@ class FunctionTracer:
         """Clean up, as the array is deleted."""
         self.probes.forget(self.probes.functions())
         self._tracers.remove(self)
+        self.pids.clear()
+        self.no_pids.clear()
 
     def tell(self, following: int, shared: bool) -> None:
         """Tell guest code; shared: functions may be patched that others want."""
@@ -169,7 +173,6 @@ class FunctionTracer:
             self._hash = GuestSet(self.array.runtime, self.chosen())
         guest.fn_hash = self._hash.addr if self._hash else 0
         guest.fn_next = following
-        guest.fn_pids, guest.fn_no_pids = self.pids.addr, self.no_pids.addr
         if old is not None:
             old.free()
 
@@ -178,14 +181,9 @@ class FunctionTracer:
 
         Kernel: pid_write()
         """
-        used = 0
         if data is None:
             pids.clear()
-        elif data:
-            used = pids.write(data)
-        self.array.guest.fn_pids = self.pids.addr
-        self.array.guest.fn_no_pids = self.no_pids.addr
-        return used
+        return pids.write(data) if data else 0
 
 
 class Words(NamedTuple):

@@ -31,6 +31,7 @@ noinline void release_task(struct task_struct *p)
 	write_lock_irq(&tasklist_lock);
 	__exit_signal(p);
 	write_unlock_irq(&tasklist_lock);
+	trace_sched_process_free(p);
 	put_task_struct(p);
 }
 

@@ -15,6 +15,9 @@
  */
 void (*trace_event_commit)(unsigned long event, void *record, unsigned long size);
 
+/* What else the recorder is told: of a task that another one has made, and (self 0) that is gone. */
+void (*trace_follow_fork)(unsigned long self, unsigned long task);
+
 /* ---- sched */
 
 DEFINE_TRACE(sched_switch);
@@ -163,7 +166,15 @@ static noinline notrace void trace_event_raw_event_sched_process_fork(struct tas
 
 notrace void __traceiter_sched_process_fork(struct task_struct *parent, struct task_struct *child)
 {
-	trace_event_raw_event_sched_process_fork(parent, child);
+	void (*follow)(unsigned long, unsigned long) = READ_ONCE(trace_follow_fork);
+
+	if (!follow) {
+		trace_event_raw_event_sched_process_fork(parent, child);
+		return;
+	}
+	if (trace_event_sched_process_fork)
+		trace_event_raw_event_sched_process_fork(parent, child);
+	follow(parent->pid, child->pid);
 }
 
 DEFINE_TRACE(sched_process_exit);
@@ -195,6 +206,16 @@ static noinline notrace void trace_event_raw_event_sched_process_template(struct
 notrace void __traceiter_sched_process_exit(struct task_struct *p)
 {
 	trace_event_raw_event_sched_process_template(p);
+}
+
+DEFINE_TRACE(sched_process_free);
+
+notrace void __traceiter_sched_process_free(struct task_struct *p)
+{
+	void (*follow)(unsigned long, unsigned long) = READ_ONCE(trace_follow_fork);
+
+	if (follow)
+		follow(0, p->pid);
 }
 
 /* ---- system calls */

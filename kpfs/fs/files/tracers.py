@@ -234,6 +234,7 @@ class TraceStatDir(Dir):
 class PidFile(ArrayFile, SeqFile):
     """A list of tasks."""
 
+    of_tasks = True
     empty = ""
     write_moves: int | None = None
 

@@ -17,6 +17,7 @@ from kpfs.mirror.host import Host
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.supervisor import Replayer
 from tests.guest import come_to_rest, tasks_of
+from tests.there import there
 
 pytestmark = pytest.mark.guest
 
@@ -231,6 +232,45 @@ class TestCatchingUp:
             lazy.skips(me)
             lazy.catch_up()
         assert counters() == before
+
+
+class TestForks:
+    """While somebody is told of each, it is known who has made a task."""
+
+    @pytest.fixture
+    def told(self, kernel):
+        with kernel.lock:
+            kernel.trace.options.set("event-fork", True)
+
+    def test_children_that_have_made_no_call_yet(self, lazy, told):
+        me, pid = os.getpid(), lazy.child()
+        assert not lazy.skips(me)
+        with lazy.kernel.lock:
+            lazy.tasks.task(me)
+        lazy.catch_up()
+        assert pid in lazy.pids()
+        assert lazy.call(pid, "getppid") == me
+
+    def test_those_of_a_process_that_ends(self, lazy, told):
+        script = ["sh", "-c", "sleep 60 & echo $!; read x"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(script, text=True, stdin=pipe, stdout=pipe) as parent:
+            child = int(there(parent.stdout).readline())
+            exit_group = Notification(
+                1, parent.pid, mirror_calls.NR_EXIT_GROUP, (0,) * 6
+            )
+            lazy.replayer(exit_group, lambda: True)
+            assert parent.pid not in lazy.pids()
+            assert child in lazy.pids()
+            os.kill(child, signal.SIGKILL)
+
+    def test_else_nobody_looks_for_them(self, lazy):
+        me, pid = os.getpid(), lazy.child()
+        with lazy.kernel.lock:
+            lazy.tasks.task(me)
+        lazy.skips(me)
+        lazy.catch_up()
+        assert pid not in lazy.pids()
 
 
 def test_descriptors_of_a_process(tmp_path):

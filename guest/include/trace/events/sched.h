@@ -13,3 +13,4 @@ DECLARE_TRACE(sched_wakeup_new, TP_PROTO(struct task_struct *p), TP_ARGS(p))
 DECLARE_TRACE(sched_process_fork, TP_PROTO(struct task_struct *parent, struct task_struct *child),
 	      TP_ARGS(parent, child))
 DECLARE_TRACE(sched_process_exit, TP_PROTO(struct task_struct *p), TP_ARGS(p))
+DECLARE_TRACE(sched_process_free, TP_PROTO(struct task_struct *p), TP_ARGS(p))

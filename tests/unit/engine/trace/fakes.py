@@ -26,6 +26,7 @@ RUNTIME_SYMBOLS = (
     "kp_event_return",
     "kp_fn_arrays",
     "kp_fn_probe_arrays",
+    "kp_follow_fork",
 )
 
 

@@ -83,3 +83,72 @@ def test_words_are_numbers_as_in_c(trace):
     assert pids.text() == "5\n7\n8\n9\n16\n20\n"
     pids.clear()
     assert (pids.text("no pid\n"), pids.addr) == ("no pid\n", 0)
+
+
+def test_what_is_taken_out_is_not_found_and_hides_nothing(trace):
+    rng = random.Random(2)
+    for _ in range(20):
+        keys = rng.sample(range(1, 1000), 40)
+        table = GuestSet(trace.runtime, keys)
+        for key in keys[:20]:
+            table.remove(key)
+        table.remove(1001)  # is not there
+        hits = {key for key in range(1, 1000) if found(trace.machine, table.addr, key)}
+        assert hits == set(keys[20:])
+
+
+def listed(trace, pids, addr):
+    """The pids below 20,000 that both the file and guest code know of."""
+    known = {pid for pid in range(20000) if found(trace.machine, addr, pid + 1)}
+    assert known == pids.pids
+    return known
+
+
+def test_children_of_listed_tasks_join(trace):
+    pids = PidSet(trace.runtime)
+    pids.follow_fork(7, 8)
+    assert (pids.pids, pids.addr) == (None, 0)
+    pids.write(b"7")
+    for pid, child in ((7, 8), (8, 9), (6, 10), (7, 8)):
+        pids.follow_fork(pid, child)
+    assert listed(trace, pids, pids.addr) == {7, 8, 9}
+
+
+def test_who_is_gone_leaves_and_an_empty_list_stays_one(trace):
+    pids = PidSet(trace.runtime)
+    pids.follow_exit(7)
+    pids.write(b"7 8")
+    for pid in (8, 9, 7):
+        pids.follow_exit(pid)
+    assert pids.addr
+    assert listed(trace, pids, pids.addr) == set()
+    assert pids.text("no pid\n") == ""
+    pids.follow_fork(7, 8)
+    assert listed(trace, pids, pids.addr) == set()
+
+
+def test_many_come_and_go(trace):
+    addresses: list[int] = []
+    pids = PidSet(trace.runtime, addresses.append)
+    pids.write(b"1")
+    for child in range(2, 5000):
+        pids.follow_fork(1, child)
+        if child > 10:
+            pids.follow_exit(child - 5)
+    assert addresses[-1] == pids.addr
+    assert listed(trace, pids, pids.addr) == {1, 2, 3, 4, 5, *range(4995, 5000)}
+    assert trace.machine.read_u64(pids.addr) < 256  # the table has not grown for ever
+    pids.clear()
+    assert addresses[-1] == 0
+
+
+def test_without_memory_a_child_is_not_listed(trace, monkeypatch):
+    def full(_size):
+        raise KernelError(errno.ENOMEM, "full")
+
+    pids = PidSet(trace.runtime)
+    pids.write(b"1")
+    monkeypatch.setattr(trace.runtime.heap, "alloc", full)
+    for child in range(2, 100):
+        pids.follow_fork(1, child)
+    assert 1 < len(listed(trace, pids, pids.addr)) < 10
