@@ -35,6 +35,7 @@ from kpfs.guest.emu.regwindow import (
     NR_WINDOW,
     WINDOW_IP,
     WINDOW_OF_PT_REGS,
+    WINDOW_SP,
     find_window,
 )
 from kpfs.guest.emu.watchdog import Watchdog
@@ -188,6 +189,7 @@ class Cpu:
         self._word_ref = ctypes.byref(self._word)
         self._ids = [ctypes.c_int(reg) for reg in _PT_REGS]
         self._rip_id = ctypes.c_int(_RIP)
+        self._flags_id = ctypes.c_int(_RFLAGS)
         self._zero = ctypes.c_uint64(0)
         self._memory_hooks: list[ctypes.c_void_p] = []
         self._hooked: list[tuple[int, int]] = []  # the ranges that they are for
@@ -426,19 +428,26 @@ class Cpu:
 
         Context: control.
         """
-        memory, window, flags = self._memory, self._window, self.read_reg(REG_FLAGS)
+        memory, window, word = self._memory, self._window, self._word
+        self._py.uc_reg_read(self._uc, self._flags_id, self._word_ref)
+        flags = word.value
         if not flags & X86_EFLAGS_IF:
             return False
-        ip, sp = self.read_reg(REG_IP), self.read_reg(REG_SP)
+        if window is None:
+            ip, sp = self.read_reg(REG_IP), self.read_reg(REG_SP)
+        else:
+            ip, sp = window[WINDOW_IP], window[WINDOW_SP]
         top = (sp & ~15) - 40
         at = memory.translate(top, 40)
         _FRAME.pack_into(memory.ram, at, ip, abi.CS, flags, sp, abi.DS)
         if window is None:
             self.write_reg(REG_IP, entry)
+            self.write_reg(REG_SP, top)
         else:
             window[WINDOW_IP] = entry  # run() begins there
-        self.write_reg(REG_SP, top)
-        self.write_reg(REG_FLAGS, flags & ~(X86_EFLAGS_IF | X86_EFLAGS_TF))
+            window[WINDOW_SP] = top
+        word.value = flags & ~(X86_EFLAGS_IF | X86_EFLAGS_TF)
+        self._py.uc_reg_write(self._uc, self._flags_id, self._word_ref)
         return True
 
     # ---- virtual CPUs (control)

@@ -20,7 +20,7 @@ WINDOW_OF_PT_REGS = (
     -1, 16, -1, -1, 4, -1,
 )  # fmt: skip
 NR_WINDOW = 17  # rax rcx rdx rbx rsp rbp rsi rdi r8 to r15 rip
-WINDOW_IP = 16
+WINDOW_SP, WINDOW_IP = 4, 16
 _CPU_IN_ENGINE = 0x1B8  # pointer in the engine's structure to the CPU's
 _STATE_IN_CPU = 0x8A50
 WINDOW = struct.Struct(f"<{NR_WINDOW}Q")

@@ -163,6 +163,7 @@ class Sched:
         self.dead = ""  # why the kernel is dead
         self.on_death: Callable[[], None] = lambda: None
         self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
+        self._resched_at: list[int] = []  # and of its need_resched
         self._idle: list[bool] = []
         self._pending: list[list[int]] = []  # entries of interrupts to be delivered
         self._next = 0
@@ -197,6 +198,7 @@ class Sched:
         cpu.write_reg(REG_DI, argument)
         cpu.write_reg(REG_FLAGS, _X86_EFLAGS_FIXED)
         self._pcpu.append(self._translate(pcpu, abi.KpfsPcpu.SIZE))
+        self._resched_at.append(self._pcpu[-1] + abi.KpfsPcpu.need_resched)
         self._idle.append(False)
         self._pending.append([])
         self.nr_cpus = len(self._pcpu)
@@ -246,16 +248,18 @@ class Sched:
         """Whether the CPU has anything to do."""
         if not self._idle[number] or self._pending[number]:
             return True
-        at = self._pcpu[number] + abi.KpfsPcpu.need_resched
-        return bool(_I32.unpack_from(self._ram, at)[0])
+        return bool(_I32.unpack_from(self._ram, self._resched_at[number])[0])
 
     def is_idle(self, number: int) -> bool:
         """Whether it waits for an interrupt."""
         return self._idle[number]
 
     def all_idle(self) -> bool:
-        for number in range(self.nr_cpus):
-            if self.runnable(number):
+        ram = self._ram
+        for idle, pending, at in zip(
+            self._idle, self._pending, self._resched_at, strict=True
+        ):
+            if not idle or pending or _I32.unpack_from(ram, at)[0]:
                 return False
         return True
 
@@ -264,7 +268,8 @@ class Sched:
         cpu, ram = self._cpu, self._ram
         if self.dead:
             raise GuestPanicError(self.dead)
-        cpu.switch(number)
+        if number != cpu.active:
+            cpu.switch(number)
         pending = self._pending[number]
         if pending and self._deliver(pending[0]):
             del pending[0]
@@ -272,7 +277,8 @@ class Sched:
             raise self._died("an idle CPU does not take interrupts")
         self._idle[number] = False
         _I32.pack_into(ram, self._pcpu[number] + abi.KpfsPcpu.credit, CREDIT)
-        self._clock.now()
+        if not self._clock.quiet:
+            self._clock.now()
         self.turns += 1
         self._reason = 0
         try:

@@ -90,8 +90,8 @@ class MirrorGuest:
         if func is None:
             raise KeyError("mirror_syscall")
         self._guest = guest
-        self._func = func
         self._block = guest.area.alloc_data(_BLOCK_SIZE)
+        self._call = guest.syscalls.prepare(func, self._block)
         self._view = guest.view(self._block, _BLOCK_SIZE)
         self._memory: dict[int, memoryview] = {}  # the tasks' user memory, by address
 
@@ -123,7 +123,7 @@ class MirrorGuest:
             fd0, fd1, mode0, mode1, plan.spare_fd, new0, new1,
             _pack_names(plan.names) if plan.names else _NO_NAMES,
         )  # fmt: skip
-        return self._guest.syscalls.call_function(task, self._func, self._block)
+        return self._guest.syscalls.call_prepared(task, self._call)
 
     def _place(self, at: int, text: bytes) -> int:
         """Put a path into the block: its address."""
