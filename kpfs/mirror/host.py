@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import itertools
 import os
 import stat
 import struct
@@ -357,8 +356,12 @@ class Host:
                 self._fds.forget(pid)
         else:
             return []
-        free = (fd for fd in itertools.count(start) if fd not in used)
-        return list(itertools.islice(free, count))
+        free: list[int] = []
+        while len(free) < count:
+            if start not in used:
+                free.append(start)
+            start += 1
+        return free
 
     def bytes_left(self, pid: int, fd: int, count: int, pos: int | None) -> int:
         """How many of count bytes a read will get, as far as one can tell.

@@ -170,7 +170,8 @@ class Supervisor:
             if self.may_wait(note):
                 return note, NOT_MADE
             value = self.make(slot, note)
-            if callable(value) or not self.is_settled(note):
+            ends = note.nr == mirror_calls.NR_EXIT_GROUP
+            if callable(value) or (ends and not self.is_settled(note)):
                 return note, value
             self.answer(slot, note, value)
         return None, None
@@ -182,7 +183,7 @@ class Supervisor:
         if callable(value):
             at = slot * SLOT.size
             SLOT.pack_into(self.state, at, note.id, WAITS, self.received[slot])
-            value = self.attempt(note, partial(self.wait, value))
+            value = self.waited_for(note, value)
         if note.nr == mirror_calls.NR_EXIT_GROUP and self.settling.acquire(False):
             try:
                 self.settle(note)
@@ -191,29 +192,30 @@ class Supervisor:
         self.answer(slot, note, value)
 
     def make(self, slot: int, note: Notification) -> Replayed:
-        """Replay one report."""
-
-        def commit() -> bool:
-            count, at = self.received[slot], slot * SLOT.size
-            SLOT.pack_into(self.state, at, note.id, COMMITTED, count)
-            return seccomp.is_valid(self.listener, note.id)
-
+        """Replay one report; None, so that the call goes on, if that fails."""
         with self.turn:
             if self.broken:
                 return None
-            return self.attempt(note, partial(self.replay, note, commit))
+            try:
+                return self.replay(note, partial(self.commit, slot, note))
+            except Exception as error:
+                self.failed(note, error)
+        return None
 
-    def attempt(self, note: Notification, step: Callable[[], Replayed]) -> Replayed:
-        """A step of a report's work; None, so that the call goes on, if it fails."""
-        try:
-            return step()
-        except KernelError as error:
+    def commit(self, slot: int, note: Notification) -> bool:
+        """See Commit."""
+        count, at = self.received[slot], slot * SLOT.size
+        SLOT.pack_into(self.state, at, note.id, COMMITTED, count)
+        return seccomp.is_valid(self.listener, note.id)
+
+    def failed(self, note: Notification, error: Exception) -> None:
+        """Say why a report's work was not done.  Context: it is just handled."""
+        if isinstance(error, KernelError):
             log.debug("call %d of %d: %s", note.nr, note.pid, error)
-        except Exception:
+        else:
             # with a dead guest every call would be logged
             self.broken = True
             log.exception("system calls are not mirrored any more")
-        return None
 
     def answer(self, slot: int, note: Notification, value: Replayed) -> None:
         """Let the caller have what its call gave, or let it go on."""
@@ -223,6 +225,14 @@ class Supervisor:
             seccomp.let_go_on(self.listener, note.id)
         del self.in_work[slot]
         SLOT.pack_into(self.state, slot * SLOT.size, note.id, 0, self.received[slot])
+
+    def waited_for(self, note: Notification, rest: Callable[[], int]) -> int | None:
+        """What is left of a call is done; None, so that the call goes on, if it fails."""
+        try:
+            return self.wait(rest)
+        except Exception as error:
+            self.failed(note, error)
+        return None
 
     def wait(self, rest: Callable[[], int]) -> int:
         """Wait for an answer, while another thread receives; EAGAIN: too many do."""
@@ -250,12 +260,8 @@ class Supervisor:
             return True
 
     def is_settled(self, note: Notification) -> bool:
-        """Whether the process may end now, if the call is its end."""
-        return (
-            note.nr != mirror_calls.NR_EXIT_GROUP
-            or self.settled is None
-            or self.settled(note, self.may_be_in_work)
-        )
+        """Whether the process may end now; the call is its end."""
+        return self.settled is None or self.settled(note, self.may_be_in_work)
 
     def settle(self, note: Notification) -> None:
         """Wait, not for long, until the parent of a process that is to end sleeps."""
@@ -326,9 +332,12 @@ class Replayer:
         if seen is None:
             with self.kernel.lock:
                 seen = watched.update()
-        if self.is_unseen(nr, seen):
+        if nr in seen:
+            self.made = 0
+        elif self.is_unseen(nr, seen):
             return True
-        self.made = 0 if nr in seen else self.made + 1
+        else:
+            self.made += 1
         if seen is not EVERY and self.tasks.behind:
             with self.kernel.lock:
                 self.tasks.catch_up()
