@@ -35,7 +35,6 @@ from kpfs.log import Log
 log = Log(__name__)
 
 CREDIT = 256  # polls of one turn
-CREDIT_AFTER_DONE = 4  # enough for the task to sleep
 LOCKUP_TURNS = 1_000_000  # in one go, for one thing that is waited for
 LOOK_TURNS = 8  # between looks at how long that takes
 SHORT = 0.001  # s of the host's time in which a run takes too little to be counted
@@ -117,10 +116,7 @@ def _is_added(address: int) -> bool:
 
 
 class Sched:
-    """Runs the guest.
-
-    ``finished`` collects the pids whose request is done (HC_DONE).
-    """
+    """Runs the guest."""
 
     def __init__(
         self,
@@ -145,7 +141,6 @@ class Sched:
         self._traps = traps
         self._clock = clock
         self.nr_cpus = 0
-        self.finished: set[int] = set()
         # pid to stack pointer of the tasks that stand at HC_HOST_OP
         self.host_ops: dict[int, int] = {}
         self._on_host_op: Callable[[int, int], None] = self._no_host_op
@@ -173,7 +168,6 @@ class Sched:
         hypercalls = cpu.hypercalls
         hypercalls[abi.HC_IDLE] = self._hc_idle
         hypercalls[abi.HC_YIELD] = self._hc_yield
-        hypercalls[abi.HC_DONE] = self._hc_done
         hypercalls[abi.HC_HOST_OP] = self._hc_host_op
         hypercalls[abi.HC_PANIC] = self._hc_panic
         hypercalls[abi.HC_EXIT] = self._hc_exit
@@ -214,12 +208,6 @@ class Sched:
     def _hc_yield(self, _value: int) -> None:
         self._reason = abi.HC_YIELD
         self._cpu.stop()
-
-    def _hc_done(self, pid: int) -> None:
-        """The task goes on to sleep; the turn ends there, or soon if others run."""
-        self.finished.add(pid)
-        at = self._pcpu[self._cpu.active] + abi.KpfsPcpu.credit
-        _I32.pack_into(self._ram, at, CREDIT_AFTER_DONE)
 
     def _hc_host_op(self, pid: int) -> None:
         self._host_op = pid

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kpfs import abi
-from kpfs.abi import TASK_COMM_LEN
+from kpfs.abi import REQ_NONE, TASK_COMM_LEN
 from kpfs.engine.errors import KernelError
 from kpfs.engine.ktypes import MASK64
 from kpfs.guest.emu.memory import Memory
@@ -104,7 +104,8 @@ class Syscalls:
         self._number_of: dict[str, int] = {}
         self._tasks: dict[int, HostTask] = {}
         self._aliases: dict[int, HostTask] = {}  # host pids that are taken in the guest
-        self._exited: set[int] = set()
+        # tasks that are gone, by pid: what the request that was in them gave
+        self._exited: dict[int, int] = {}
         # tasks that stand at HC_HOST_OP, and their stack pointers there
         self._inside: list[tuple[HostTask, int]] = []
         self._handlers: dict[int, HostOpHandler] = {}
@@ -212,16 +213,15 @@ class Syscalls:
     def collect(self, task: HostTask) -> int:
         """The value of a call that was BLOCKED; BLOCKED as long as the task sleeps."""
         if task.gone:
-            self._exited.discard(task.pid)
+            self._exited.pop(task.pid, None)
             return -errno.EFAULT
         if task.blocked and not self._has_ended(task):
             return BLOCKED
-        ret: int = _I64.unpack_from(self._ram, task.req_at + _RET_AT)[0]
-        return ret
+        return self._value(task)
 
     def has_ended(self, task: HostTask) -> bool:
         """Whether collect() has a value."""
-        return task.gone or not task.blocked or task.pid in self._sched.finished
+        return task.gone or not task.blocked or self._is_done(task)
 
     def interrupt(self, task: HostTask) -> None:
         """The process that a task stands for has got a signal: it may sleep no more.
@@ -322,13 +322,12 @@ class Syscalls:
         BLOCKED if it sleeps too long.
         """
         ram, sched = self._ram, self._sched
-        pid, finished, exited = task.pid, sched.finished, self._exited
-        # the task is in no call: any mark is that of a former task with this pid
-        finished.discard(pid)
-        exited.discard(pid)
+        pid, at, exited = task.pid, task.req_at, self._exited
+        # the task is in no call: the mark is that of a former task with this pid
+        exited.pop(pid, None)
 
         def is_over() -> bool:
-            return pid in finished or pid in exited
+            return _U64.unpack_from(ram, at)[0] == REQ_NONE or pid in exited
 
         _WAKEUP.pack_into(ram, self._wakeups, 1, task.addr)
         number = _U32.unpack_from(ram, task.cpu_at)[0]
@@ -350,12 +349,7 @@ class Syscalls:
                 break
         task.blocked = False
         self._handlers.pop(pid, None)
-        if pid in finished:
-            finished.discard(pid)
-            ret: int = _I64.unpack_from(ram, task.req_at + _RET_AT)[0]
-        else:
-            exited.discard(pid)
-            ret = -errno.EFAULT  # killed in the middle: an oops
+        ret = exited.pop(pid) if pid in exited else self._value(task)
         if self._clock.quiet and not sched.all_idle():
             sched.run_until_idle(patience=patience)
         sched.note_quiescence()
@@ -578,11 +572,20 @@ class Syscalls:
             return  # not now: another task is in a host operation
         self._request(task, abi.REQ_SYSCALL, NR_EXIT_GROUP, (status,))
 
+    def _is_done(self, task: HostTask) -> bool:
+        """Whether the request that is in the task has been served."""
+        kind: int = _U64.unpack_from(self._ram, task.req_at)[0]
+        return kind == REQ_NONE
+
+    def _value(self, task: HostTask) -> int:
+        """What the request gave that has been served."""
+        ret: int = _I64.unpack_from(self._ram, task.req_at + _RET_AT)[0]
+        return ret
+
     def _has_ended(self, task: HostTask) -> bool:
         """Whether a call that was BLOCKED has come to its end since."""
-        if task.pid not in self._sched.finished:
+        if task.gone or not self._is_done(task):
             return False
-        self._sched.finished.discard(task.pid)
         self._handlers.pop(task.pid, None)
         task.blocked = False
         return True
@@ -599,7 +602,8 @@ class Syscalls:
         task = self._tasks.pop(pid, None)
         if task is None:
             return
-        self._exited.add(pid)
+        # in the middle of a request: it was killed, by an oops
+        self._exited[pid] = self._value(task) if self._is_done(task) else -errno.EFAULT
         task.gone = True
         if task.comm_fd >= 0:
             os.close(task.comm_fd)

@@ -227,7 +227,7 @@ class Supervisor:
         SLOT.pack_into(self.state, slot * SLOT.size, note.id, 0, self.received[slot])
 
     def waited_for(self, note: Notification, rest: Callable[[], int]) -> int | None:
-        """What is left of a call is done; None, so that the call goes on, if it fails."""
+        """Do what is left of a call; None, so that it goes on, if that fails."""
         try:
             return self.wait(rest)
         except Exception as error:

@@ -37,7 +37,6 @@
  */
 #define HC_IDLE 0x10     /* * nothing to do on this CPU until an interrupt */
 #define HC_YIELD 0x11    /* * credit used up: let the next CPU run */
-#define HC_DONE 0x12     /* * eax: pid whose request is finished */
 #define HC_HOST_OP 0x13  /* * eax: pid; a file of the mount is read or written: run its code */
 #define HC_PANIC 0x14    /* * the kernel is dead */
 #define HC_EXIT 0x17     /* eax: pid; the task is gone */

@@ -4,6 +4,14 @@
 
 	.text
 
+/* An emulator does one step of rep after the other. */
+.macro FILL_64
+	.irp	at, 0, 8, 16, 24, 32, 40, 48, 56
+	mov	%rax, \at(%rdi)
+	.endr
+	add	$64, %rdi
+.endm
+
 /* void *memcpy(dst, src, n) */
 SYM_FUNC_START memcpy
 	mov	%rdi, %rax
@@ -38,7 +46,14 @@ SYM_FUNC_START memset
 	mov	$0x0101010101010101, %rcx
 	imul	%rcx, %rax
 	mov	%rdx, %rcx
-	shr	$3, %rcx
+	shr	$6, %rcx
+	jz	2f
+1:	FILL_64
+	dec	%rcx
+	jnz	1b
+2:	mov	%edx, %ecx
+	shr	$3, %ecx
+	and	$7, %ecx
 	rep stosq
 	mov	%edx, %ecx
 	and	$7, %ecx
@@ -48,9 +63,11 @@ SYM_FUNC_START memset
 SYM_FUNC_END memset
 
 SYM_FUNC_START clear_page_erms
-	mov	$4096 / 8, %ecx		/* an emulator does one step after the other */
+	mov	$4096 / 64, %ecx
 	xor	%eax, %eax
-	rep stosq
+1:	FILL_64
+	dec	%ecx
+	jnz	1b
 	ret
 SYM_FUNC_END clear_page_erms
 

@@ -14,6 +14,7 @@
 #include <linux/string.h>
 
 #define MIRROR_NAMES 2
+#define MIRROR_NEW 2
 #define MIRROR_MAX_FD 4096
 #define MIRROR_BUSY (-1024) /* a file of the mount is where a new one is to be */
 #define MIRROR_NR_CLOSE 3
@@ -33,8 +34,8 @@ struct mirror_call {
 	unsigned long wait;   /* nothing is to be done if that gives MIRROR_BUSY */
 	int fd[MIRROR_NAMES]; /* descriptors that it uses, -1: none, and what they are */
 	unsigned int fd_mode[MIRROR_NAMES];
-	int spare_fd;  /* one more that it replaces or closes, -1: none */
-	int new_fd[2]; /* those that it will make, below MIRROR_MAX_FD, -1: none */
+	int spare_fd;           /* one more that it replaces or closes, -1: none */
+	int new_fd[MIRROR_NEW]; /* those that it will make, below MIRROR_MAX_FD, -1: none */
 	/* the files that its paths name: components, if all of them are walked, and the mode, 0: there is none */
 	struct { unsigned int components, mode; } name[MIRROR_NAMES];
 };
@@ -53,7 +54,7 @@ struct mirror_fd {
 
 static struct {
 	struct task_struct *task; /* whose call this is */
-	struct mirror_call call;
+	struct mirror_call *call; /* counts what is left of it */
 	unsigned int name;
 	struct path root, pwd;               /* its own, in the meantime */
 	struct file *kept[MIRROR_NAMES + 1]; /* its own files, in whose place there is one of ours */
@@ -67,8 +68,8 @@ static ssize_t mirror_advance(struct kiocb *iocb, size_t count)
 {
 	if (mirror.task != current)
 		return 0;
-	count = min(count, mirror.call.count);
-	mirror.call.count -= count;
+	count = min(count, mirror.call->count);
+	mirror.call->count -= count;
 	iocb->ki_pos += count;
 	return count;
 }
@@ -92,9 +93,9 @@ static loff_t mirror_llseek(struct file *file, loff_t offset, int whence)
 	if (S_ISFIFO(file_inode(file)->i_mode))
 		return -ESPIPE;
 	if (mirror.task == current && whence == SEEK_CUR)
-		file->f_pos = mirror.call.count;
+		file->f_pos = mirror.call->count;
 	else if (mirror.task == current)
-		file_inode(file)->i_size = mirror.call.count;
+		file_inode(file)->i_size = mirror.call->count;
 	return generic_file_llseek(file, offset, whence);
 }
 
@@ -138,9 +139,9 @@ static umode_t mirror_next_mode(unsigned int flags)
 
 	if (mirror.name == MIRROR_NAMES)
 		return S_IFDIR | 0755;
-	if (mirror.call.name[mirror.name].components)
-		last |= !--mirror.call.name[mirror.name].components;
-	return last ? mirror.call.name[mirror.name++].mode : S_IFDIR | 0755;
+	if (mirror.call->name[mirror.name].components)
+		last |= !--mirror.call->name[mirror.name].components;
+	return last ? mirror.call->name[mirror.name++].mode : S_IFDIR | 0755;
 }
 
 static struct dentry *mirror_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags)
@@ -195,7 +196,7 @@ static int mirror_setattr(struct dentry *dentry, struct iattr *attr)
 
 static const char *mirror_get_link(struct dentry *dentry, struct inode *inode)
 {
-	return mirror.task == current && mirror.call.link ? (const char *)mirror.call.link : ".";
+	return mirror.task == current && mirror.call->link ? (const char *)mirror.call->link : ".";
 }
 
 static const struct inode_operations mirror_file_inode_operations = {
@@ -352,35 +353,65 @@ static void mirror_spare(int fd)
 	mirror.kept[MIRROR_NAMES] = file;
 }
 
+/* What is open at a number here, NULL: nothing. */
+static const struct file *mirror_at(unsigned long fd)
+{
+	struct fdtable *fdt = &current->files->fdt;
+
+	return fd < fdt->max_fds ? fdt->fd[fd] : NULL;
+}
+
+/* Whether the mount has a file open there. */
+static bool mirror_taken(int fd)
+{
+	const struct file *file = mirror_at(fd);
+
+	return file && !mirror_opened(file);
+}
+
+/* Whether a close of a number that the mount's file has on the host is one of ours here. */
+static bool mirror_closes(unsigned long fd)
+{
+	const struct file *file = mirror_at(fd);
+
+	return file && mirror_opened(file);
+}
+
 /* Let the next descriptors be those of the host, whatever was left open here. */
 static void mirror_steer(const int *new_fd)
 {
 	struct fdtable *fdt = &current->files->fdt;
-	int fd, last = max(new_fd[0], new_fd[1]);
+	int i, word, last = max(new_fd[0], new_fd[1]);
 
-	for (fd = 0; fd <= last && fd < (int)fdt->max_fds; fd++) {
-		bool wanted = fd == new_fd[0] || fd == new_fd[1];
+	for (i = 0; i < MIRROR_NEW; i++)
+		if (mirror_closes(new_fd[i]))
+			close_fd(new_fd[i]);
+	for (word = 0; word * 64 <= last && word * 64 < (int)fdt->max_fds; word++) {
+		unsigned long hidden = ~fdt->open_fds[word];
 
-		if (wanted && fdt->fd[fd] && mirror_opened(fdt->fd[fd]))
-			close_fd(fd);
-		if (!wanted && !test_bit(fd, fdt->open_fds)) {
-			__set_bit(fd, mirror.hidden);
-			__set_bit(fd, fdt->open_fds);
-		}
+		if (word == last / 64)
+			hidden &= (2UL << last % 64) - 1;
+		for (i = 0; i < MIRROR_NEW; i++)
+			if (new_fd[i] >= 0 && new_fd[i] / 64 == word)
+				hidden &= ~(1UL << new_fd[i] % 64);
+		mirror.hidden[word] = hidden;
+		fdt->open_fds[word] |= hidden;
 	}
 }
 
 static void mirror_unsteer(const int *new_fd)
 {
 	struct files_struct *files = current->files;
-	int fd, last = max(new_fd[0], new_fd[1]);
+	int word, last = max(new_fd[0], new_fd[1]);
 
-	for (fd = last; fd >= 0; fd--) {
-		if (!test_bit(fd, mirror.hidden))
+	for (word = 0; word * 64 <= last; word++) {
+		unsigned long hidden = xchg(&mirror.hidden[word], 0);
+
+		if (!hidden)
 			continue;
-		__clear_bit(fd, mirror.hidden);
-		__clear_bit(fd, files->fdt.open_fds);
-		files->next_fd = min_t(unsigned int, files->next_fd, fd);
+		files->fdt.open_fds[word] &= ~hidden;
+		files->next_fd =
+			min_t(unsigned int, files->next_fd, word * 64 + __builtin_ctzl(hidden));
 	}
 }
 
@@ -456,46 +487,26 @@ long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, bool first)
 	return 0;
 }
 
-/* What is open at a number here, NULL: nothing. */
-static const struct file *mirror_at(unsigned long fd)
-{
-	struct fdtable *fdt = &current->files->fdt;
-
-	return fd < fdt->max_fds ? fdt->fd[fd] : NULL;
-}
-
-/* Whether the mount has a file open there. */
-static bool mirror_taken(int fd)
-{
-	const struct file *file = mirror_at(fd);
-
-	return file && !mirror_opened(file);
-}
-
-/* Whether a close of a number that the mount's file has on the host is one of ours here. */
-static bool mirror_closes(unsigned long fd)
-{
-	const struct file *file = mirror_at(fd);
-
-	return file && mirror_opened(file);
-}
-
 static noinline long mirror_run(void)
 {
-	const struct mirror_call *call = &mirror.call;
-	struct kpfs_request req = { .kind = REQ_SYSCALL, .nr = call->nr };
+	const struct mirror_call *call = mirror.call;
+	const unsigned long *args = call->args;
+	struct kpfs_request req = {
+		.kind = REQ_SYSCALL,
+		.nr = call->nr,
+		.args = { args[0], args[1], args[2], args[3], args[4], args[5] },
+	};
 
-	memcpy(req.args, call->args, sizeof(call->args));
 	return entry_SYSCALL_64(&req);
 }
 
 /* Python calls this as the task. -errno as the system call. */
-long mirror_syscall(const struct mirror_call *call)
+long mirror_syscall(struct mirror_call *call)
 {
 	long ret;
 	int i;
 
-	mirror.call = *call;
+	mirror.call = call;
 	mirror.name = 0;
 	if (call->nr == MIRROR_NR_EXIT || call->nr == MIRROR_NR_EXIT_GROUP)
 		return mirror_run();
@@ -509,7 +520,7 @@ long mirror_syscall(const struct mirror_call *call)
 		mirror_provide(call->fd[i], call->fd_mode[i], &mirror.kept[i]);
 	mirror.kept[MIRROR_NAMES] = NULL;
 	mirror_spare(call->spare_fd);
-	mirror_steer(mirror.call.new_fd);
+	mirror_steer(mirror.call->new_fd);
 	if (call->paths)
 		mirror_enter_root((const char *)call->cwd);
 	mirror.task = current;
@@ -517,10 +528,10 @@ long mirror_syscall(const struct mirror_call *call)
 	mirror.task = NULL;
 	if (call->paths)
 		mirror_leave_root();
-	mirror_unsteer(mirror.call.new_fd);
-	mirror_restore(mirror.call.spare_fd, mirror.kept[MIRROR_NAMES]);
+	mirror_unsteer(mirror.call->new_fd);
+	mirror_restore(mirror.call->spare_fd, mirror.kept[MIRROR_NAMES]);
 	for (i = MIRROR_NAMES - 1; i >= 0; i--)
-		mirror_restore(mirror.call.fd[i], mirror.kept[i]);
+		mirror_restore(mirror.call->fd[i], mirror.kept[i]);
 	return ret;
 }
 

@@ -74,7 +74,7 @@ void __noreturn kpfs_host_restart(void)
 	tsk->req.kind = REQ_NONE;
 	set_preempt_count_zero();
 	local_irq_enable();
-	hypercall(HC_DONE, tsk->pid);
+	end_turn_soon();
 	__asm__ __volatile__("mov %0, %%rsp\n\txor %%edi, %%edi\n\tcall kpfs_host_task"
 			     :
 			     : "r"(top)
@@ -95,7 +95,7 @@ int kpfs_host_task(void *unused)
 		}
 		__set_current_state(TASK_RUNNING);
 		kpfs_serve(&current->req);
-		hypercall(HC_DONE, current->pid);
+		end_turn_soon();
 	}
 	return 0;
 }

@@ -178,6 +178,11 @@ size_t strcspn(const char *s, const char *reject)
 {
 	size_t n = 0;
 
+	if (*reject && !reject[1]) { /* what most look for */
+		while (s[n] && s[n] != *reject)
+			n++;
+		return n;
+	}
 	while (s[n] && !strchr(reject, s[n]))
 		n++;
 	return n;

@@ -32,17 +32,37 @@ unsigned long clear_user(void __user *to, unsigned long n)
 	return access_ok(to, n) ? __clear_user(to, n) : n;
 }
 
-/* One byte of user memory; goes to label if it is not there. */
-#define unsafe_get_byte(x, p, label) \
-	__asm__ goto("1: movzbl %1, %0\n" \
+/* Some of user memory, by an instruction; goes to label if it is not there. */
+#define unsafe_get(insn, x, p, label) \
+	__asm__ goto("1: " insn " %1, %0\n" \
 		".pushsection __ex_table,\"a\"\n.balign 4\n.long 1b - .\n.long %l2 - .\n.popsection" \
-		: "=r"(x) : "m"(*(const char *)(p)) : : label)
+		: "=r"(x) : "m"(*(const typeof(x) *)(p)) : : label)
+#define unsafe_get_byte(x, p, label) unsafe_get("movzbl", x, p, label)
+#define unsafe_get_word(x, p, label) unsafe_get("movq", x, p, label)
+
+static __always_inline bool has_zero(unsigned long word)
+{
+	return (word - 0x0101010101010101UL) & ~word & 0x8080808080808080UL;
+}
+
+/* Whether words can be read there: none of them lies in two pages. */
+static __always_inline bool has_words(const char __user *s)
+{
+	return !((unsigned long)s % sizeof(long));
+}
 
 static noinline long do_strncpy_from_user(char *dst, const char __user *src, unsigned long count)
 {
-	unsigned long n;
+	unsigned long n = 0, word;
 
-	for (n = 0; n < count; n++) {
+	for (; has_words(src) && n + sizeof(word) <= count; n += sizeof(word)) {
+		unsafe_get_word(word, src + n, bytes);
+		if (has_zero(word))
+			break;
+		*(unsigned long *)(dst + n) = word;
+	}
+bytes:
+	for (; n < count; n++) {
 		u32 c;
 
 		unsafe_get_byte(c, src + n, efault);
@@ -70,11 +90,18 @@ long strncpy_from_user(char *dst, const char __user *src, long count)
 /* The length with NUL, more than n if there was none, 0 for a fault. */
 long strnlen_user(const char __user *s, long n)
 {
-	long i;
+	long i = 0;
+	unsigned long word;
 
 	if (!access_ok(s, 1))
 		return 0;
-	for (i = 0; i < n; i++) {
+	for (; has_words(s) && i + (long)sizeof(word) <= n; i += sizeof(word)) {
+		unsafe_get_word(word, s + i, bytes);
+		if (has_zero(word))
+			break;
+	}
+bytes:
+	for (; i < n; i++) {
 		u32 c;
 
 		unsafe_get_byte(c, s + i, efault);

@@ -21,7 +21,7 @@ from tests.guest import run_to, set_gs_base
 RUNTIME = Path(__file__).parents[4] / "guest/image/runtime.o"
 FUNC_SIZE = 256  # distance of the functions
 NOP5 = bytes.fromhex("0f1f440000")
-HC_END = abi.HC_DONE
+HC_END = abi.HC_IDLE
 END_STUB = bytes((0xE7, HC_END, 0xEB, 0x00))  # out %eax, $HC_END; jmp to what follows
 IF = 0x200
 ANYWHERE = -1

@@ -20,7 +20,6 @@ IDLE, YIELD, PANIC, API = (
     f"e7{reason:02x}eb00"
     for reason in (abi.HC_IDLE, abi.HC_YIELD, abi.HC_PANIC, abi.HC_API)
 )
-DONE = f"e7{abi.HC_DONE:02x}"
 AGAIN = "ebfa"  # back to the four bytes before: hypercall and its jump
 NONE = 2**64 - 1
 
@@ -106,13 +105,6 @@ def test_need_resched_wakes_an_idle_cpu(machine):
     assert sched.runnable(0)
     sched.turn(0)
     assert sched.turns == 2
-
-
-def test_done_is_noticed_and_the_turn_goes_on(machine):
-    sched = machine.start("b82a000000" + DONE + "48ffc3" + IDLE)
-    assert sched.run(lambda: 42 in sched.finished)
-    assert machine.cpu.read_reg(BX) == 1
-    assert sched.is_idle(0)
 
 
 def test_interrupts_wait_for_their_flag(machine):
