@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import struct
-import zipfile
 from collections.abc import Callable
 from threading import Thread
 
@@ -20,7 +19,7 @@ from kpfs.linux.make import boot
 from kpfs.linux.package.bzimage import parse
 from kpfs.linux.package.packages import Files
 from kpfs.linux.store import image, store
-from kpfs.linux.store.modules import ALIASES, alias_table, unpacked
+from kpfs.linux.store.modules import TABLES, tables, write_archive
 
 DEFAULT_MEMORY = 512 << 20
 MIN_MEMORY = 128 << 20
@@ -37,7 +36,6 @@ _READ_SIZE = 64 << 10
 _SYS_SYSINFO = 99
 _SYSINFO = struct.Struct("<14Q")
 _FREE_SHARE = 7 / 8  # of free memory that is zeroed
-_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def check_config(config: str) -> None:
@@ -75,7 +73,7 @@ def make(
         raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     check_config(files.config)
     kernel = parse(files.vmlinuz)
-    aliases = _Aliases(files.modules)
+    module_tables = _ModuleTables(files.modules)
     booted = boot.boot(
         kernel,
         memory=memory,
@@ -99,35 +97,30 @@ def make(
             file.write(files.config)
         with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
             file.write(functions)
-        _save_modules(files.modules, os.path.join(folder, image.MODULES))
-        aliases.save(folder)
+        write_archive(files.modules, os.path.join(folder, image.MODULES))
+        module_tables.save(folder)
     booted.board.close()
     return meta
 
 
-class _Aliases:
-    """The table of modules' other names, made while the kernel boots."""
+class _ModuleTables:
+    """What depmod would make of the modules, made while the kernel boots."""
 
     def __init__(self, modules: dict[str, bytes]) -> None:
         self._modules = modules
-        self._table = ""
-        self._thread = Thread(target=self._make, name="aliases", daemon=True)
+        self._tables: dict[str, bytes] = {}
+        self._thread = Thread(target=self._make, name="depmod", daemon=True)
         self._thread.start()
 
     def _make(self) -> None:
         # who misses them makes them later
         with contextlib.suppress(UnfitError):
-            self._table = alias_table(
-                (os.path.basename(path), unpacked(path, data))
-                for path, data in self._modules.items()
-                if ".ko" in path
-            )
+            self._tables = tables(self._modules, self._modules.__getitem__)
 
     def save(self, folder: str) -> None:
         self._thread.join()
-        if self._table:
-            with open(os.path.join(folder, ALIASES), "w", encoding="utf-8") as file:
-                file.write(self._table)
+        if self._tables:
+            write_archive(self._tables, os.path.join(folder, TABLES))
 
 
 def _read(machine: Machine, path: bytes) -> bytes:
@@ -157,14 +150,6 @@ def _give_back(machine: Machine) -> None:
     # what a machine begins with
     slot = abi.SLOTS_AT + AGENT * abi.SLOT_SIZE
     board.region[slot : slot + abi.SLOT_SIZE] = bytes(abi.SLOT_SIZE)
-
-
-def _save_modules(modules: dict[str, bytes], path: str) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name in sorted(modules):
-            entry = zipfile.ZipInfo(name, _ZIP_TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, modules[name])
 
 
 def options(config: str) -> dict[str, str]:

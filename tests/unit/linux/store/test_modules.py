@@ -70,19 +70,58 @@ def test_a_module_that_is_damaged(modules, name):
         modules.depends(name)
 
 
-def test_other_names_are_kept_beside_the_archive(tmp_path):
+def with_info(info):
+    """A shipped module with one more entry of .modinfo."""
     data = (SHIPPED / "kprobe_example.ko").read_bytes()
     at = data.index(b"description=")
     end = data.index(b"\0", at)
-    alias = b"alias=my-[a-c]*\0".ljust(end - at, b"x")
+    return data[:at] + info.ljust(end - at, b"x") + data[end:]
+
+
+def test_tables_are_kept_beside_the_archive(tmp_path):
     with zipfile.ZipFile(tmp_path / "modules", "w") as archive:
-        archive.writestr("kernel/kprobe_example.ko", data[:at] + alias + data[end:])
+        alias = with_info(b"alias=my-[a-c]*\0")
+        archive.writestr("kernel/kprobe_example.ko", alias)
         rows = b"ext4.alias=fs-ext3\0ext4.license=GPL\0crc.alias=crc-x\0"
         archive.writestr("modules.builtin.modinfo", rows)
     with Modules(str(tmp_path / "modules")) as modules:
         assert modules.aliases().lookup("my-bx") == ["kprobe_example"]
         assert modules.builtin_aliases().lookup("fs-ext3") == ["ext4"]
-    kept = tmp_path / "aliases"
-    assert kept.read_text() == "my_[a-c]* kprobe_example\n"
-    kept.write_text("other thing\n")
+    kept = tmp_path / "tables"
+    with zipfile.ZipFile(kept) as archive:
+        text = "alias my-[a-c]* kprobe_example\n"
+        assert archive.read("modules.alias").decode() == text
+    with zipfile.ZipFile(kept, "w") as archive:
+        archive.writestr("modules.alias", "alias other thing\n")
     assert modules.aliases().lookup("other") == ["thing"]
+
+
+def test_files_are_those_of_the_archive_and_the_tables(modules):
+    sizes = modules.sizes()
+    assert {name for name in sizes if "/" not in name} == {
+        *("modules.alias", "modules.alias.bin", "modules.builtin"),
+        *("modules.builtin.alias.bin", "modules.builtin.bin", "modules.dep"),
+        *("modules.dep.bin", "modules.softdep", "modules.symbols"),
+        "modules.symbols.bin",
+    }
+    assert all(len(modules.content(name)) == size for name, size in sizes.items())
+    assert lzma.decompress(modules.content("kernel/jprobe_example.ko.xz"))
+    # damaged ones are left out, and who needs what is not there is not
+    assert modules.content("modules.dep").decode().splitlines() == [
+        "kernel/a/kprobe-example.ko: kernel/jprobe_example.ko.xz "
+        "kernel/kretprobe_example.ko",
+        "kernel/jprobe_example.ko.xz: kernel/kretprobe_example.ko",
+        "kernel/kretprobe_example.ko:",
+        "kernel/lost.ko:",
+    ]
+    with pytest.raises(KeyError):
+        modules.content("none")
+
+
+def test_a_damaged_archive_is_told(modules, tmp_path):
+    path = tmp_path / "modules"
+    data = path.read_bytes()
+    at = data.index(b"\x7fELF")
+    path.write_bytes(data[:at] + bytes(64) + data[at + 64 :])
+    with pytest.raises(UnfitError, match="damaged"):
+        modules.content("kernel/a/kprobe-example.ko")
