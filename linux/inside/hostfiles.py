@@ -15,9 +15,10 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kpfs.linux.inside import wire
+from kpfs.linux.inside.files import Answers, Entry, Files, Room, directory_reply, text
 from kpfs.linux.inside.wire import Opcode
 
 VALID = 2  # s that the guest takes what it knows for true
@@ -26,15 +27,6 @@ MAX_OPEN = 256  # files that are kept open
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
 TMP = b"/tmp"  # likewise, but directories in it can be shown
 _READ_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-class Room(Protocol):
-    """Where a reply is written."""
-
-    def put(self, at: int, data: bytes) -> None: ...
-
-    def views(self, at: int, size: int) -> list[memoryview]:
-        """The memory from there on, in pieces."""
 
 
 class Identity(NamedTuple):
@@ -57,10 +49,10 @@ class Node:
         self.lookups = 0
         self.fd = -1
         self.writable = False  # fd is
-        self.listing: list[tuple[bytes, int, int]] = []
+        self.listing: list[Entry] = []
 
 
-class HostFiles:
+class HostFiles(Files[Node]):
     """Answers requests.  Context: one thread."""
 
     valid = VALID
@@ -70,14 +62,12 @@ class HostFiles:
         self._writable = tuple(os.fsencode(path).rstrip(b"/") for path in writable)
         self._uid, self._gid = os.getuid(), os.getgid()
         root = Node(wire.ROOT_ID, b"/", _identity(self._lstat(b"/")))
-        self._nodes = {wire.ROOT_ID: root}
         self._by_path = {b"/": root}
         self._next = wire.ROOT_ID + 1
         self._open: OrderedDict[int, Node] = OrderedDict()
         self.reads: list[tuple[str, int, int]] | None = None  # path, offset, size
-        self.requests = 0
         self.bytes_read = 0
-        self._answers: dict[int, Callable[[Node, bytes], bytes]] = {
+        answers: Answers[Node] = {
             Opcode.LOOKUP: self._lookup,
             Opcode.GETATTR: self._getattr,
             Opcode.SETATTR: self._setattr,
@@ -98,6 +88,7 @@ class HostFiles:
             Opcode.READDIR: self._readdir,
             Opcode.READDIRPLUS: self._readdirplus,
         }
+        super().__init__({wire.ROOT_ID: root}, answers)
 
     def allow(self, writable: tuple[str, ...]) -> None:
         """Let all below these folders be changed."""
@@ -118,50 +109,6 @@ class HostFiles:
             node.lookups = lookups
             self._nodes[number] = self._by_path[path] = node
             self._next = max(self._next, number + 1)
-
-    def answer(self, request: bytes, reply: Room) -> int:
-        """Write the reply to a request: its size, or 0."""
-        _, opcode, unique, number, *_ = wire.IN_HEADER.unpack_from(request)
-        body = request[wire.IN_HEADER.size :]
-        self.requests += 1
-        head = wire.OUT_HEADER.size
-        try:
-            if opcode == Opcode.READ:
-                size = self._read(self._nodes[number], body, reply)
-            else:
-                data = self._answer(opcode, number, body)
-                if data is None:
-                    return 0
-                size = len(data)
-                reply.put(head, data)
-            error = 0
-        except OSError as failed:
-            size, error = 0, -(failed.errno or errno.EIO)
-        except KeyError:  # no such node
-            size, error = 0, -errno.ESTALE
-        reply.put(0, wire.OUT_HEADER.pack(head + size, error, unique))
-        return head + size
-
-    def _answer(self, opcode: int, number: int, body: bytes) -> bytes | None:
-        """The body of a reply, None if there is none to be given."""
-        if opcode == Opcode.INIT:
-            return wire.init_reply(body)
-        if opcode == Opcode.FORGET:
-            self._forget(number, *wire.FORGET_IN.unpack_from(body))
-            return None
-        if opcode == Opcode.BATCH_FORGET:
-            count, _ = wire.BATCH_FORGET_IN.unpack_from(body)
-            start = wire.BATCH_FORGET_IN.size
-            for i in range(count):
-                at = start + i * wire.FORGET_ONE.size
-                self._forget(*wire.FORGET_ONE.unpack_from(body, at))
-            return None
-        if opcode == Opcode.INTERRUPT:
-            return None
-        make = self._answers.get(opcode)
-        if make is None:
-            raise OSError(errno.ENOSYS, "not served")
-        return make(self._nodes[number], body)
 
     # ---- names
     def _lstat(self, path: bytes) -> os.stat_result:
@@ -204,7 +151,7 @@ class HostFiles:
                 del self._by_path[node.path]
 
     def _lookup(self, node: Node, body: bytes) -> bytes:
-        return self._entry(_child(node, _text(body)))
+        return self._entry(_child(node, text(body)))
 
     def _stat(self, node: Node) -> os.stat_result:
         return self._lstat(node.path) if node.path else os.fstat(node.fd)
@@ -219,7 +166,7 @@ class HostFiles:
         return wire.statfs_reply(self._statvfs(node.path or node.fd))
 
     # ---- directories
-    def _list(self, node: Node, offset: int) -> list[tuple[bytes, int, int]]:
+    def _list(self, node: Node, offset: int) -> list[Entry]:
         """Name, inode and type of each entry, as it was when they began to be read."""
         if offset and node.listing:
             return node.listing
@@ -246,18 +193,11 @@ class HostFiles:
         return self._rows(node, body, entry_of)
 
     def _rows(self, node: Node, body: bytes, before: Callable[[bytes], bytes]) -> bytes:
-        _, offset, size = wire.READ_IN.unpack_from(body)
-        rows, out = self._list(node, offset), bytearray()
-        plus = len(before(b"."))
-        for number in range(offset, len(rows)):
-            name, ino, kind = rows[number]
-            row = wire.dirent(ino or 1, number + 1, name, kind)
-            if len(out) + plus + len(row) > size:
-                return bytes(out)
-            out += before(name) + row
-        if not out:
+        _, offset, _ = wire.READ_IN.unpack_from(body)
+        reply = directory_reply(self._list(node, offset), body, before)
+        if not reply:
             node.listing = []
-        return bytes(out)
+        return reply
 
     # ---- contents
     def _file(self, node: Node, *, write: bool = False) -> int:
@@ -364,7 +304,7 @@ class HostFiles:
     def _create(self, node: Node, body: bytes) -> bytes:
         """open() of what was not there when the guest looked: it may be by now."""
         flags, mode, umask, _ = wire.CREATE_IN.unpack_from(body)
-        name = _text(body[wire.CREATE_IN.size :])
+        name = text(body[wire.CREATE_IN.size :])
         path = _child(node, name)
         exclusive = os.O_CREAT | flags & os.O_EXCL | _READ_FLAGS
         with self._folder(path) as folder:
@@ -374,7 +314,7 @@ class HostFiles:
 
     def _mknod(self, node: Node, body: bytes) -> bytes:
         mode, _, umask, _ = wire.MKNOD_IN.unpack_from(body)
-        name = _text(body[wire.MKNOD_IN.size :])
+        name = text(body[wire.MKNOD_IN.size :])
         path = _child(node, name)
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise OSError(errno.EPERM, "a device")
@@ -385,7 +325,7 @@ class HostFiles:
 
     def _mkdir(self, node: Node, body: bytes) -> bytes:
         mode, umask = wire.MKDIR_IN.unpack_from(body)
-        name = _text(body[wire.MKDIR_IN.size :])
+        name = text(body[wire.MKDIR_IN.size :])
         path = _child(node, name)
         with self._folder(path) as folder:
             os.mkdir(name, mode & ~umask, dir_fd=folder)
@@ -393,7 +333,7 @@ class HostFiles:
         return self._entry(path)
 
     def _unlink(self, node: Node, body: bytes) -> bytes:
-        name = _text(body)
+        name = text(body)
         path = _child(node, name)
         with self._folder(path) as folder:
             self._keep(path)
@@ -402,7 +342,7 @@ class HostFiles:
         return b""
 
     def _rmdir(self, node: Node, body: bytes) -> bytes:
-        name = _text(body)
+        name = text(body)
         path = _child(node, name)
         with self._folder(path) as folder:
             os.rmdir(name, dir_fd=folder)
@@ -459,7 +399,7 @@ class HostFiles:
 
     def _link(self, node: Node, body: bytes) -> bytes:
         (number,) = wire.LINK_IN.unpack_from(body)
-        old, name = self._nodes[number].path, _text(body[wire.LINK_IN.size :])
+        old, name = self._nodes[number].path, text(body[wire.LINK_IN.size :])
         new = _child(node, name)
         with self._folder(old) as source, self._folder(new) as target:
             os.link(
@@ -500,10 +440,6 @@ class EmptyFiles(HostFiles):
 
 def _identity(st: os.stat_result) -> Identity:
     return Identity(st.st_dev, st.st_ino, stat.S_IFMT(st.st_mode))
-
-
-def _text(body: bytes) -> bytes:
-    return body.split(b"\0", 1)[0]
 
 
 def _child(node: Node, name: bytes) -> bytes:

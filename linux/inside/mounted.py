@@ -26,6 +26,8 @@ from kpfs.linux.inside import runnable, tree
 from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
 from kpfs.linux.inside.lines import KnownLines, Place, find
 from kpfs.linux.inside.loop import Loop, Worker
+from kpfs.linux.inside.packagefiles import PackageFiles
+from kpfs.linux.inside.tree import Served
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.machine import Machine, Op
 from kpfs.linux.store import image
@@ -33,14 +35,6 @@ from kpfs.linux.store import image
 PAGEMAP = "/proc/self/pagemap"
 FILE = "mounted"  # in the folder of a kernel
 _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# what decides, besides the image, what is kept
-_SOURCES = (
-    "inside/mounted.py", "inside/tree.py", "inside/hostfiles.py", "inside/wire.py",
-    "inside/modules.py", "inside/loop.py", "inside/lines.py", "inside/runnable.py",
-    "memory/symbols.py", "memory/btf.py",
-    "kernel/machine.py", "store/image.py",
-    "store/processor.py",
-)  # fmt: skip
 _HEAD = struct.Struct("<32s32sI")  # key, SHA-256 of what follows, size of the facts
 _IFREQ = struct.Struct("<16sh22x")
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
@@ -76,16 +70,19 @@ def start(folder: str, *, quiet: bool, exact: bool) -> Guest:
     if kept:
         _put(kept, board)
     counts = kept.facts["counts"] if kept else runnable.find(folder, board)
-    loop, files = Loop(Machine(board, quiet=quiet), counts), HostFiles()
+    loop = Loop(Machine(board, quiet=quiet), counts)
+    served = Served(HostFiles(), _package(folder, meta))
     places = (
         [Place(*row) for row in kept.facts["lines"]] if kept else find(folder, board)
     )
     loop.machine.on_call = KnownLines(board, folder, places).call
     if not kept:
-        return Guest(loop, files, _build(loop, files, folder).worker)
+        return Guest(loop, served.host, _build(loop, served, folder).worker)
     loop.machine.adopt()
-    files.adopt(kept.facts["nodes"])
-    return Guest(loop, files, tree.adopt(loop, files, kept.facts["tree"]).worker)
+    served.host.adopt(kept.facts["host"])
+    served.package.adopt(kept.facts["package"])
+    built = tree.adopt(loop, served, kept.facts["tree"])
+    return Guest(loop, served.host, built.worker)
 
 
 def make(folder: str, meta: image.Meta) -> Kept:
@@ -97,8 +94,9 @@ def make(folder: str, meta: image.Meta) -> Kept:
     with image.open_ram(folder, meta) as saved:
         board = image.load(saved, meta, exact=False)
         counts = runnable.find(folder, board)
-        loop, files = Loop(Machine(board, quiet=True), counts), EmptyFiles()
-        built = _build(loop, files, folder)
+        loop = Loop(Machine(board, quiet=True), counts)
+        served = Served(EmptyFiles(), _package(folder, meta))
+        built = _build(loop, served, folder)
         loop.settle()
         kept = _changes(board, saved.fileno())
         kept.facts["lines"] = find(folder, board)
@@ -106,7 +104,8 @@ def make(folder: str, meta: image.Meta) -> Kept:
         counts=counts,
         board=image.standing(board),
         tree=built.packed(),
-        nodes=files.packed(),
+        host=served.host.packed(),
+        package=served.package.packed(),
     )
     board.close()
     with contextlib.suppress(OSError):
@@ -114,12 +113,16 @@ def make(folder: str, meta: image.Meta) -> Kept:
     return kept
 
 
-def _build(loop: Loop, files: HostFiles, folder: str) -> tree.Built:
+def _package(folder: str, meta: image.Meta) -> PackageFiles:
+    return PackageFiles(os.path.join(folder, image.MODULES), meta.release)
+
+
+def _build(loop: Loop, served: Served, folder: str) -> tree.Built:
     """What commands find: the files, and a network that is the loopback alone."""
     agent, up = loop.agent, _IFREQ.pack(b"lo", _IFF_UP)
     (fd,) = agent.call(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
     agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))
-    return tree.build(loop, files, folder)
+    return tree.build(loop, served, folder)
 
 
 # ---- pages
@@ -165,10 +168,21 @@ def _put(kept: Kept, board: Board) -> None:
 def _key(meta: image.Meta) -> bytes:
     """What the file belongs to."""
     key = hashlib.sha256(meta.digest.encode())
-    for path in (*(os.path.join(_LINUX, name) for name in _SOURCES), abi.__file__):
+    for path in (*_sources(), abi.__file__):
         with open(path, "rb") as file:
             key.update(file.read())
     return key.digest()
+
+
+def _sources() -> list[str]:
+    """All of kpfs.linux: what has a part in it is not listed by hand."""
+    rooms = [entry.path for entry in os.scandir(_LINUX) if entry.is_dir()]
+    return sorted(
+        entry.path
+        for room in (_LINUX, *rooms)
+        for entry in os.scandir(room)
+        if entry.name.endswith(".py")
+    )
 
 
 def read(folder: str, meta: image.Meta) -> Kept | None:

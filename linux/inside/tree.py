@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a command inside a guest finds as its files.
 
-The host's files come by FUSE at HOST; an overlay whose upper layer is in the guest's
-memory lies over them at NEW, and in that what the guest has of its own.  ALL is the
-overlay once more, without those.
+The host's files come by FUSE at HOST, and the modules of the kernel's package at
+PACKAGE; an overlay whose upper layer is in the guest's memory lies over them at NEW,
+and in that what the guest has of its own.  ALL is the overlay once more, without those.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from typing import Any, NamedTuple
 
 from kpfs.linux.board.board import PAGE_SIZE
 from kpfs.linux.inside import wire
+from kpfs.linux.inside.files import Files
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
+from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.kernel import syscalls as nr
 from kpfs.linux.kernel.machine import Batch, Op
 
-HOST, UPPER, NEW, ALL = "/host", "/upper", "/new", "/all"
+HOST, PACKAGE = "/host", "/package"
+UPPER, NEW, ALL = "/upper", "/new", "/all"
 _PLAIN = nr.MS_NOSUID | nr.MS_NODEV | nr.MS_NOEXEC
 # type, where below NEW, flags, options; what the kernel lacks is left out
 MOUNTS = (
@@ -90,9 +93,9 @@ class Ends(NamedTuple):
 
 
 class FileServer:
-    """A worker that hands what the guest asks of /dev/fuse to the host's files."""
+    """A worker that hands what the guest asks of /dev/fuse to those who answer."""
 
-    def __init__(self, worker: Worker, files: HostFiles, ends: Ends) -> None:
+    def __init__(self, worker: Worker, files: Files[Any], ends: Ends) -> None:
         self._worker = worker
         self._files = files
         self._ends = ends
@@ -101,20 +104,23 @@ class FileServer:
         self._asked = 0  # operations of the request that is on its way
 
     @classmethod
-    def mounted(cls, worker: Worker, files: HostFiles) -> FileServer:
-        """Mount the host's files at HOST, and serve them."""
+    def mounted(cls, worker: Worker, files: Files[Any], path: str) -> FileServer:
+        """Mount files at a directory, which is made, and serve them."""
+        make_directories(worker, path)
         device = worker.call(Op(nr.OPEN, (b"/dev/fuse\0", os.O_RDWR | os.O_CLOEXEC)))[0]
         options = (
             f"fd={device},rootmode=40000,user_id=0,group_id=0,"
             "allow_other,default_permissions"
         )
-        mount(worker, "kpfs", HOST, "fuse", nr.MS_NODEV, options)
+        mount(worker, "kpfs", path, "fuse", nr.MS_NODEV, options)
         server = cls(worker, files, Ends(device, allocate(worker, BUFFER)))
         server._next(0)
         return server
 
     @classmethod
-    def adopted(cls, loop: Loop, files: HostFiles, facts: dict[str, int]) -> FileServer:
+    def adopted(
+        cls, loop: Loop, files: Files[Any], facts: dict[str, int]
+    ) -> FileServer:
         """Go on with what packed() tells of."""
         worker = loop.adopt(facts["slot"], facts["pid"])
         server = cls(worker, files, Ends(facts["device"], facts["buffer"]))
@@ -170,22 +176,32 @@ def make_directories(worker: Worker, path: str) -> None:
         worker.attempt(Op(nr.MKDIR, (os.fsencode(name) + b"\0", 0o755)))
 
 
+class Served(NamedTuple):
+    """What the file servers of a guest answer from."""
+
+    host: HostFiles
+    package: PackageFiles
+
+
 class Built(NamedTuple):
     """What serves a guest that has its mounts."""
 
     worker: Worker  # from which commands are to be forked
-    server: FileServer
+    host: FileServer
+    package: FileServer
 
     def packed(self) -> dict[str, Any]:
         """As JSON has it."""
         own = {"slot": self.worker.slot, "pid": self.worker.pid}
-        return {"worker": own, "server": self.server.packed()}
+        servers = {"host": self.host.packed(), "package": self.package.packed()}
+        return {"worker": own, **servers}
 
 
-def adopt(loop: Loop, files: HostFiles, facts: dict[str, Any]) -> Built:
+def adopt(loop: Loop, served: Served, facts: dict[str, Any]) -> Built:
     """Go on with what packed() tells of."""
-    server = FileServer.adopted(loop, files, facts["server"])
-    return Built(loop.adopt(**facts["worker"]), server)
+    host = FileServer.adopted(loop, served.host, facts["host"])
+    package = FileServer.adopted(loop, served.package, facts["package"])
+    return Built(loop.adopt(**facts["worker"]), host, package)
 
 
 def fits_host() -> bool:
@@ -193,19 +209,21 @@ def fits_host() -> bool:
     return all(os.path.isdir(path) and not os.path.islink(path) for path in OWN)
 
 
-def build(loop: Loop, files: HostFiles, folder: str) -> Built:
+def build(loop: Loop, served: Served, folder: str) -> Built:
     """Mount all of it, with modules of the kernel in a folder."""
     from kpfs.linux.inside.modules import Modules
 
     Modules(folder).load(loop.agent, MODULES)
-    for path in (HOST, UPPER, NEW, ALL):
+    for path in (UPPER, NEW, ALL):
         make_directories(loop.agent, path)
-    server = FileServer.mounted(loop.agent.fork("kpfs-files"), files)
+    host = FileServer.mounted(loop.agent.fork("kpfs-files"), served.host, HOST)
+    package = loop.agent.fork("kpfs-package")
+    package_server = FileServer.mounted(package, served.package, PACKAGE)
     worker = loop.agent.fork("kpfs")
     mount(worker, "tmpfs", UPPER, "tmpfs")
     for path in ("/changes", "/work"):
         make_directories(worker, UPPER + path)
-    layers = f"lowerdir={HOST},upperdir={UPPER}/changes,workdir={UPPER}/work"
+    layers = f"lowerdir={HOST}:{PACKAGE},upperdir={UPPER}/changes,workdir={UPPER}/work"
     mount(worker, "host", NEW, "overlay", 0, layers)
     bind(worker, NEW, ALL)
     for kind, target, flags, data in MOUNTS:
@@ -218,7 +236,7 @@ def build(loop: Loop, files: HostFiles, folder: str) -> Built:
     for source, target in LINKS:
         names = source.encode() + b"\0", (NEW + target).encode() + b"\0"
         worker.attempt(Op(nr.SYMLINK, names))
-    return Built(worker, server)
+    return Built(worker, host, package_server)
 
 
 def show_host_directory(worker: Worker, path: str, *, writable: bool = False) -> None:

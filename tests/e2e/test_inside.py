@@ -31,6 +31,7 @@ pytestmark = [pytest.mark.kernel]
 KERNEL = harness.KERNEL
 PATIENCE = 30  # s
 PROMPT = "@ready@ "
+SBIN = "/usr/sbin:/sbin"
 
 
 @pytest.fixture(autouse=True)
@@ -282,6 +283,30 @@ def test_a_program_of_libbpf_finds_the_kernels_fields(kpfs, libbpf):
     done = inside(kpfs, "--", "./loader", cwd=libbpf.parent, timeout=120)
     assert re.fullmatch(r"my_prog: \d+ hits, parent right\n", done.stdout), done.stderr
     assert done.returncode == 0
+
+
+# ---- modules
+@pytest.mark.skipif(not shutil.which("modprobe", path=SBIN), reason="no kmod")
+def test_modules_of_the_package_are_found_by_the_hosts_tools(kpfs):
+    """Which the host has none of."""
+    script = f"""
+    PATH=$PATH:{SBIN}
+    modprobe dummy && modprobe -v -n fs-btrfs | tail -n 1
+    modinfo -F depends dm-mirror
+    lsmod | grep -c '^dummy '
+    rmmod dummy
+    modules=/lib/modules/$(uname -r)
+    insmod $modules/kernel/drivers/net/dummy.ko* && grep -c ^dummy /proc/modules
+    modprobe no-such-module; echo $?
+    touch $modules/mine; ls $modules | grep -x mine
+    """
+    done = sh(kpfs, script)
+    lines = done.stdout.splitlines()
+    assert re.fullmatch(r"insmod /lib/modules/.*/btrfs\.ko(\.xz)? *", lines[0])
+    assert set(lines[1].split(",")) == {"dm-mod", "dm-log", "dm-region-hash"}
+    assert lines[2:] == ["1", "1", "1", "mine"]
+    assert done.stderr.count("\n") == 1
+    assert "no-such-module not found" in done.stderr
 
 
 # ---- guests that are kept ready

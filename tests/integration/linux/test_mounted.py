@@ -6,6 +6,7 @@ Tests kpfs.linux.inside.mounted, kpfs.linux.inside.rehearsal.
 
 import errno
 import os
+import sys
 
 import pytest
 
@@ -65,6 +66,16 @@ def test_what_is_kept_is_used_and_made_alike(folder, begin):
     os.unlink(os.path.join(folder, mounted.FILE))
     begin(folder)
     assert kept(folder) == first
+
+
+def test_it_belongs_to_all_that_had_a_part_in_it(folder, begin):
+    begin(folder)
+    ours = {
+        os.path.realpath(str(module.__file__))
+        for name, module in sys.modules.items()
+        if name.startswith("kpfs.linux.")
+    }
+    assert ours <= set(map(os.path.realpath, mounted._sources()))
 
 
 def test_it_is_known_whether_anybody_can_run(folder, begin):

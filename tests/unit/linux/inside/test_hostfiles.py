@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The host's files by the protocol of FUSE."""
+"""The host's files by the protocol of FUSE.  Tests kpfs.linux.inside.files."""
 
 import errno
 import os
@@ -10,66 +10,20 @@ import pytest
 from kpfs.linux.inside import wire
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.wire import Opcode
+from tests.unit.linux.inside.asking import Client, names
 
 NAME = b"file"
 
 
-class Memory:
-    """Room for replies, in pieces as pages are."""
-
-    def __init__(self):
-        self.data = bytearray(wire.MAX_IO + 4096)
-
-    def put(self, at, data):
-        self.data[at : at + len(data)] = data
-
-    def views(self, at, size):
-        view = memoryview(self.data)
-        middle = at + size // 3
-        return [view[at:middle], view[middle : at + size]]
-
-
-class Client:
-    """Asks as a kernel does."""
-
-    def __init__(self, *writable):
-        self.files = HostFiles(tuple(str(path) for path in writable))
-        self.memory = Memory()
-
-    def ask(self, opcode, node, body=b""):
-        """The error and the body of the reply."""
-        size = wire.IN_HEADER.size + len(body)
-        head = wire.IN_HEADER.pack(size, opcode, 7, node, 0, 0, 1, 0)
-        length = self.files.answer(head + body, self.memory)
-        if not length:
-            return None
-        size, error, unique = wire.OUT_HEADER.unpack_from(self.memory.data)
-        assert (size, unique) == (length, 7)
-        return -error, bytes(self.memory.data[wire.OUT_HEADER.size : length])
-
-    def node(self, path):
-        """The number of a file by its path; 0 where there is none."""
-        number = wire.ROOT_ID
-        for name in str(path).strip("/").split("/"):
-            error, reply = self.ask(Opcode.LOOKUP, number, name.encode() + b"\0")
-            assert error == 0
-            (number,) = struct.unpack_from("<Q", reply)
-        return number
-
-
-def names(reply):
-    found, at = [], 0
-    while at < len(reply):
-        _, _, length, _ = struct.unpack_from("<QQII", reply, at)
-        found.append(reply[at + 24 : at + 24 + length])
-        at += 24 + length + -length % 8
-    return found
+def host(*writable):
+    """Who asks for this host's files."""
+    return Client(HostFiles(tuple(str(path) for path in writable)))
 
 
 def test_a_file_is_found_with_its_attributes(tmp_path):
     (tmp_path / "file").write_text("text")
     os.utime(tmp_path / "file", ns=(5, 1_000_000_007))
-    client = Client()
+    client = host()
     error, reply = client.ask(Opcode.LOOKUP, client.node(tmp_path), NAME + b"\0")
     st = (tmp_path / "file").stat()
     ino, size, _, _, mtime, _, _, ns = struct.unpack_from("<6QII", reply, 40)
@@ -77,7 +31,7 @@ def test_a_file_is_found_with_its_attributes(tmp_path):
 
 
 def test_a_name_that_is_not_there_is_remembered(tmp_path):
-    client = Client()
+    client = host()
     error, reply = client.ask(Opcode.LOOKUP, client.node(tmp_path), b"none\0")
     node, _, valid = struct.unpack_from("<3Q", reply)
     assert (error, node) == (0, 0)
@@ -87,7 +41,7 @@ def test_a_name_that_is_not_there_is_remembered(tmp_path):
 def test_contents_come_from_any_place(tmp_path):
     data = os.urandom(100_000)
     (tmp_path / "file").write_bytes(data)
-    client = Client()
+    client = host()
     node = client.node(tmp_path / "file")
     for offset, size in ((0, 4096), (99_000, 4096), (200_000, 10)):
         request = wire.READ_IN.pack(0, offset, size)
@@ -100,7 +54,7 @@ def test_contents_come_from_any_place(tmp_path):
 def test_a_directory_is_read_in_parts(tmp_path):
     for number in range(50):
         (tmp_path / f"file{number:02}").touch()
-    client = Client()
+    client = host()
     found: list[bytes] = []
     node = client.node(tmp_path)
     while True:
@@ -115,7 +69,7 @@ def test_a_directory_is_read_in_parts(tmp_path):
 
 
 def test_what_the_guest_has_itself_is_empty():
-    client = Client()
+    client = host()
     proc = client.node("/proc")
     assert client.ask(Opcode.LOOKUP, proc, b"self\0")[0] == errno.ENOENT
     _, reply = client.ask(Opcode.READDIR, proc, wire.READ_IN.pack(0, 0, 4096))
@@ -135,7 +89,7 @@ def test_what_the_guest_has_itself_is_empty():
 def test_nothing_changes_elsewhere(tmp_path, opcode, body):
     (tmp_path / "file").touch()
     (tmp_path / "rw").mkdir()
-    client = Client(tmp_path / "rw")
+    client = host(tmp_path / "rw")
     assert client.ask(opcode, client.node(tmp_path), body)[0] == errno.EROFS
     assert sorted(os.listdir(tmp_path)) == ["file", "rw"]
     file = client.node(tmp_path / "file")
@@ -144,7 +98,7 @@ def test_nothing_changes_elsewhere(tmp_path, opcode, body):
 
 
 def test_a_file_that_another_guest_has_made_meanwhile(tmp_path):
-    client = Client(tmp_path)
+    client = host(tmp_path)
     top = client.node(tmp_path)
     (tmp_path / "file").write_text("text")
     for flags, expected in ((os.O_RDWR, 0), (os.O_RDWR | os.O_EXCL, errno.EEXIST)):
@@ -156,7 +110,7 @@ def test_a_file_that_another_guest_has_made_meanwhile(tmp_path):
 def test_a_link_into_the_folder_changes_nothing_beside_it(tmp_path):
     """A sibling whose name begins alike is another folder."""
     (tmp_path / "rw-other").mkdir()
-    client = Client(tmp_path / "rw")
+    client = host(tmp_path / "rw")
     body = wire.MKDIR_IN.pack(0o755, 0) + b"new\0"
     node = client.node(tmp_path / "rw-other")
     assert client.ask(Opcode.MKDIR, node, body)[0] == errno.EROFS
@@ -165,7 +119,7 @@ def test_a_link_into_the_folder_changes_nothing_beside_it(tmp_path):
 def test_a_renamed_folder_is_followed(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "file").write_text("text")
-    client = Client(tmp_path)
+    client = host(tmp_path)
     file, top = client.node(tmp_path / "a" / "file"), client.node(tmp_path)
     body = wire.RENAME_IN.pack(top) + b"a\0b\0"
     assert client.ask(Opcode.RENAME, top, body) == (0, b"")
@@ -175,7 +129,7 @@ def test_a_renamed_folder_is_followed(tmp_path):
 
 def test_a_file_that_is_removed_can_be_read_on(tmp_path):
     (tmp_path / "file").write_text("text")
-    client = Client(tmp_path)
+    client = host(tmp_path)
     file, top = client.node(tmp_path / "file"), client.node(tmp_path)
     assert client.ask(Opcode.UNLINK, top, b"file\0") == (0, b"")
     assert client.ask(Opcode.READ, file, wire.READ_IN.pack(0, 0, 100)) == (0, b"text")
@@ -184,7 +138,7 @@ def test_a_file_that_is_removed_can_be_read_on(tmp_path):
 
 def test_what_was_replaced_is_another_file(tmp_path):
     (tmp_path / "file").write_text("old")
-    client = Client()
+    client = host()
     old = client.node(tmp_path / "file")
     (tmp_path / "new").write_text("new")
     os.replace(tmp_path / "new", tmp_path / "file")
@@ -195,7 +149,7 @@ def test_what_was_replaced_is_another_file(tmp_path):
 
 def test_only_regular_files_are_opened(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    client = Client()
+    client = host()
     node = client.node(tmp_path / "fifo")
     request = wire.READ_IN.pack(0, 0, 9)
     assert client.ask(Opcode.READ, node, request)[0] == errno.EACCES
@@ -203,7 +157,7 @@ def test_only_regular_files_are_opened(tmp_path):
 
 def test_few_files_stay_open(tmp_path, monkeypatch):
     monkeypatch.setattr("kpfs.linux.inside.hostfiles.MAX_OPEN", 4)
-    client = Client()
+    client = host()
     before = len(os.listdir("/proc/self/fd"))
     for number in range(20):
         (tmp_path / f"{number}").write_text(f"{number}")
@@ -215,7 +169,7 @@ def test_few_files_stay_open(tmp_path, monkeypatch):
 
 def test_what_is_forgotten_is_closed(tmp_path):
     (tmp_path / "file").touch()
-    client = Client()
+    client = host()
     before = len(os.listdir("/proc/self/fd"))
     node = client.node(tmp_path / "file")
     client.ask(Opcode.READ, node, wire.READ_IN.pack(0, 0, 9))
@@ -225,7 +179,7 @@ def test_what_is_forgotten_is_closed(tmp_path):
 
 
 def test_what_is_not_served_is_not_asked_again():
-    assert Client().ask(14, wire.ROOT_ID)[0] == errno.ENOSYS  # OPEN
+    assert host().ask(14, wire.ROOT_ID)[0] == errno.ENOSYS  # OPEN
 
 
 # ---- a kernel that means harm
@@ -244,7 +198,7 @@ def beside(tmp_path):
 @pytest.mark.parametrize("name", [b"../secret/file", b"..", b".", b"", b"a/b"])
 def test_a_name_is_one_name(beside, name):
     rw, _ = beside
-    client = Client(rw)
+    client = host(rw)
     top = client.node(rw)
     assert client.ask(Opcode.LOOKUP, top, name + b"\0")[0] == errno.EINVAL
     body = wire.CREATE_IN.pack(os.O_RDWR, 0o100644, 0, 0) + name + b"\0"
@@ -255,7 +209,7 @@ def test_a_name_is_one_name(beside, name):
 def test_a_link_is_no_directory(beside):
     """A kernel follows links itself."""
     rw, file = beside
-    client = Client(rw)
+    client = host(rw)
     body = b"link\0" + bytes(file.parent) + b"\0"
     assert client.ask(Opcode.SYMLINK, client.node(rw), body)[0] == 0
     link = client.node(rw / "link")
@@ -278,7 +232,7 @@ def test_a_folder_that_another_guest_makes_a_link(beside, opcode, body):
     rw, file = beside
     (rw / "d").mkdir()
     (rw / "d/file").write_text("ours")
-    client = Client(rw)
+    client = host(rw)
     folder, inner = client.node(rw / "d"), client.node(rw / "d/file")
     (rw / "d").rename(rw / "e")
     (rw / "d").symlink_to(file.parent)
@@ -294,7 +248,7 @@ def test_a_folder_that_another_guest_makes_a_link(beside, opcode, body):
 
 def test_a_device_is_not_even_opened(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "fifo")
-    client = Client()
+    client = host()
     node = client.node(tmp_path / "fifo")
     monkeypatch.setattr(os, "open", lambda *_: pytest.fail("opened"))
     request = wire.READ_IN.pack(0, 0, 9)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The modules of a kernel's package by the protocol of FUSE."""
+
+import errno
+import os
+import stat
+import struct
+import zipfile
+
+import pytest
+
+from kpfs.linux.inside import wire
+from kpfs.linux.inside.packagefiles import PackageFiles
+from kpfs.linux.inside.wire import Opcode
+from tests.unit.linux.inside.asking import Client, names
+
+TOP = "usr/lib/modules/1.2.3"
+DATA = os.urandom(200_000)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    path = tmp_path / "modules"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("kernel/fs/a.ko.xz", DATA)
+        made.writestr("kernel/b.ko", b"b")
+        made.writestr("modules.order", "kernel/b.ko\n")
+    return path
+
+
+@pytest.fixture
+def client(archive):
+    return Client(PackageFiles(str(archive), "1.2.3"))
+
+
+def test_directories_and_files(client):
+    def list_of(path, opcode=Opcode.READDIR):
+        body = wire.READ_IN.pack(0, 0, 8192)
+        error, reply = client.ask(opcode, client.node(path), body)
+        assert error == 0
+        return names(reply) if opcode == Opcode.READDIR else reply
+
+    assert client.ask(Opcode.LOOKUP, wire.ROOT_ID, b"usr\0")[0] == 0
+    assert list_of("usr/lib") == [b".", b"..", b"modules"]
+    assert list_of("lib/modules") == [b".", b"..", b"1.2.3"]
+    assert {b"kernel", b"modules.dep.bin", b"modules.order"} < set(list_of(TOP))
+    assert list_of(f"{TOP}/kernel") == [b".", b"..", b"b.ko", b"fs"]
+    assert b"a.ko.xz" in list_of(f"{TOP}/kernel/fs", Opcode.READDIRPLUS)
+    assert client.node("usr/bin") == 0
+    assert client.node(f"{TOP}/none") == 0
+
+
+def test_contents(client):
+    number = client.node(f"{TOP}/kernel/fs/a.ko.xz")
+    error, reply = client.ask(Opcode.GETATTR, number)
+    _, size = struct.unpack_from("<2Q", reply, 16)
+    (mode,) = struct.unpack_from("<I", reply, 16 + 60)
+    assert (error, size, stat.S_IFMT(mode)) == (0, len(DATA), stat.S_IFREG)
+
+    def read(offset, size):
+        return client.ask(Opcode.READ, number, wire.READ_IN.pack(0, offset, size))
+
+    assert read(0, wire.MAX_IO) == (0, DATA[: wire.MAX_IO])
+    assert read(wire.MAX_IO, wire.MAX_IO) == (0, DATA[wire.MAX_IO :])
+    assert read(len(DATA), 4096) == (0, b"")
+    assert read(5, 3) == (0, DATA[5:8])
+
+
+def test_nothing_is_changed(client):
+    number = client.node(f"{TOP}/kernel/b.ko")
+    body = wire.WRITE_IN.pack(0, 0, 1, 0, 0, 0, 0) + b"x"
+    assert client.ask(Opcode.WRITE, number, body)[0] == errno.ENOSYS
+    assert client.ask(Opcode.UNLINK, wire.ROOT_ID, b"usr\0")[0] == errno.ENOSYS
+    reading = wire.READ_IN.pack(0, 0, 10)
+    assert client.ask(Opcode.READ, wire.ROOT_ID, reading)[0] == errno.EISDIR
+
+
+def test_the_archive_is_opened_by_who_looks_into_it(client, archive):
+    os.rename(archive, f"{archive}.away")
+    assert client.node("usr/lib/modules") != 0
+    number = client.node("usr/lib/modules/1.2.3")
+    assert client.ask(Opcode.LOOKUP, number, b"kernel\0")[0] == errno.ENOENT
+    archive.write_bytes(b"damaged")
+    assert client.ask(Opcode.LOOKUP, number, b"kernel\0")[0] == errno.EIO
+    os.rename(f"{archive}.away", archive)
+    assert client.node(f"{TOP}/kernel") != 0
+
+
+def test_who_goes_on_knows_the_same_numbers(client, archive):
+    number = client.node(f"{TOP}/kernel/b.ko")
+    known = client.files.packed()
+    other = Client(PackageFiles(str(archive), "1.2.3"))
+    other.files.adopt(known)
+    reading = wire.READ_IN.pack(0, 0, 10)
+    assert other.ask(Opcode.READ, number, reading) == (0, b"b")
