@@ -64,8 +64,9 @@ def prepare_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
         return
     st.arch.opt.prepare(op)
     if kprobe_optready(op):
+        covered, alone = st.opt_covered, (op,)
         for a in st.arch.opt.covered(op)[1:]:
-            st.opt_covered.setdefault(a, []).append(op)
+            covered[a] = covered[a] + alone if a in covered else alone
 
 
 def remove_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
@@ -75,10 +76,11 @@ def remove_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
     Kernel: arch_remove_optimized_kprobe()
     """
     if kprobe_optready(op):
+        covered = st.opt_covered
         for a in st.arch.opt.covered(op)[1:]:
-            st.opt_covered[a].remove(op)
-            if not st.opt_covered[a]:
-                del st.opt_covered[a]
+            others = covered.pop(a)
+            if len(others) > 1:
+                covered[a] = tuple([other for other in others if other is not op])
     st.arch.opt.remove(op)
 
 

@@ -235,7 +235,7 @@ class Arch(Protocol):
         """Keep the core, hook traps, load the runtime; State calls it once."""
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        """Whether addr is forbidden; so is the engine's guest code (runtime, stubs)."""
+        """Whether that address of the kernel's text, or of a module's, is forbidden."""
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         """Return (address of the probe, whether it is the function's entry)."""
@@ -268,7 +268,8 @@ class Arch(Protocol):
         Called by the core after every change of p.list, flags or handlers, and before
         the text is armed.  The flag OPTIMIZED is excepted: opt.optimize() and
         opt.unoptimize() see to what it means for the site.  A probe in p.list
-        (or p itself) that has no kp_handler yet gets one, zeroed: p.handler.
+        (or p itself) that has no kp_handler yet gets one, zeroed: p.handler.  All of
+        this may be put off as long as p has always been disabled.
         """
 
     def release_handler(self, p: Kprobe) -> None:

@@ -58,9 +58,7 @@ def _scan(s: str, base: int) -> tuple[int, int, int]:
     """
     base, start = _fixup_radix(s, base)
     allowed = _XDIGITS if base == 16 else _DIGITS[:base]
-    end = start
-    while end < len(s) and s[end] in allowed:
-        end += 1
+    end = len(s) - len(s[start:].lstrip(allowed))
     return (int(s[start:end], base) if end > start else 0), start, end
 
 

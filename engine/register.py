@@ -94,10 +94,10 @@ def check_kprobe_address_safe(st: State, addr: KAddr) -> None:
     Kernel: check_kprobe_address_safe()
     """
     machine = st.machine
-    if is_kprobe_insn_slot(st, addr):
-        raise KernelError(errno.EINVAL, "in an instruction slot of kprobes")
     if not machine.text.is_text(addr):
-        raise KernelError(errno.EINVAL, "not kernel text")
+        slot = is_kprobe_insn_slot(st, addr)
+        why = "in an instruction slot of kprobes" if slot else "not kernel text"
+        raise KernelError(errno.EINVAL, why)
     if within_kprobe_blacklist(st, addr):
         raise KernelError(errno.EINVAL, "within the kprobe blacklist")
     if machine.text.text_reserved(addr, addr):

@@ -78,7 +78,7 @@ class State:
             OptQueue.FREEING: {},
         }
         # each byte after the first that a prepared jump would cover
-        self.opt_covered: dict[int, list[OptimizedKprobe]] = {}
+        self.opt_covered: dict[int, tuple[OptimizedKprobe, ...]] = {}
         self.opt_epoch = 0
         self.opt_work = 0  # number of the delayed work last queued
         self.opt_work_pending = False

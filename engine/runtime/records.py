@@ -126,12 +126,13 @@ class KpEvent(Record):
         self._nhit = value
         self.judge()
 
-    def describe(self, number: int, size: int, prog: int) -> None:
-        """Set the type of its records, and what they hold."""
+    def describe(self, number: int, size: int, prog: int, flags: int) -> None:
+        """Set the type of its records, and what they hold; nobody wants them yet."""
         self.type = number
+        self._set(abi.KpEvent.flags, flags)
         self._set(abi.KpEvent.size, size)
         self._set(abi.KpEvent.prog, prog)
-        self.judge()
+        self._nhit &= ~abi.EVENT_SIMPLE
 
     def record(self, files: int, filter_prog: int, flags: int) -> None:
         """Set who wants the records."""

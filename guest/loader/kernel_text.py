@@ -15,6 +15,8 @@ from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.modules import Module, Modules
 from kpfs.guest.loader.sections import Tables
 
+_NOTHING = Tables()
+
 
 class KernelText:
     """Implements kpfs.engine.machine.KernelText."""
@@ -53,16 +55,12 @@ class KernelText:
         tables.add(image, base)
         return tables
 
-    @cached_property
-    def _alone(self) -> Sequence[Tables]:
-        """The same without modules."""
-        return (self.kernel,)
-
-    def _tables(self) -> Sequence[Tables]:
-        """The kernel's, then those of the modules, the oldest module first."""
-        if not self._modules:
-            return self._alone
-        return [self.kernel, *[m.tables for m in self._modules.by_age()]]
+    def _tables(self, addr: int) -> Tables:
+        """What is said of the image that addr is in."""
+        if addr in self._text:
+            return self.kernel
+        module = self._modules.at(addr)
+        return module.tables if module else _NOTHING
 
     def is_text(self, addr: int) -> bool:
         return addr in self._text or any(m.layout.is_text(addr) for m in self._modules)
@@ -72,7 +70,7 @@ class KernelText:
         return any(m.layout.in_init(addr) for m in self._modules)
 
     def module_of(self, addr: int) -> str:
-        module = self._modules.at(addr)
+        module = None if addr in self._text else self._modules.at(addr)
         return module.name if module else ""
 
     def blacklist(self) -> Sequence[BlacklistEntry]:
@@ -87,26 +85,24 @@ class KernelText:
         return result
 
     def ftrace_location(self, start: int, end: int) -> KAddr | None:
-        if self._dynamic_ftrace:
-            for tables in self._tables():
-                found = tables.ftrace_location(start, end)
-                if found is not None:
-                    return found
-        return None
+        if not self._dynamic_ftrace:
+            return None
+        return self._tables(start).ftrace_location(start, end)
 
     def ftrace_locations(self) -> Sequence[KAddr]:
         if not self._dynamic_ftrace:
             return []
-        return [KAddr(addr) for t in self._tables() for addr in t.ftrace_sites]
+        tables = [self.kernel, *[m.tables for m in self._modules.by_age()]]
+        return [KAddr(addr) for t in tables for addr in t.ftrace_sites]
 
     def text_reserved(self, start: int, end: int) -> bool:
-        return any(t.text_reserved(start, end) for t in self._tables())
+        return self._tables(start).text_reserved(start, end)
 
     def has_exception_entry(self, start: int, end: int) -> bool:
-        return any(t.has_exception_entry(start, end) for t in self._tables())
+        return self._tables(start).has_exception_entry(start, end)
 
     def is_bug_site(self, addr: int) -> bool:
-        return any(addr in t.bugs for t in self._tables())
+        return addr in self._tables(addr).bugs
 
 
 def _text_ends(module: Module) -> dict[str, int]:

@@ -38,7 +38,7 @@ class Ainsn(ArchInsn):
         self.kind = Emulation.NONE
         self.slot: KAddr | None = None
         self.stub: KAddr | None = None
-        self.entry = Entry.RUNTIME
+        self.entry: Entry | None = None  # None: not armed yet
         self.data = 0  # what that code is for: kp_event or kp_rethook
         self.parts: tuple[KpHandler, ...] = ()  # the handlers that blocks are made for
         self.blocks: dict[str, range] = {}  # by the way in: int3 or ftrace, and opt

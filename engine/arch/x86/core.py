@@ -114,9 +114,6 @@ class X86:
         for first, end in self._no_probes:
             if first <= addr < end:
                 return True
-        for cache in self.core.insn_caches:
-            if cache.is_insn_slot_addr(addr):
-                return True
         return False
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
@@ -219,6 +216,8 @@ class X86:
         ainsn = p.ainsn
         if not isinstance(ainsn, Ainsn):
             return
+        if not ainsn.records and int(p.flags) & _OFF:
+            return  # nobody comes here before it is to be armed, and most never are
         if changed is None or not self._sync_one(p, ainsn, changed):
             self._sync_all(p, ainsn)
 

@@ -22,7 +22,7 @@ _MASK32 = 0xFFFF_FFFF
 
 class Template(NamedTuple):
     addr: KAddr
-    size: int  # bytes
+    code: bytes
     fields: tuple[tuple[int, int, int], ...]  # (offset, what, its operand there)
 
 
@@ -53,7 +53,7 @@ class LiteCode:
             if name.startswith(prefix) and name.endswith(end)
         ]
         self.read()
-        self.max_size = max((t.size for t in self._found.values()), default=0)
+        self.max_size = max((len(t.code) for t in self._found.values()), default=0)
 
     def read(self) -> None:
         """Read the templates anew, when struct kp_config has changed."""
@@ -76,11 +76,11 @@ class LiteCode:
                 if start <= place < end:
                     (operand,) = OPERAND.unpack(read(place, OPERAND.size))
                     own.append((place - start, what, operand))
-            self._found[name] = Template(start, end - start, tuple(own))
+            self._found[name] = Template(start, read(start, end - start), tuple(own))
 
     def block_size(self, parts: int) -> int:
         """Bytes of a block of krets.S for so many return probes, at most."""
-        size = {name: template.size for name, template in self._found.items()}
+        size = {name: len(template.code) for name, template in self._found.items()}
         return max(
             size[name] + parts * size[f"{name}_kret"] + size[f"{name}_leave"]
             for name in size
@@ -91,7 +91,7 @@ class LiteCode:
         """The code that stands at ``at``."""
         site, addr, cont, data, handler = operands
         template = self._found[name]
-        code = bytearray(self._memory.read(template.addr, template.size))
+        code = bytearray(template.code)
         values = {
             abi.LITE_SITE: site,
             abi.LITE_DATA: data,

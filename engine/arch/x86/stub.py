@@ -55,12 +55,13 @@ class Stubs:
             self._short_ways = {}
 
     def make(self, ainsn: Ainsn) -> None:
+        """Take room for a stub, which set_entry() writes before the first hit."""
         ainsn.stub = self.slots.get_insn_slot()
-        self.write(ainsn)
 
     def write(self, ainsn: Ainsn) -> None:
+        """Write the stub anew, if one is in use."""
         stub, hit = ainsn.stub, ainsn.hit
-        if stub is None or ainsn.entry is Entry.PYTHON:
+        if stub is None or ainsn.entry is None or ainsn.entry is Entry.PYTHON:
             return
         if hit is None:
             code = self.code(ainsn, stub, "ftrace", ainsn.site.cont)
@@ -107,6 +108,7 @@ class Stubs:
     def code(self, ainsn: Ainsn, at: int, kind: str, cont: int) -> bytes:
         """The bytes of a stub at ``at`` for that way in; makes a block if need be."""
         site, entry = ainsn.site, ainsn.entry
+        assert entry is not None
         if entry is Entry.KRETS:
             return jmp(at, self._make_block(ainsn, kind, cont))
         if entry not in (Entry.RUNTIME, Entry.JPROBE):

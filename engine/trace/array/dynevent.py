@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from kpfs.engine.errors import KernelError
+from kpfs.engine.kstrtox import BLANKS
 from kpfs.engine.machine import Machine
 from kpfs.engine.trace.event.trace_event import Events
 from kpfs.engine.trace.words import argv_split
@@ -155,10 +156,13 @@ class DynEvents:
             return
         if command.startswith("-" if ops else ("-", "!")):
             self.release(command, ops)
-        elif not argv_split(command):
             return
-        elif not any(kind.create(command) for kind in ([ops] if ops else self._ops)):
-            raise KernelError(errno.EINVAL, "not a command of any kind of event")
+        if not command.strip(BLANKS):
+            return
+        for kind in [ops] if ops else self._ops:
+            if kind.create(command):
+                return
+        raise KernelError(errno.EINVAL, "not a command of any kind of event")
 
     def release(self, command: str, ops: DynEventOps | None = None) -> None:
         """Delete every event that command names; ENOENT, EBUSY, EINVAL.

@@ -59,8 +59,7 @@ class TraceKprobe(DynEvent):
 
         Kernel: trace_kprobe_has_same_kprobe()
         """
-        place = self.place.symbol, self.place.offset
-        return place, *(arg.comm for arg in self.args)
+        return self.place.symbol, self.place.offset, *[arg.comm for arg in self.args]
 
     @property
     def start(self) -> int:
@@ -99,8 +98,10 @@ class GuestEvents:
             tk.prog = tk.prog or heap.alloc(size)
             heap.view(tk.prog, size)[:] = encode(tk.args, tk.start, tk.prog)
         size = tk.start + sum([arg.size for arg in tk.args])
-        tk.guest.describe(tk.event.id, size, tk.prog or 0)
-        self._files.sync(tk.event, tk.guest)
+        event = tk.event
+        tk.guest.describe(event.id, size, tk.prog or 0, event.guest_flags())
+        if event.tracing:
+            self._files.sync(event, tk.guest)
 
 
 class KprobeEvent(TraceEvent):
@@ -109,20 +110,25 @@ class KprobeEvent(TraceEvent):
     def __init__(self, group: str, name: str, st: State) -> None:
         super().__init__(group, name)
         self.probes: list[TraceKprobe] = []
-        self._same: set[tuple[object, ...]] = set()  # same_as of each
+        # same_as of each, as soon as somebody compares them
+        self._same: set[tuple[object, ...]] | None = None
         self._st = st
         self._armed = False
 
     def add(self, tk: TraceKprobe) -> None:
         self.probes.append(tk)
-        self._same.add(tk.same_as)
+        if self._same is not None:
+            self._same.add(tk.same_as)
 
     def remove(self, tk: TraceKprobe) -> None:
         self.probes.remove(tk)
-        self._same.discard(tk.same_as)
+        if self._same is not None:
+            self._same.discard(tk.same_as)
 
     def has_same(self, tk: TraceKprobe) -> bool:
         """Whether one of its probes has the same place and the same expressions."""
+        if self._same is None:
+            self._same = {probe.same_as for probe in self.probes}
         return tk.same_as in self._same
 
     def guest_events(self) -> Sequence[KpEvent]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import UINT_MAX, kstrtol, kstrtouint, kstrtoul, simple_strtoul
@@ -38,12 +39,14 @@ KRETPROBE_MAXACTIVE_MAX = 4096
 PARAM_MAX_STACK = 16384 // 8
 KPROBE_EVENT_SYSTEM = "kprobes"
 
-RESERVED_FIELD_NAMES = (
-    *(field.name for field in COMMON_FIELDS),
-    "common_tgid",
-    "__probe_ip",
-    "__probe_ret_ip",
-    "__probe_func",
+RESERVED_FIELD_NAMES = frozenset(
+    (
+        *(field.name for field in COMMON_FIELDS),
+        "common_tgid",
+        "__probe_ip",
+        "__probe_ret_ip",
+        "__probe_func",
+    )
 )
 _SIGN = re.compile(r"[+-]")
 _ADDRESS_OPS = (Op.REG, Op.STACK, Op.DEREF)  # what a symstr may come from
@@ -51,8 +54,7 @@ _STRING_OPS = (Op.DEREF, Op.UDEREF, Op.IMM, Op.COMM, Op.DATA)
 _NO_DEREF = (Op.IMM, Op.COMM, Op.DATA)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a probe is to be placed, as typed: no symbol has been looked up yet."""
 
     symbol: str | None
@@ -451,7 +453,7 @@ def parse_args(
     Kernel: traceprobe_parse_probe_arg()
     """
     args: list[ProbeArg] = []
-    used = set(RESERVED_FIELD_NAMES)
+    used: set[str] = set()
     size = 0
     for i, word in enumerate(words):
         log.index = i + 2
@@ -464,7 +466,7 @@ def parse_args(
             log.fail(Err.NO_ARG_NAME, 0)
         if not is_good_name(name):
             log.fail(Err.BAD_ARG_NAME, 0)
-        if name in used:
+        if name in used or name in RESERVED_FIELD_NAMES:
             log.fail(Err.USED_ARG_NAME, 0)
         arg = ProbeArg(name, offset=size)
         parse_arg_body(log, ctx, body, arg, len(word) - len(body))

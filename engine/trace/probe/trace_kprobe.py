@@ -18,7 +18,7 @@ from kpfs.engine.kretprobe import (
 )
 from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
-    kprobe_on_func_entry,
+    kprobe_addr,
     register_kprobe,
     unregister_kprobe,
 )
@@ -143,12 +143,13 @@ class TraceKprobeOps(DynEventOps):
             return False
         on_func_entry = False
         try:
-            kprobe_on_func_entry(self._st, NO_ADDR, symbol, place.offset)
-            on_func_entry = True
+            _, on_func_entry = kprobe_addr(self._st, NO_ADDR, symbol, place.offset)
+            refused = not on_func_entry
         except KernelError as error:
             # a symbol that is not found may come with a module
-            if error.errno == errno.EINVAL and place.is_return:
-                log.fail(Err.BAD_RETPROBE, 0)
+            refused = error.errno == errno.EINVAL
+        if refused and place.is_return:
+            log.fail(Err.BAD_RETPROBE, 0)
         if ":" not in symbol:
             count = len(self._st.machine.kallsyms.lookup_name(symbol))
             if count > 1:

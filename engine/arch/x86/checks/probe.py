@@ -115,6 +115,7 @@ class Text:
         self.tables = tables
         self.rules = Rules()
         self._functions: dict[int, Function] = {}
+        self._landing_pads: dict[int, bool] = {}  # whether there is one
         self._generation = tables.kallsyms.generation  # of the symbols
 
     def live(self, addr: int, size: int) -> bytes:
@@ -165,9 +166,7 @@ class Text:
         sym = kallsyms.symbol_at(addr)
         if sym is None or not sym.size:
             return None
-        if kallsyms.generation != self._generation:
-            self._functions.clear()
-            self._generation = kallsyms.generation
+        self._follow_symbols()
         live = self.live(sym.addr, sym.size + MAX_INSN_SIZE - 1)
         fn = self._functions.get(sym.addr)
         if fn is None or fn.live != live:
@@ -175,6 +174,25 @@ class Text:
             fn = self._functions[sym.addr] = Function(code, sym.addr, sym.size)
             fn.live, fn.fixup = live, self._first_fixup(fn)
         return fn
+
+    def _follow_symbols(self) -> None:
+        """Forget what was found out, if modules have come or gone."""
+        generation = self.tables.kallsyms.generation
+        if generation != self._generation:
+            self._functions.clear()
+            self._landing_pads.clear()
+            self._generation = generation
+
+    def has_landing_pad(self, addr: int) -> bool:
+        """Whether the function at addr begins with one, which nobody patches.
+
+        Raises MemoryFault if its bytes are not there.
+        """
+        self._follow_symbols()
+        found = self._landing_pads.get(addr)
+        if found is None:
+            found = self._landing_pads[addr] = self.live(addr, 4) in LANDING_PADS
+        return found
 
     def _first_fixup(self, fn: Function) -> int | None:
         has_exception_entry = self.tables.text.has_exception_entry
@@ -242,7 +260,7 @@ def arch_adjust_kprobe_addr(text: Text, addr: int, offset: int) -> tuple[int, bo
     Kernel: arch_adjust_kprobe_addr().
     """
     try:
-        landing = text.live(addr, 4) in LANDING_PADS
+        landing = text.has_landing_pad(addr)
     except MemoryFault as fault:
         raise KernelError(errno.EINVAL, str(fault)) from None
     if landing and offset in (0, 4):

@@ -589,6 +589,29 @@ def test_the_chain_follows_the_list(box, offset, seed):
 
 
 @pytest.mark.parametrize("offset", [0, *MODES])
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_guest_code_is_told_of_disabled_probes_when_one_is_enabled(box, offset, count):
+    b = box({"alu": ALU})
+    handler, events = b.runtime.symbols["kp_event_handler"], []
+    for _ in range(count):
+        events.append(b.runtime.make(KpEvent))
+        off = {"data": events[-1].addr, "flags": KprobeFlag.DISABLED}
+        p = b.probe("alu", offset, pre_handler=handler, **off)
+        gone = b.probe("alu", offset, pre_handler=handler, **off)
+        unregister_kprobe(b.state, gone)
+        assert (p.handler, gone.handler) == (None, None)
+    assert b.call("alu", 5, 7) == 27
+    entry = b.state.kprobe_table[p.addr]
+    assert (chain_of(b, entry), b.arch.nmissed(p)) == ([], 0)
+    enable_kprobe(b.state, p)
+    assert [flags for _, flags in chain_of(b, entry)] == [0] + [1] * (count - 1)
+    assert b.call("alu", 5, 7) == 27
+    assert [event.nhit for event in events] == [0] * (count - 1) + [1]
+    disable_kprobe(b.state, p)
+    assert len(chain_of(b, entry)) == count
+
+
+@pytest.mark.parametrize("offset", [0, *MODES])
 @pytest.mark.parametrize("seed", range(3))
 def test_many_handlers_at_one_address(box, offset, seed):
     """Each that comes or goes is synced alone; all others are called as before."""
