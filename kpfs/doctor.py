@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import NamedTuple, NoReturn
 
 from kpfs.daemon import Settings, check_fuse, default_log
@@ -26,6 +27,7 @@ OK, LIMITED, BROKEN = "ok", "limited", "broken"
 EXIT_BROKEN = 1
 PATIENCE = 30.0  # s for one check
 AGAIN = "install kpfs anew, by pip install --force-reinstall"
+MTAB = "/etc/mtab"
 TOOLS = ("trace-cmd", "perf", "bpftrace", "sysctl", "gdb")  # known to run
 
 
@@ -108,7 +110,14 @@ def _report(action: Callable[[], object], state: str, tell: int) -> NoReturn:
 # ---- kpfs itself
 def python() -> Finding:
     name, version = platform.python_implementation(), platform.python_version()
-    return Finding(OK, f"{name} {version}, {sys.executable}")
+    words = f"{name} {version}, {sys.executable}"
+    if find_spec("_lzma"):
+        return Finding(OK, words)
+    return Finding(
+        LIMITED,
+        f"{words}: built without lzma, which real kernels need",
+        "a Python that was built where liblzma-dev was",
+    )
 
 
 def host() -> Finding:
@@ -167,10 +176,16 @@ def fusermount() -> Finding:
     from kpfs.host.fusemount import HELPERS
 
     found = next(filter(None, map(shutil.which, HELPERS)), None)
+    if os.geteuid() == 0:
+        return Finding(OK, found or "missing, and root needs none")
+    if found and not os.path.exists(MTAB):
+        return Finding(
+            LIMITED,
+            f"{found} mounts, but does not unmount where {MTAB} is missing",
+            f"ln -s /proc/self/mounts {MTAB}, as root",
+        )
     if found:
         return Finding(OK, found)
-    if os.geteuid() == 0:
-        return Finding(OK, "missing, and root needs none")
     return Finding(
         LIMITED, "missing: 'kpfs mount' needs it, 'kpfs run' not", "apt install fuse3"
     )

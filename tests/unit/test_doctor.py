@@ -94,3 +94,20 @@ def test_another_architecture(monkeypatch):
     arm = os.uname_result((*there[:4], "aarch64"))
     monkeypatch.setattr(os, "uname", lambda: arm)
     assert doctor.host().state == LIMITED
+
+
+def test_a_python_without_lzma(monkeypatch):
+    assert doctor.python().state == OK
+    monkeypatch.setattr(doctor, "find_spec", lambda _name: None)
+    assert "real kernels" in doctor.python().found
+    assert doctor.python().state == LIMITED
+
+
+def test_fusermount_without_a_table_of_mounts(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(doctor, "MTAB", str(tmp_path))
+    assert doctor.fusermount() == Finding(OK, "/usr/bin/fusermount")
+    monkeypatch.setattr(doctor, "MTAB", str(tmp_path / "mtab"))
+    assert doctor.fusermount().state == LIMITED
+    assert doctor.fusermount().mend.startswith("ln -s ")
