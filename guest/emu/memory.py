@@ -20,7 +20,7 @@ import errno
 import mmap
 import struct
 from bisect import bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kpfs import abi
 from kpfs.engine import machine
@@ -134,26 +134,38 @@ class Memory(machine.Memory):
         """Map pages linearly, by large ones where both addresses allow it."""
         flags |= PTE_PRESENT | PTE_USED
         end = virt + size
+        alike = not (virt ^ phys) & (LARGE_PAGE - 1)
         while virt < end:
-            directory = self._directory(virt)
-            index = virt >> 21 & 511
-            if not (virt | phys) & (LARGE_PAGE - 1) and end - virt >= LARGE_PAGE:
-                entry = phys | flags | PTE_LARGE
-                _U64.pack_into(self.ram, directory + index * 8, entry)
-                virt += LARGE_PAGE
-                phys += LARGE_PAGE
-                continue
-            self.set_pages(virt, phys, PAGE_SIZE, flags)
-            virt += PAGE_SIZE
-            phys += PAGE_SIZE
+            index, left = virt >> 21 & 511, end - virt
+            if alike and not virt & (LARGE_PAGE - 1) and left >= LARGE_PAGE:
+                count = min(left // LARGE_PAGE, 512 - index)
+                done = count * LARGE_PAGE
+                first = phys | flags | PTE_LARGE
+                entries = range(first, first + done, LARGE_PAGE)
+                self._fill(self._directory(virt), index, entries)
+            else:
+                done = min(left, LARGE_PAGE - virt % LARGE_PAGE)
+                self.set_pages(virt, phys, done, flags)
+            virt += done
+            phys += done
 
     def set_pages(self, virt: int, phys: int, size: int, flags: int) -> None:
         """Map 4 KiB pages; flags without PTE_PRESENT unmap.  Drops no translation."""
-        for offset in range(0, size, PAGE_SIZE):
-            at = virt + offset
-            table = self._entry(self._directory(at), at >> 21 & 511)
-            entry = phys + offset | flags if flags & PTE_PRESENT else 0
-            _U64.pack_into(self.ram, table + (at >> 12 & 511) * 8, entry)
+        first = phys | flags if flags & PTE_PRESENT else 0
+        while size > 0:
+            index = virt >> 12 & 511
+            done = min(size, (512 - index) * PAGE_SIZE)
+            table = self._entry(self._directory(virt), virt >> 21 & 511)
+            entries = range(first, first + done, PAGE_SIZE)
+            self._fill(table, index, entries if first else (0,) * len(entries))
+            virt += done
+            size -= done
+            first += done if first else 0
+
+    def _fill(self, table: int, index: int, entries: Sequence[int]) -> None:
+        """Set entries of a table that follow each other."""
+        at = table + index * 8
+        struct.pack_into(f"<{len(entries)}Q", self.ram, at, *entries)
 
     def _map_stacks(self) -> None:
         """Map the kernel stacks, and leave out what is below each.
