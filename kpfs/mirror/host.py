@@ -397,13 +397,14 @@ class Host:
         return leader if leader != pid else int(status[b"PPid"])
 
     def children(self, pid: int) -> list[int]:
-        """The processes that a process has made and that have not ended."""
+        """The processes that a process has made, and its threads, while they live."""
         found: list[int] = []
         with contextlib.suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):
+                found.append(int(thread))
                 with open(f"/proc/{pid}/task/{thread}/children", "rb") as children:
                     found += map(int, children.read().split())
-        return [child for child in found if self.lives(child)]
+        return [child for child in found if child != pid and self.lives(child)]
 
     def lives(self, pid: int) -> bool:
         """Whether it has not ended, even if nobody has waited for it yet."""

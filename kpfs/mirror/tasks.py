@@ -149,7 +149,7 @@ class Tasks:
         self.copy_descriptors(alive, there)
 
     def meet_children(self, pid: int) -> None:
-        """Make tasks of the children of a process that have made no call yet.
+        """Make tasks of children and threads of a process that have made no call yet.
 
         Once it has ended nobody could say any more that they are its children.
         """

@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import subprocess
+import threading
 import time
 
 import pytest
@@ -250,6 +251,17 @@ class TestForks:
         lazy.catch_up()
         assert pid in lazy.pids()
         assert lazy.call(pid, "getppid") == me
+
+    def test_threads_that_have_made_no_call_yet(self, lazy, told):
+        ended = threading.Event()
+        thread = threading.Thread(target=ended.wait)
+        thread.start()
+        with lazy.kernel.lock:
+            lazy.tasks.task(os.getpid())
+        lazy.catch_up()
+        assert thread.native_id in lazy.pids()
+        ended.set()
+        thread.join()
 
     def test_those_of_a_process_that_ends(self, lazy, told):
         script = ["sh", "-c", "sleep 60 & echo $!; read x"]
