@@ -35,12 +35,15 @@ RESTLESS = (
 FUNCTIONS = "set_ftrace_filter"
 SELDOM = 8  # times less often than other lines
 FUNCTIONS_MAX = 100  # bytes
-# of a real kernel, which has some 10,000 files, and elsewhere more of the same kind, or
-# switches that stop it
+# Of a real kernel, which has some 10,000 files: elsewhere are more of the same kind, or
+# switches that stop it (it divides by debug/sched/numa_balancing/scan_size_mb).
 KERNEL_PLACES = (
     *("kprobes", "tracing", "machine", "sys/debug", "sys/kernel", "sys/net/core"),
-    *("debug/sched", "debug/dynamic_debug"),
+    "debug/dynamic_debug",
 )
+# A work of the kernel tells who watches tracing_max_latency of each snapshot: with one
+# at each switch to another task there is always another one, and no rest.
+ENDLESS = "/events/sched/", b"snapshot"
 NOT_A_BUG = {"machine/syscall": {errno.ENOSYS}}  # the name is not known
 
 
@@ -66,6 +69,8 @@ class Writes(MountFuzzer):
         signal.alarm(PATIENCE)
         functions = self.kernel and path.endswith(FUNCTIONS)
         data = data[:FUNCTIONS_MAX] if functions else data
+        if self.kernel and ENDLESS[0] in path and ENDLESS[1] in data:
+            data = data.replace(ENDLESS[1], b"stacktrace")
         self.made.append(f"{path} {data!r}")
         made = super().write(path, data)
         if functions and (b"*" in data or b"!" in data):
