@@ -64,7 +64,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--against-qemu",
         action="store_true",
-        help="measure hits in a real Linux 6.1 under QEMU too, by scripts/oracle",
+        help="measure hits in a real Linux 6.1 under QEMU too, by scripts/oracle; with "
+        "--kernel, that kernel",
     )
     parser.add_argument(
         "--smp",
@@ -102,8 +103,8 @@ def main() -> int:
             groups = [lambda _repeats: smp.rows(rcu, lock)]  # the same each time
             figure = smp.plot(rcu, lock)
         if arguments.kernel:
-            run = qemu.oracle() if arguments.against_qemu else None
-            groups = [linux.group(arguments.kernel, run)]
+            beside = arguments.against_qemu
+            groups = [linux.group(arguments.kernel, against_qemu=beside)]
         elif arguments.against_qemu:
             groups.append(partial(qemu.against, qemu.oracle()))
         for group in groups:

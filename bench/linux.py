@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from time import perf_counter, sleep, thread_time
+from time import sleep, thread_time
 
-from bench import mirror
+from bench import mirror, qemu_kernel
 from bench.command import Command
-from bench.qemu import theirs
 from bench.row import Group, Row, least, medians, seconds
 from kpfs.kernel.caller import Caller
 from kpfs.linux.kernel import syscalls as nr
@@ -223,31 +222,34 @@ def make(name: str) -> float | None:
         return seconds(lambda: kpfs(*words, env=place, timeout=MAKE_TIMEOUT))
 
 
-def _beside(run: Path | None) -> dict[str, str]:
-    """What QEMU takes for the same, as notes by row."""
-    if run is None:
-        return {}
-    begin = perf_counter()
-    real = theirs(run)
-    notes = {"first_list": f"QEMU: {perf_counter() - begin:.1f} s with the hits"}
+def _beside(name: str) -> dict[str, str]:
+    """What the same kernel takes in QEMU, as notes by row."""
+    real = qemu_kernel.figures(name)
+    looks = real[qemu_kernel.OPEN_READ_CLOSE] / 1e3
+    notes = {
+        "first_list": f"QEMU: {real[qemu_kernel.FIRST_LIST]:.1f}",
+        "open_read_close": f"QEMU: {looks:.3f}, inside",
+        "getppid": f"QEMU: {real['base']:.2f}, inside",
+    }
     names = {"ftrace": "ftrace", "int3": "boosted", "optimized": "optimized"}
     for kind, theirs_name in {**names, "return": "return"}.items():
         if theirs_name in real:
-            notes[kind] = f"QEMU: {real[theirs_name] - real['base']:.3f}"
+            notes[kind] = f"QEMU: {real[theirs_name] - real['base']:.2f}"
     return notes
 
 
-def group(name: str, run: Path | None = None) -> Group:
-    """The rows of one kernel; run: a program that asks one in QEMU."""
+def group(name: str, *, against_qemu: bool = False) -> Group:
+    """The rows of one kernel; against_qemu: beside what it takes there."""
     store.folder(name)  # says where there is none
 
     def rows(repeats: int) -> Iterator[Row]:
-        notes = _beside(run)
+        notes = _beside(name) if against_qemu else {}
         took = first_list(name, repeats)
         note = notes.get("first_list", "")
         yield Row("kernel_first_list", took, "s", 0.25, note=note)
         took = open_read_close(name, repeats)
-        yield Row("kernel_open_read_close", took * 1e3, "ms", 0.6)
+        note = notes.get("open_read_close", "")
+        yield Row("kernel_open_read_close", took * 1e3, "ms", 0.6, note=note)
         shell = Shell(name)
         getppid = Op(GETPPID)
 
@@ -257,7 +259,8 @@ def group(name: str, run: Path | None = None) -> Group:
 
         call()
         took = least([call], repeats, thread_time)[0] / CALLS / REQUESTS
-        yield Row("kernel_getppid", took * 1e6, "us", 30)
+        note = notes.get("getppid", "")
+        yield Row("kernel_getppid", took * 1e6, "us", 30, note=note)
         by_kind = hits(shell, repeats)
         for kind, _, _, limit in HITS:
             note = notes.get(kind, "")

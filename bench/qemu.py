@@ -38,18 +38,21 @@ def oracle() -> Path:
     return path
 
 
+def build(folder: str) -> str:
+    """The program that calls getppid(2), static, below a folder."""
+    program = f"{folder}/getppid"
+    words = ["gcc", "-O2", "-static", "-o", program, str(HERE / "getppid.c")]
+    try:
+        subprocess.run(words, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise NotHereError("gcc cannot make a static program") from error
+    return program
+
+
 def theirs(run: Path) -> dict[str, float]:
     """Microseconds of a call, by kind of probe; "base": without one."""
     with tempfile.TemporaryDirectory() as folder:
-        program = f"{folder}/getppid"
-        try:
-            subprocess.run(
-                ["gcc", "-O2", "-static", "-o", program, HERE / "getppid.c"],
-                check=True,
-                capture_output=True,
-            )
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise NotHereError("gcc cannot make a static program") from error
+        program = build(folder)
         answer = subprocess.run(
             [run, HERE / "getppid.sh"],
             env={**os.environ, "ORACLE_FILES": program, "ORACLE_TIMEOUT": str(TIMEOUT)},

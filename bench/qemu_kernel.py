@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel that is measured in QEMU, which emulates the processor too (no KVM)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from bench.qemu import HERE, NotHereError, build
+from kpfs.linux.make import cpio
+from kpfs.linux.package import packages
+
+QEMU = "qemu-system-x86_64"
+TIMEOUT = 180  # s
+FIRST_LIST = "first_list"  # seconds to it, in what figures() gives
+OPEN_READ_CLOSE = "open_read_close"
+BEGIN = "@@@"  # the console may show something of before
+APPEND = "console=ttyS0 quiet loglevel=1 nokaslr"
+INIT = f"""#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
+mount -t debugfs none /sys/kernel/debug; mount -t tracefs none /sys/kernel/tracing
+export KPROBES=/sys/kernel/debug/kprobes TRACING=/sys/kernel/tracing
+export SYSCTL=/proc/sys/debug/kprobes-optimization
+cat $KPROBES/list; echo {BEGIN}{FIRST_LIST}
+echo "{BEGIN}{OPEN_READ_CLOSE} $(getppid 15 $KPROBES/list)"
+sh /getppid.sh | sed s/^/{BEGIN}/
+poweroff -f
+"""
+
+
+def figures(name: str) -> dict[str, float]:
+    """Seconds to the first list, and microseconds of all else, as in bench.qemu.
+
+    NotHereError: something is missing.
+    """
+    missing = [each for each in (QEMU, "busybox") if not shutil.which(each)]
+    if missing:
+        raise NotHereError(f"{' and '.join(missing)} missing")
+    if not packages.short_name(name):
+        raise NotHereError(f"{name} is of no package, so its file is not known")
+    with tempfile.TemporaryDirectory() as folder:
+        kernel, initrd = Path(folder) / "vmlinuz", Path(folder) / "initrd"
+        file = packages.download(packages.find_package(name), folder)
+        kernel.write_bytes(packages.read_packages([file]).vmlinuz)
+        initrd.write_bytes(_root(build(folder)))
+        return _asked(kernel, initrd)
+
+
+def _root(program: str) -> bytes:
+    """The first file system."""
+    folders = "bin", "proc", "sys", "dev", "tmp"
+    files = {
+        "init": INIT.encode(),
+        "getppid.sh": (HERE / "getppid.sh").read_bytes(),
+        "bin/getppid": Path(program).read_bytes(),
+        "bin/busybox": Path(shutil.which("busybox") or "").read_bytes(),
+    }
+    entries = [cpio.Entry(each, cpio.DIRECTORY) for each in folders]
+    entries += [cpio.Entry(each, cpio.PROGRAM, data) for each, data in files.items()]
+    return cpio.archive(entries)
+
+
+def _asked(kernel: Path, initrd: Path) -> dict[str, float]:
+    took: dict[str, float] = {}
+    words = [QEMU, "-M", "q35", "-cpu", "max", "-m", "1G", "-nographic", "-no-reboot"]
+    words += ["-kernel", str(kernel), "-initrd", str(initrd), "-append", APPEND]
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    begin = perf_counter()
+    with subprocess.Popen(words, stdin=null, stdout=pipe, stderr=null) as qemu:
+        assert qemu.stdout
+        signal.signal(signal.SIGALRM, lambda *_: qemu.kill())
+        signal.alarm(TIMEOUT)
+        for line in qemu.stdout:
+            _, mark, said = line.decode("latin-1").partition(BEGIN)
+            kind, *value = said.split() if mark else [""]
+            if kind == FIRST_LIST:
+                took[kind] = perf_counter() - begin
+            with contextlib.suppress(ValueError):
+                if len(value) == 1:
+                    took[kind] = float(value[0]) / 1e3
+        signal.alarm(0)
+    if "base" not in took:
+        raise NotHereError(f"{os.path.basename(kernel)} does not answer in {QEMU}")
+    return took
