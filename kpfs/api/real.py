@@ -130,7 +130,7 @@ class RealBackend:
             return self._session.call(path, lambda: [n for n, _ in node.names()])
 
         def action() -> list[str]:
-            flags = os.O_RDONLY | os.O_DIRECTORY
+            flags = os.O_RDONLY | nr.O_DIRECTORY
             opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
             fd = self._request(opening).results[0]
             found: list[str] = []

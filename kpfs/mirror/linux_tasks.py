@@ -186,7 +186,7 @@ class LinuxTasks:
         self.files.make_room(task, fd)
         self.make_path(file)
         folder = stat.S_ISDIR(file.mode)
-        how = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR
+        how = os.O_RDONLY | nr.O_DIRECTORY if folder else os.O_RDWR
         path = file.path + b"\0"
         made = self.kernel.attempt(task, [Op(nr.OPENAT, (nr.AT_FDCWD, path, how, 0))])
         if made and 0 <= made[0] != fd:

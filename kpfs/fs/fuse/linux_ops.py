@@ -17,6 +17,7 @@ from kpfs.fs.fuse.linux_machine import OwnTree
 from kpfs.fs.fuse.linux_node import OwnHandle, own_stat
 from kpfs.fs.fuse.linux_paths import Path, Paths
 from kpfs.fs.fuse.loop import Answer, Request
+from kpfs.fs.fuse.openflags import guest_flags
 from kpfs.fs.fuse.server import FOREVER, OPEN_SIZE, Notify, Server
 from kpfs.fs.write_call import EMPTY_WRITE
 from kpfs.kernel.caller import Caller
@@ -330,7 +331,7 @@ class LinuxOperations(Server):
         own = self.own.find(path)
         if own is not None:
             return [(".", stat.S_IFDIR), ("..", stat.S_IFDIR), *own.names()]
-        flags = os.O_RDONLY | os.O_DIRECTORY
+        flags = os.O_RDONLY | nr.O_DIRECTORY
         with self.kernel.lock:
             self.show_tasks(path)
             task = self.watcher(request)
@@ -395,6 +396,7 @@ class LinuxOperations(Server):
     # ---- files
     def create(self, request: Request) -> Answer:
         flags, mode = proto.CREATE_REQUEST.unpack_from(request.body)
+        flags = guest_flags(flags)
         name = request.body[proto.CREATE_REQUEST.size :]
         path = self.child(request, name)
         fh, how = self.opened(request, path, flags | os.O_CREAT, mode & 0o7777)
@@ -403,7 +405,7 @@ class LinuxOperations(Server):
         return Answer(payload=entry.payload + proto.OPEN_ANSWER.pack(fh, how, 0))
 
     def open(self, request: Request) -> Answer:
-        (flags,) = proto.OPEN_REQUEST.unpack_from(request.body)
+        flags = guest_flags(*proto.OPEN_REQUEST.unpack_from(request.body))
         path = self.paths[request.nodeid]
         own = self.own.find(path.text)
         if own is not None:

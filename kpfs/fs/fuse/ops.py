@@ -13,6 +13,7 @@ from kpfs.fs.booted import Booted
 from kpfs.fs.fuse import proto, server
 from kpfs.fs.fuse.inodes import Inode, Inodes
 from kpfs.fs.fuse.loop import Answer, Request
+from kpfs.fs.fuse.openflags import guest_flags
 from kpfs.fs.fuse.server import FOREVER, OPEN_SIZE, Notify, Server
 from kpfs.fs.node import Dir, DynDir, File, Node
 from kpfs.fs.vfs import InPlace, OpenFile, Vfs
@@ -205,7 +206,7 @@ class Operations(Server):
 
     # ---- files
     def open(self, request: Request) -> Answer:
-        (flags,) = proto.OPEN_REQUEST.unpack_from(request.body)
+        flags = guest_flags(*proto.OPEN_REQUEST.unpack_from(request.body))
         vfs, inode = self.vfs, self.inodes[request.nodeid]
         node = inode.check()
         if not isinstance(node, File):

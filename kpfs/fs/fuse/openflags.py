@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Flags of open(2), which not all architectures number alike: the guest has x86-64's.
+
+Kernel: arch/arm64/include/uapi/asm/fcntl.h, include/uapi/asm-generic/fcntl.h
+"""
+
+from __future__ import annotations
+
+import os
+
+# O_DIRECTORY, O_NOFOLLOW, O_DIRECT and O_LARGEFILE: as the host has them, and the guest
+_OTHERS = {
+    "aarch64": (
+        (0o40000, 0o200000),
+        (0o100000, 0o400000),
+        (0o200000, 0o40000),
+        (0o400000, 0o100000),
+    )
+}
+MACHINE = os.uname().machine
+
+
+def guest_flags(flags: int, machine: str = MACHINE) -> int:
+    """The flags that a process of the host has opened a file with, as the guest's."""
+    others = _OTHERS.get(machine, ())
+    kept = flags & ~sum(host for host, _ in others)
+    return kept | sum(guest for host, guest in others if flags & host)
