@@ -204,9 +204,12 @@ class LinuxReplayer:
                 continue
             text = self.host.string(note.pid, value)
             _, mode = next(modes, (0, 0))
-            if text and mode:
+            if text:
                 place = os.path.normpath(self.absolute(note.pid, dirfd, text))
-                if not self.host.in_tree(place):
+                if not mode:  # there is none, but perhaps the directory to make it in
+                    place = os.path.dirname(place)
+                    mode = stat.S_IFDIR if os.path.isdir(place) else 0
+                if mode and not self.host.in_tree(place):
                     found.append(HostFile(place, mode, _size(place, mode)))
             dirfd = AT_FDCWD
         return found

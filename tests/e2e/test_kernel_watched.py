@@ -62,3 +62,17 @@ def test_who_looks_finds_what_he_would_have_found(kpfs, tmp_path):
     )
     assert [name for name in SCRIPTS if watched[name].total() < 5] == []
     assert looking.differences(always, watched) == {}
+
+
+def test_a_directory_that_was_made_before_takes_what_is_made_in_it(kpfs, tmp_path):
+    script = f"""
+T=/sys/kernel/tracing
+mkdir {tmp_path}/folder
+echo 'p:made vfs_symlink' >$T/kprobe_events
+echo 1 >$T/events/kprobes/made/enable
+ln -s nothing {tmp_path}/folder/link
+echo 0 >$T/events/kprobes/made/enable
+grep -c ' made: ' $T/trace
+"""
+    done = kpfs("run", "--kernel", harness.KERNEL, "--", "sh", "-c", script)
+    assert (done.stdout, done.stderr) == ("1\n", "")
