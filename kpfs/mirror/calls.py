@@ -176,8 +176,7 @@ class _Carrier:
         if nr == NR_FCNTL and values[1] & 0xFFFFFFFF in DUPLICATES:
             count, start = 1, values[2]
         if count:
-            free = host.free_fds(self.pid, count, start)
-            plan.new_fds = [fd for fd in free if fd < MAX_FD]
+            plan.new_fds = host.free_fds(self.pid, count, start, MAX_FD)
 
     # ---- plain
     def text(self, index: int) -> None:
@@ -333,17 +332,18 @@ class _Carrier:
         self.plan.count = self.host.bytes_left(self.pid, fd, count, pos)
 
     def closed(self, index: int) -> None:
-        place = self.host.fd_path(self.pid, _signed(self.values[index]))
+        number = _signed(self.values[index])
+        place = self.host.fd_path(self.pid, number)
         if place is not None and self.host.in_tree(place):
             self.plan.mount = True
-        else:
-            self.replaced(index)
+        elif 0 <= number < MAX_FD:
+            self.plan.spare_fd = number
 
     def replaced(self, index: int) -> None:
         """A number that is free, or taken by something else, afterwards."""
-        value = self.values[index]
-        if 0 <= _signed(value) < MAX_FD:
-            self.plan.spare_fd = value & (MAX_FD - 1)
+        number = _signed(self.values[index])
+        if 0 <= number < MAX_FD:
+            self.plan.spare_fd = number
 
     # ---- data
     def data(self, index: int) -> None:

@@ -37,16 +37,6 @@ _OPEN = os.O_RDONLY | os.O_CLOEXEC
 _libc = ctypes.CDLL(None)
 
 
-class HostFile(NamedTuple):
-    """What a path or descriptor leads to; mode 0: nothing."""
-
-    mode: int
-    in_tree: bool
-
-
-NOTHING = HostFile(0, False)
-
-
 class Descriptor(NamedTuple):
     """What /proc says of a descriptor of a process."""
 
@@ -213,13 +203,13 @@ class Host:
         """The working directory."""
         return _readlink(f"/proc/{pid}/cwd") or b"/"
 
-    def file(self, pid: int, dirfd: int, path: bytes, follow: bool) -> HostFile:
-        """What a path leads to."""
+    def file(self, pid: int, dirfd: int, path: bytes, follow: bool) -> tuple[int, bool]:
+        """The mode of what a path leads to, 0: nothing; whether it is of the mount."""
         try:
             st = os.stat(_place(pid, dirfd, path), follow_symlinks=follow)
         except (OSError, ValueError):
-            return NOTHING
-        return HostFile(st.st_mode, st.st_dev in self._devices)
+            return 0, False
+        return st.st_mode, st.st_dev in self._devices
 
     def link(self, pid: int, dirfd: int, path: bytes) -> bytes:
         """The contents of the symbolic link at a path; b"" if there is none."""
@@ -343,10 +333,12 @@ class Host:
         path = self.fd_path(pid, fd & 0xFFFFFFFF)
         return path is not None and path.startswith(b"/") and self.in_tree(path)
 
-    def free_fds(self, pid: int, count: int, start: int = 0) -> list[int]:
+    def free_fds(
+        self, pid: int, count: int, start: int = 0, end: int = 1 << 31
+    ) -> list[int]:
         """The numbers, from start on, that the next descriptors will have.
 
-        [] if unknown.
+        Those before end: fewer, or [], if there are none, or it is unknown.
         """
         for _ in range(2):
             try:
@@ -357,10 +349,11 @@ class Host:
         else:
             return []
         free: list[int] = []
-        while len(free) < count:
-            if start not in used:
-                free.append(start)
-            start += 1
+        for fd in range(start, end):
+            if fd not in used:
+                free.append(fd)
+                if len(free) == count:
+                    break
         return free
 
     def bytes_left(self, pid: int, fd: int, count: int, pos: int | None) -> int:

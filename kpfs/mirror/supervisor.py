@@ -55,6 +55,7 @@ FIRST_PAUSE = 0.0001
 MADE_UNSEEN = 32  # calls that are made though unseen, after one that can be seen
 # how often a call is put off until the mount has closed a file
 ATTEMPTS = 3
+_WAITS = (*[True] * ATTEMPTS, False)  # and then it is made all the same
 NOT_MADE = 1 << 64  # no answer that there can be
 # an answer, None if the host's call is to go on, or what waits for the answer
 Replayed = int | None | Callable[[], int]
@@ -311,7 +312,10 @@ class Replayer:
 
         Context: the thread that receives, the lock is not held.
         """
-        if not self.lazy or not self.is_unseen(note.nr, self.kernel.watched.seen):
+        if not self.lazy:
+            return False
+        seen = self.kernel.watched.seen
+        if seen is EVERY or not self.is_unseen(note.nr, seen):
             return False
         return self.left_out.skip(note)
 
@@ -332,13 +336,13 @@ class Replayer:
         if seen is None:
             with self.kernel.lock:
                 seen = watched.update()
-        if nr in seen:
+        if seen is EVERY:
             self.made = 0
-        elif self.is_unseen(nr, seen):
+            return False
+        if self.is_unseen(nr, seen):
             return True
-        else:
-            self.made += 1
-        if seen is not EVERY and self.tasks.behind:
+        self.made = 0 if nr in seen else self.made + 1
+        if self.tasks.behind:
             with self.kernel.lock:
                 self.tasks.catch_up()
         return False
@@ -365,7 +369,7 @@ class Replayer:
                 with self.kernel.lock:
                     self.task(pid)
             return value
-        for wait in (*[True] * ATTEMPTS, False):
+        for wait in _WAITS:
             with self.kernel.lock:
                 if nr in mirror_calls.EXITS and self.kernel.guest.forks_seen():
                     self.tasks.meet_children(pid)
@@ -376,6 +380,8 @@ class Replayer:
             self.host.await_mount()
         if nr in mirror_calls.EXITS:
             self.left_out.forget(pid)
+        if nr not in self.left_out.instead_of:
+            return None
         return self.left_out.answer(note, commit, plan.text)
 
     def follow(self, kernel: Kernel, _root: Dir) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.calls import NotMirrored, plan_call
-from kpfs.mirror.host import AT_FDCWD, Host, HostFile, Tree, standing
+from kpfs.mirror.host import AT_FDCWD, Host, Tree, standing
 from kpfs.mirror.seccomp import Notification
 
 PAGE = mmap.PAGESIZE
@@ -155,10 +155,10 @@ def test_files(host, tmp_path):
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "file").write_text("")
     link = os.fsencode(tmp_path / "link")
-    assert host.file(me, AT_FDCWD, link, True).mode & 0o170000 == 0o100000
-    assert host.file(me, AT_FDCWD, link, False).mode & 0o170000 == 0o120000
-    assert host.file(me, AT_FDCWD, link + b"x", True) == HostFile(0, False)
-    assert host.file(me, AT_FDCWD, b"/with\0nul", True) == HostFile(0, False)
+    assert host.file(me, AT_FDCWD, link, True)[0] & 0o170000 == 0o100000
+    assert host.file(me, AT_FDCWD, link, False)[0] & 0o170000 == 0o120000
+    assert host.file(me, AT_FDCWD, link + b"x", True) == (0, False)
+    assert host.file(me, AT_FDCWD, b"/with\0nul", True) == (0, False)
 
 
 @pytest.fixture
