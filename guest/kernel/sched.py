@@ -61,14 +61,15 @@ class Patience:
     The limit is in seconds of the host's CPU time, or LOCKUP_TURNS if they come first.
     """
 
+    seconds = 0.0
+    _turns = 0
+    _kill_at = 1.0  # limits
+    _grace = GRACE  # of them, until the next one is killed
+
     def __init__(self, limit: float, task: int = 0) -> None:
         """``task``: address of the one that makes the request, 0: nobody does."""
         self._limit = limit
         self._task = task
-        self.seconds = 0.0
-        self._turns = 0
-        self._kill_at = 1.0  # limits
-        self._grace = GRACE  # of them, until the next one is killed
         self._shares: dict[int, float] = {}  # of the time, by address of the task
 
     def spend(self, seconds: float, turns: int) -> float:

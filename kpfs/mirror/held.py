@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 MOST = 64  # of each kind that are open at once
 
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Held(Generic[Key]):
+class Held(dict[Key, int]):
     """Files of one kind, by what they are about, opened when they are first asked for.
 
+    Its items are descriptors; OSError: there is no such file.
     A file of /proc is that of its process for ever: once that is gone nothing can be
     had from it, even if another process has the number by then.  Who gets nothing
     forgets it therefore, and asks once more.
@@ -22,37 +23,31 @@ class Held(Generic[Key]):
     """
 
     def __init__(self, place: Callable[[Key], str], flags: int = os.O_RDONLY) -> None:
+        super().__init__()
         self._place = place
         self._flags = flags | os.O_CLOEXEC
-        self._open: dict[Key, int] = {}
-        self._stale: set[Key] = set()
+        self._forgotten: list[int] = []
 
-    def __getitem__(self, key: Key) -> int:
-        """The descriptor; OSError: there is no such file."""
-        if self._stale:
-            self._close_stale()
-        fd = self._open.get(key)
-        if fd is None:
-            if len(self._open) >= MOST:
-                self._close(next(iter(self._open)))
-            fd = self._open[key] = os.open(self._place(key), self._flags)
+    def __missing__(self, key: Key) -> int:
+        if len(self) >= MOST:
+            oldest, *_ = self
+            self.forget(oldest)
+        self._close_forgotten()
+        fd = self[key] = os.open(self._place(key), self._flags)
         return fd
 
     def forget(self, key: Key) -> None:
         """Have it opened anew when it is next asked for.  Context: any thread."""
-        if key in self._open:  # who reads it now goes on
-            self._stale.add(key)
+        fd = self.pop(key, None)
+        if fd is not None:  # who reads it now goes on
+            self._forgotten.append(fd)
 
-    def _close_stale(self) -> None:
-        while self._stale:
-            self._close(self._stale.pop())
-
-    def _close(self, key: Key) -> None:
-        fd = self._open.pop(key, -1)
-        if fd >= 0:
-            os.close(fd)
+    def _close_forgotten(self) -> None:
+        while self._forgotten:
+            os.close(self._forgotten.pop())
 
     def close(self) -> None:
         """Close all."""
-        for key in list(self._open):
-            self._close(key)
+        for key in list(self):
+            self.forget(key)
+        self._close_forgotten()

@@ -33,7 +33,7 @@ def test_a_file_is_opened_once(held):
     assert not is_open(fd)
 
 
-def test_what_is_forgotten_is_closed_before_the_next_use(held):
+def test_what_is_forgotten_is_closed_before_another_is_opened(held):
     """For another thread may read it when it is forgotten."""
     fd = held["a"]
     held.forget("a")
@@ -49,4 +49,4 @@ def test_few_are_held(held, monkeypatch):
     monkeypatch.setattr(module, "MOST", 2)
     fds = [held[name] for name in "abca"]
     assert [os.pread(fd, 9, 0) for fd in fds[2:]] == [b"c", b"a"]
-    assert len(held._open) == 2
+    assert len(held) == 2
