@@ -285,6 +285,25 @@ def test_a_program_of_libbpf_finds_the_kernels_fields(kpfs, libbpf):
     assert done.returncode == 0
 
 
+GO = "/usr/share/gocode"  # where packages of Debian put libraries of Go
+
+
+def test_a_program_of_go_counts_exactly(kpfs, tmp_path):
+    """cilium/ebpf: a kprobe, an array and a ring buffer."""
+    if not shutil.which("go") or not Path(f"{GO}/src/github.com/cilium/ebpf").is_dir():
+        pytest.skip("no go with cilium/ebpf (golang-github-cilium-ebpf-dev)")
+    words = {"GO111MODULE": "off", "GOPATH": GO, "CGO_ENABLED": "0"}
+    source = harness.ROOT / "tests/programs/counter.go"
+    subprocess.run(
+        ["go", "build", "-o", tmp_path / "counter", source],
+        env={**os.environ, **words, "GOCACHE": str(tmp_path / "cache")},
+        check=True,
+    )
+    done = inside(kpfs, "--", "./counter", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("100 hits, 100 records\n", "")
+    assert done.returncode == 0
+
+
 # ---- modules
 @pytest.mark.skipif(not shutil.which("modprobe", path=SBIN), reason="no kmod")
 def test_modules_of_the_package_are_found_by_the_hosts_tools(kpfs):
