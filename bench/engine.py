@@ -334,7 +334,7 @@ def events(_repeats: int) -> Iterator[Row]:
     note = f"{len(lines)} events"
     for name, texts in (("echo", lines), ("one_write", ["".join(lines)])):
         taking = seconds(partial(write, *texts), thread_time)
-        yield Row(f"events_by_{name}", taking, "s", note=note)
+        yield Row(f"events_by_{name}", taking, "s", 0.8, note=note)
         taking = seconds(partial(write, "-:kprobes/\n"), thread_time)
         yield Row(f"events_deleted_after_{name}", taking, "s", note=note)
         bench.settle()
