@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.top.samples import Probe, Sampler, read, sparkline
+from kpfs.top.samples import Probe, Sampler, is_ours, read, sparkline
 
 LIST = """\
 ffffffff81009470  r  vfs_write+0x0    [DISABLED][FTRACE]
@@ -53,6 +53,15 @@ def test_what_is_read(tree):
     address = "ffffffff81009380"
     e = Probe(address, "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-,-", "-", 31, 2)
     assert probes[2] == e
+
+
+@pytest.mark.parametrize(
+    ("release", "ours"), [("6.1.0-kpfs", True), ("6.1.0-56-cloud-amd64", False)]
+)
+def test_whose_kernel_it_is(tree, release, ours):
+    (tree / "sys/kernel").mkdir(parents=True)
+    (tree / "sys/kernel/osrelease").write_text(f"{release}\n")
+    assert is_ours(tree) == ours
 
 
 def test_all_disarmed(tree):
