@@ -69,6 +69,7 @@ class Files:
     def read(self, path: str | os.PathLike[str]) -> str:
         """The text of a file; of one that makes one wait, what there is now.
 
+        So it is of a trace that grows by being read, as where reading is probed.
         Bytes that are no UTF-8 come as os.fsdecode() has them.
         """
         return os.fsdecode(self.read_bytes(path))
