@@ -127,6 +127,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"kpfs: {_why_not(error)}", file=sys.stderr)
         return EXIT_TROUBLE
+    except ModuleNotFoundError as error:
+        if error.name not in sys.stdlib_module_names:
+            raise
+        part = error.name.lstrip("_")
+        print(
+            f"kpfs: this Python was built without {part}: use another", file=sys.stderr
+        )
+        return EXIT_TROUBLE
 
 
 def _why_not(error: OSError) -> str:

@@ -142,3 +142,20 @@ finally:
     command = [sys.executable, "-S", "-c", program]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "\n")
+
+
+def test_what_python_itself_lacks_is_one_line(tmp_path):
+    script = (
+        "import sys; sys.modules['_lzma'] = None\n"
+        "from kpfs.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    words = "kernel", "make", "x", "--deb", str(tmp_path / "none")
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = "kpfs: this Python was built without lzma: use another\n"
+    assert (done.stderr, done.returncode) == (said, 2)
