@@ -16,7 +16,6 @@ from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import wire
 from kpfs.linux.inside.files import Answers, Entry, Files, Room, directory_reply, text
 from kpfs.linux.inside.wire import Opcode
-from kpfs.linux.store.modules import Modules
 
 VALID = 1 << 30  # s that the guest takes what it knows for true
 TIME = 315532800  # s; 1980-01-01, as archives have it
@@ -31,6 +30,9 @@ class Package:
     """
 
     def __init__(self, path: str) -> None:
+        # a start does without: most commands never look into it
+        from kpfs.linux.store.modules import Modules
+
         self._modules = Modules(path)
         self.sizes = self._modules.sizes()
         self.folders: dict[str, set[str]] = {"": set()}  # what is in each
