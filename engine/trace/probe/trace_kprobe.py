@@ -370,6 +370,7 @@ class TraceKprobeOps(DynEventOps):
         if len(parent.probes) > 1:  # the last one stays, for who makes text meanwhile
             parent.remove(event)
         self._guest.free(event)
+        del event.event  # a circle would be left to the garbage collector
 
     def match(
         self, system: str | None, name: str, argv: list[str], event: DynEvent

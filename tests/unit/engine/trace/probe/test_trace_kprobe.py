@@ -6,8 +6,10 @@ kpfs.engine.trace.probe.notrace.
 """
 
 import errno
+import gc
 import re
 import struct
+import weakref
 
 import pytest
 
@@ -254,6 +256,17 @@ def test_many_events_are_made_and_deleted_fast():
     assert trace.write("\n".join(f"-:e{i}" for i in range(2000))) == ""
     assert trace.show() == ""
     trace.machine.sched.quiesce()
+
+
+def test_a_deleted_event_is_not_left_to_the_garbage_collector(trace):
+    trace.write("p:e vfs_read\np:e vfs_open")
+    event = weakref.ref(trace.event("e"))
+    gc.disable()
+    try:
+        trace.write("-:e")
+        assert event() is None
+    finally:
+        gc.enable()
 
 
 def test_a_probe_that_joins_an_event_leaves_the_others_alone(trace, monkeypatch):
