@@ -412,7 +412,7 @@ def _mirror(
     settings: Settings,
 ) -> None:
     from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
-    from kpfs.mirror import supervisor as mirror
+    from kpfs.mirror import replayer as mirror
     from kpfs.mirror.instead import Instead
 
     names = {}

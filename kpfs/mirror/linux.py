@@ -84,7 +84,7 @@ class LinuxReplayer:
         self.left_out = LeftOut(self.tasks, host, self.write, instead, kept)
 
     def skip(self, note: Notification) -> bool:
-        """See kpfs.mirror.supervisor.Replayer.skip()."""
+        """See kpfs.mirror.replayer.Replayer.skip()."""
         kernel = self.kernel
         if not self.lazy or (kernel.lock.taken() and not kernel.is_sure):
             return False

@@ -3,7 +3,7 @@
  * System calls that a process of the host makes outside the mount, made here too by the
  * task that stands for it. The files are on the host: each path is made up for the time of
  * its use, below a root of its own, and an open file has no contents. Python says what the
- * host's call finds, so that ours ends as that will. kpfs/mirror/supervisor.py is the caller.
+ * host's call finds, so that ours ends as that will. kpfs/mirror/plan.py is the caller.
  */
 #include <linux/err.h>
 #include <linux/fdtable.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """System calls of this process, made again in a guest.
 
-This also tests kpfs.mirror.plan.
+This also tests kpfs.mirror.replayer and kpfs.mirror.plan.
 """
 
 import ctypes
@@ -19,8 +19,8 @@ from kpfs.kernel.caller import Caller
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
 from kpfs.mirror.plan import BUSY
+from kpfs.mirror.replayer import ATTEMPTS, Replayer
 from kpfs.mirror.seccomp import Notification
-from kpfs.mirror.supervisor import ATTEMPTS, Replayer
 from tests.guest import come_to_rest, tasks_of
 
 pytestmark = pytest.mark.guest

@@ -15,8 +15,8 @@ from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe, unregister_kprobe
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
+from kpfs.mirror.replayer import Replayer
 from kpfs.mirror.seccomp import Notification
-from kpfs.mirror.supervisor import Replayer
 from tests.guest import come_to_rest, tasks_of
 from tests.there import there
 

@@ -5,7 +5,7 @@ import pytest
 
 from kpfs.kernel import watched as kernel_watched
 from kpfs.kernel.watched import EVERY, NONE
-from kpfs.mirror.supervisor import MADE_UNSEEN
+from kpfs.mirror.replayer import MADE_UNSEEN
 from tests.integration.files.test_ftrace import Files
 from tests.integration.mirror.test_replay import ME, Mirrored, string
 
