@@ -7,6 +7,8 @@ import zipfile
 import pytest
 
 from kpfs.guest_modprobe import ModprobeError, Target, modprobe
+from kpfs.linux.store import depmod
+from kpfs.linux.store.modules import TABLES, write_archive
 from tests.harness import ROOT
 
 SHIPPED = ROOT / "guest" / "image" / "modules"
@@ -46,7 +48,8 @@ def run(tmp_path, kernel, monkeypatch):
         for name in (FIRST, SECOND):
             archive.write(SHIPPED / f"{name}.ko", f"kernel/{name}.ko")
         archive.writestr("modules.builtin", "kernel/core.ko\n")
-    (tmp_path / "aliases").write_text(f"both {FIRST}\nboth {SECOND}\n")
+    aliases = f"alias both {FIRST}\nalias both {SECOND}\n"
+    write_archive({depmod.ALIAS: aliases.encode()}, str(tmp_path / TABLES))
     conf = tmp_path / "test.conf"
     calls = kernel.loaded, kernel.insert, kernel.remove, errno.errorcode.__getitem__
     guest = Target("6.1-test", str(tmp_path / "modules"), "", *calls)

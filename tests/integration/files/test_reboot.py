@@ -3,6 +3,7 @@
 
 import gc
 import os
+import struct
 import threading
 import time
 import weakref
@@ -10,6 +11,7 @@ from functools import partial
 
 import pytest
 
+from kpfs import abi
 from kpfs.fs.booted import Booted
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
@@ -94,8 +96,11 @@ def test_of_a_dead_guest(mounted):
 
 def test_where_no_task_can_be_made(mounted):
     """Pid 1 sleeps, and so nobody can be forked; the write needs none of them."""
+    guest = mounted.kernel.guest
     with mounted.kernel.lock:
-        mounted.kernel.guest.syscalls.init().blocked = True
+        init = guest.syscalls.init()
+        init.blocked = True
+        struct.pack_into("<Q", guest.memory.ram, init.req_at, abi.REQ_SYSCALL)
     assert code(mounted.read, "/kprobes/list") == "EBUSY"
     assert mounted.write(REBOOT, b"1\n") == 2
     assert mounted.read("/kprobes/list") == b""
