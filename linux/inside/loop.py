@@ -224,6 +224,7 @@ class Loop:
         """Up to the next timer: at once, if the host's clock is there, or waiting."""
         machine = self.machine
         self.follow_host()
+        machine.wait_from_here(LEAD_NS)
         host, now, due = machine.host_now(), machine.now(), machine.deadline()
         if not machine.quiet:
             if due > host + LEAD_NS:

@@ -305,14 +305,15 @@ class Machine:
         """What the guest's clock would say if it followed the host's."""
         return monotonic_ns() + self._ahead
 
-    def wait_from_here(self) -> None:
-        """Have the host's clock, for who waits, be no earlier than the guest's.
+    def wait_from_here(self, lead: int = 0) -> None:
+        """Have the guest's clock, for who waits, be no more than lead ns ahead.
 
-        That is ahead after what it has executed fast, and of waits that were shortened:
-        who waits now is not to wait until the host has caught up.
+        It is ahead of the host's after what was executed fast, and of waits that were
+        shortened: who waits now is not to wait until the host has caught up.
         """
-        if self.host_now() < self.now():
-            self.skip(0)
+        begin = self.now() - lead
+        if self.host_now() < begin:
+            self._ahead = begin - monotonic_ns()
 
     def deadline(self) -> int:
         """When the first of the guest's timers is due; abi.NEVER."""

@@ -41,6 +41,7 @@ def loop_over(board, counts):
         host_now=lambda: 0,
         now=lambda: board.now,
         deadline=lambda: DUE,
+        wait_from_here=lambda lead: None,
     )
     return Loop(stand_in(machine), counts)
 
