@@ -76,3 +76,24 @@ grep -c ' made: ' $T/trace
 """
     done = kpfs("run", "--kernel", harness.KERNEL, "--", "sh", "-c", script)
     assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_a_directory_that_was_left_unseen_is_left(kpfs, tmp_path):
+    """Entered while somebody looked, left while nobody did."""
+    script = f"""
+T=/sys/kernel/tracing
+mkdir {tmp_path}/there {tmp_path}/gone
+echo 'r:gone do_rmdir $retval:s32' >$T/kprobe_events
+echo 1 >$T/events/kprobes/gone/enable
+cd {tmp_path}
+test -d there
+cd {tmp_path}/there
+echo 0 >$T/events/kprobes/gone/enable
+cd {tmp_path}
+echo 1 >$T/events/kprobes/gone/enable
+rmdir gone
+echo 0 >$T/events/kprobes/gone/enable
+grep -o 'arg1=.*' $T/trace
+"""
+    done = kpfs("run", "--kernel", harness.KERNEL, "--", "sh", "-c", script)
+    assert (done.stdout, done.stderr) == ("arg1=0\n", "")
