@@ -39,13 +39,12 @@ log = logging.getLogger(__name__)
 
 OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
 GUESTS_FIELDS = (0, 2, 3, 4)  # of uname(2): sysname, release, version, machine
-NR_FCHDIR = 81
 _IOV = struct.Struct("<2Q")
 # which argument of a call says how much it writes to its memory
 _SIZES = {0: 2, 17: 2, 78: 2, 217: 2, 79: 1, 89: 2, 267: 3}
 # by the number of our thread
 Writers = MutableMapping[int, Callable[[OpenFiles, OpenFile], int]]
-_CHANGE_DIRECTORY = frozenset((nr.CHDIR, NR_FCHDIR))
+_CHANGE_DIRECTORY = frozenset((nr.CHDIR, nr.FCHDIR))
 _PATH_KINDS = frozenset(("path", "link_path", "old_path", "entry", "read_link"))
 
 
