@@ -12,6 +12,8 @@ CHUNK_SIZE = 0x10000  # bytes got from the machine at a time
 class Heap:
     """Guest data memory in blocks of a power of two; freed blocks are used again.
 
+    Those above CHUNK_SIZE are multiples of it: what comes behind one at a distance of a
+    power of two would share the emulator's entry for its first pages.
     Context: control.
     """
 
@@ -58,4 +60,6 @@ class Heap:
 
     @staticmethod
     def _class(size: int) -> int:
+        if size > CHUNK_SIZE:
+            return -(-size // CHUNK_SIZE) * CHUNK_SIZE
         return max(64, 1 << (size - 1).bit_length())
