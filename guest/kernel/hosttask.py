@@ -76,6 +76,7 @@ def parent_of(pid: int) -> int:
 
 
 def uid_of(pid: int) -> int:
+    """Effective uid as /proc shows it; 0 if the process is gone."""
     try:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:

@@ -332,12 +332,11 @@ class _Carrier:
         self.plan.count = self.host.bytes_left(self.pid, fd, count, pos)
 
     def closed(self, index: int) -> None:
-        number = _signed(self.values[index])
-        place = self.host.fd_path(self.pid, number)
+        place = self.host.fd_path(self.pid, _signed(self.values[index]))
         if place is not None and self.host.in_tree(place):
             self.plan.mount = True
-        elif 0 <= number < MAX_FD:
-            self.plan.spare_fd = number
+        else:
+            self.replaced(index)
 
     def replaced(self, index: int) -> None:
         """A number that is free, or taken by something else, afterwards."""

@@ -16,6 +16,7 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kpfs.guest.kernel.hosttask import uid_of
 from kpfs.host import mounts
 from kpfs.mirror.held import Held
 
@@ -375,11 +376,8 @@ class Host:
 
     # ---- processes
     def uid(self, pid: int) -> int:
-        """Effective uid as /proc shows it; 0 if the process is gone."""
-        try:
-            return os.stat(f"/proc/{pid}").st_uid
-        except OSError:
-            return 0
+        """See uid_of()."""
+        return uid_of(pid)
 
     def creator(self, pid: int) -> int:
         """The process that made this thread or process; 0 if it is gone."""

@@ -25,3 +25,12 @@ elogclr() { $KIO "open:wt:$TRACING/error_log" | grep -v '^open.* ok'; }
 nextb() { _i=$(($2+1)); while [ $_i -lt $(($2+16)) ]; do if $KIO "open:wa:$KE" "write:p:zz_nb $1+$_i\n" | grep -q -- '= -1'; then _i=$((_i+1)); else $KIO "open:wa:$KE" 'write:-:zz_nb\n' >/dev/null; echo $_i; return; fi; done; echo none; }
 # list lines reduced to symbol and tags, offset removed
 tagsonly() { sed -E 's/^ADDR  ([kr])  ([^+ ]+)\+0x[0-9a-f]+ +/\1 \2 /'; }
+# has FILE PID WHAT: whether a list of pids has one; me: the pid of who asks; child FILE WHAT: whether it has a child, $k
+has() { r=no; while read -r q; do [ "$q" = $2 ] && r=yes; done <$1; echo "$3: $r"; }
+me() { read -r me _ </proc/self/stat; }
+child() { ( me; has $1 $me "$2" ) & k=$!; wait $k; }
+# gone FILE WHAT: whether it has that child yet, when it is to leave it
+gone() { i=0; while grep -qx $k $1 && [ $i -lt 300 ]; do sleep 0.01; i=$((i+1)); done; has $1 $k "$2"; }
+# live FILE WHAT: the same of one that stays, by the FIFOs $f.a and $f.b, until die
+live() { ( me; has $1 $me "$2"; echo >"${f:?}.a"; read -r _ <"$f.b" ) & k=$!; read -r _ <"$f.a"; }
+die() { echo >"${f:?}.b"; wait $k; }

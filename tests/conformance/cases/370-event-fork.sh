@@ -1,11 +1,5 @@
 # With event-fork the children of listed tasks join the lists of pids of events, and who is gone leaves them.
 cd $TRACING; f=/tmp/fork$$; mkfifo $f.a $f.b
-has() { r=no; while read q; do [ "$q" = $2 ] && r=yes; done <$1; echo "$3: $r"; }
-me() { read me rest </proc/self/stat; }
-child() { ( me; has $1 $me "$2" ) & k=$!; wait $k; }
-gone() { i=0; while grep -qx $k $1 && [ $i -lt 300 ]; do sleep 0.01; i=$((i+1)); done; has $1 $k "$2"; }
-live() { ( me; has $1 $me "$2"; echo >$f.a; read x <$f.b ) & k=$!; read x <$f.a; }
-die() { echo >$f.b; wait $k; }
 p=set_event_pid n=set_event_notrace_pid o=options/event-fork
 echo $$ >$p; child $p 'a child without the option'; live $p 'one that was there'; echo 1 >$o; cat $o; grep event-fork trace_options; has $p $k 'still'; die
 child $p 'a child'; has $p $$ 'the shell'; gone $p 'when it is gone'; has $p $$ 'the shell'; has $n $$ 'notrace'
