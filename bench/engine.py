@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 
 from bench.guestcode import CALLS, TARGETS, BareEngine, Loop
 from bench.row import Functions, Row, least, medians, seconds
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import ainsn_of
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.opt import Optinsn
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import register_kprobe, unregister_kprobe, unregister_kprobes
 from kpfs.engine.state import State
 from kpfs.fs.booted import settle_heap
 from kpfs.fs.files import tree
 from kpfs.fs.node import walk
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 Limits = tuple[float | None, float | None]
 KINDS = ("python", "event")
@@ -42,7 +42,7 @@ class Bench:
     """A kernel without background work, and its files."""
 
     def __init__(self) -> None:
-        self.kernel = Kernel(nr_cpus=2, quiet=True)
+        self.kernel = GuestKernel(nr_cpus=2, quiet=True)
         self.root = tree.build(self.kernel)
         self.state = self.kernel.state
         self.machine = self.kernel.guest

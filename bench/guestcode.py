@@ -7,7 +7,7 @@ import ctypes
 import struct
 from typing import Any
 
-from kpfs import abi
+from kpfs.base import abi
 
 # Functions that are called: harmless whatever the argument, at home in every Linux.
 TARGETS = ("__x64_sys_getppid", "nsecs_to_jiffies", "msecs_to_jiffies", "ksys_lseek")

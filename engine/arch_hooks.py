@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, PtRegs
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.rethook import Rethook
 from kpfs.engine.slots import KprobeInsnCache

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, kprobe_disabled, kprobe_ftrace, kprobe_queued
 from kpfs.engine.optimizer import (
     get_optimized_kprobe,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from kpfs.engine.ktypes import KAddr
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.state import State
 
 

@@ -13,12 +13,12 @@ import errno
 import struct
 from collections.abc import Callable, Sequence
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.jprobe import Jprobe, register_jprobe
 from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobes
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,

@@ -17,9 +17,9 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe, PreHandler, PtRegs
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import register_kprobe
 from kpfs.engine.state import State
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.base.ktypes import KAddr, Symbol
 
 
 class Symbols(Protocol):

@@ -7,8 +7,8 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kpfs import abi
-from kpfs.engine.ktypes import KAddr
+from kpfs.base import abi
+from kpfs.base.ktypes import KAddr
 
 
 class KprobeFlag(enum.IntFlag):

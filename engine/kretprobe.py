@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from kpfs.abi import KRETPROBE_MAX_DATA_SIZE
-from kpfs.engine.errors import KernelError
+from kpfs.base.abi import KRETPROBE_MAX_DATA_SIZE
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
     kprobe_addr,
     kprobe_on_func_entry,

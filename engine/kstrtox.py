@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 
 ULONG_MAX = (1 << 64) - 1
 LONG_MAX = ULONG_MAX >> 1

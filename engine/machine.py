@@ -15,7 +15,7 @@ CPU; *hit* means inside a trap or hypercall of the running guest.
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from kpfs.engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
+from kpfs.base.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
 
 # Called in hit context with the address of the trapping instruction's successor (the
 # int3's own address + 1); returns the address to go on at, None if it is not ours.

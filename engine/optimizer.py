@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kpfs.base.ktypes import KAddr, KTime
 from kpfs.engine.aggr import (
     alloc_aggr_kprobe,
     free_aggr_kprobe,
@@ -39,7 +40,6 @@ from kpfs.engine.kprobe import (
     kprobe_unused,
     set_optimized,
 )
-from kpfs.engine.ktypes import KAddr, KTime
 from kpfs.engine.state import State
 
 OPTIMIZE_DELAY = KTime(20_000_000)  # ns; 5 jiffies of a kernel with HZ=250

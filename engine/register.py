@@ -7,6 +7,8 @@ import errno
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64, KAddr, Symbol
 from kpfs.engine.aggr import (
     aggr_kprobe_disabled,
     aggr_post_handler,
@@ -19,7 +21,6 @@ from kpfs.engine.aggr import (
 )
 from kpfs.engine.arm import arm_kprobe, disarm_kprobe
 from kpfs.engine.blacklist import within_kprobe_blacklist
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import (
     NO_ADDR,
     Kprobe,
@@ -32,7 +33,6 @@ from kpfs.engine.kprobe import (
     kprobe_unused,
 )
 from kpfs.engine.kprobe_ftrace import check_ftrace_location
-from kpfs.engine.ktypes import MASK64, KAddr, Symbol
 from kpfs.engine.optimizer import (
     kill_optimized_kprobe,
     kprobe_optimizer,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, PtRegs
-from kpfs.engine.ktypes import KAddr
 
 # Called in hit context as handler(node, regs), or guest code with the same arguments.
 # For an entry handler non-zero means: this call is not to be hooked.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kpfs.engine.ktypes import KAddr
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.machine import Machine
 
 CHUNK_SIZE = 0x10000  # bytes got from the machine at a time, in whole pages

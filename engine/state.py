@@ -6,9 +6,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 
+from kpfs.base.ktypes import MASK64, BlacklistEntry, KAddr
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, OptQueue
-from kpfs.engine.ktypes import MASK64, BlacklistEntry, KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.slots import KprobeInsnCache
 

@@ -10,33 +10,33 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
-from kpfs.engine.ktypes import MASK64, KTime, Task
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64, KTime, Task
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu import memory
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.traps import Traps
-from kpfs.guest.kernel.clock import Clock
-from kpfs.guest.kernel.control import Control
-from kpfs.guest.kernel.jump_labels import JumpLabels
-from kpfs.guest.kernel.klog import KernelLog
-from kpfs.guest.kernel.sched import Sched
-from kpfs.guest.kernel.syscalls import Syscalls
-from kpfs.guest.kernel.tasks import TaskTable, read_info
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.engine import EngineArea, RuntimeImage
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.kernel_text import KernelText
 from kpfs.guest.loader.modules import CTL_MODULE, Modules
 from kpfs.guest.loader.percpu import ModulePerCpu
+from kpfs.guest.running.clock import Clock
+from kpfs.guest.running.control import Control
+from kpfs.guest.running.jump_labels import JumpLabels
+from kpfs.guest.running.klog import KernelLog
+from kpfs.guest.running.sched import Sched
+from kpfs.guest.running.syscalls import Syscalls
+from kpfs.guest.running.tasks import TaskTable, read_info
 
 if TYPE_CHECKING:
     from kpfs.guest.emu.debugreg import DebugRegisters
-    from kpfs.guest.kernel.backtrace import Backtrace
-    from kpfs.guest.kernel.trace_events import TraceEvents
     from kpfs.guest.loader.call_graph import CallGraph
+    from kpfs.guest.running.backtrace import Backtrace
+    from kpfs.guest.running.trace_events import TraceEvents
 
 IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 KERNEL_IMAGE = "vmlinux"
@@ -258,7 +258,7 @@ class Guest:
     # ---- what few guests need
     @cached_property
     def backtrace(self) -> Backtrace:
-        from kpfs.guest.kernel.backtrace import Backtrace
+        from kpfs.guest.running.backtrace import Backtrace
 
         return Backtrace(
             self.memory,
@@ -301,7 +301,7 @@ class Guest:
     # ---- events of trace points
     @cached_property
     def trace_events(self) -> TraceEvents:
-        from kpfs.guest.kernel.trace_events import TraceEvents
+        from kpfs.guest.running.trace_events import TraceEvents
 
         return TraceEvents(
             self.memory,

@@ -558,9 +558,9 @@ def explain(arguments: Namespace) -> int:
 
 def kernel(arguments: Namespace) -> int:
     """``kpfs kernel``."""
-    from kpfs import kernels
+    from kpfs import kernel_command
 
-    return kernels.main(arguments)
+    return kernel_command.main(arguments)
 
 
 def matrix(arguments: Namespace) -> int:
@@ -578,9 +578,9 @@ def _matrix_arguments(parser: ArgumentParser) -> None:
 
 
 def _kernel_arguments(parser: ArgumentParser) -> None:
-    from kpfs import kernels
+    from kpfs import kernel_command
 
-    kernels.add_arguments(parser)
+    kernel_command.add_arguments(parser)
 
 
 COMMANDS = {

@@ -100,7 +100,7 @@ class Daemon:
 def default_log() -> str:
     """Where a daemon without a terminal logs."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(cache, "kpfs", "kpfs.log")
+    return os.path.join(cache, "kpfs", "kpfs.base.log")
 
 
 def check_fuse() -> None:
@@ -325,8 +325,8 @@ def serve(
     from kpfs.fs.booted import Booted
     from kpfs.fs.files import tree
     from kpfs.fs.fuse import ops as fuse_ops
-    from kpfs.kernel.debugfs import links_in, shown_nowhere
-    from kpfs.kernel.root import Kernel
+    from kpfs.root.debugfs import links_in, shown_nowhere
+    from kpfs.root.guest_kernel import GuestKernel
 
     def answering() -> None:
         _start_answering(ready, log, booted.kernel.preload)
@@ -343,7 +343,7 @@ def serve(
     writers: Writers = {}
     source = source_name(os.getpid())
     boot = partial(
-        Kernel,
+        GuestKernel,
         nr_cpus=settings.cpus,
         quiet=settings.quiet_guest,
         config=settings.config,

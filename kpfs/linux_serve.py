@@ -18,8 +18,8 @@ from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.host.errors import SetupError
 from kpfs.host.mounts import shown_table, source_name
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.kernel.files import OpenFiles
-from kpfs.linux.kernel.kernel import LinuxKernel
+from kpfs.linux.running.files import OpenFiles
+from kpfs.linux.running.linux_kernel import LinuxKernel
 
 M_ARENA_MAX, ARENAS = -8, 4  # of mallopt(3)
 

@@ -88,9 +88,9 @@ def machine():
 @pytest.fixture
 def kernel():
     """A kernel with its guest, not mounted; no background tasks."""
-    from kpfs.kernel.root import Kernel
+    from kpfs.root.guest_kernel import GuestKernel
 
-    kernel = Kernel(nr_cpus=2, quiet=True)
+    kernel = GuestKernel(nr_cpus=2, quiet=True)
     yield kernel
     kernel.stop()
 

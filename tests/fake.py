@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
 from kpfs.engine.arch_hooks import Calls, Core
-from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.kprobe import (
     ArchInsn,
     ArchOptInsn,
@@ -24,7 +25,6 @@ from kpfs.engine.kprobe import (
     kprobe_disabled,
     kprobe_disarmed,
 )
-from kpfs.engine.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
 from kpfs.engine.machine import (
     BreakpointHandler,
     EntryHandler,

@@ -6,10 +6,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 
-from kpfs.engine.ktypes import Task
+from kpfs.base.ktypes import Task
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.machine import Guest
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 GS_BASE = 251  # UC_X86_REG_GS_BASE
 HOOK_CODE = 4  # UC_HOOK_CODE
@@ -44,7 +44,7 @@ def run_to(cpu: Cpu, addr: int) -> None:
         cpu.drop(addr, 1)
 
 
-def come_to_rest(kernel: Kernel) -> None:
+def come_to_rest(kernel: GuestKernel) -> None:
     """Let tasks of processes that have ended go, and all that is due be done."""
     with kernel.lock:
         kernel.syscalls.reap()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from kpfs.base.errors import KernelError
 from kpfs.config import Config
-from kpfs.engine.errors import KernelError
 from kpfs.fs.files import box
-from kpfs.kernel.root import DEFAULTS
+from kpfs.root.guest_kernel import DEFAULTS
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "tests" / "modules"

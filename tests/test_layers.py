@@ -29,24 +29,18 @@ TESTS = ROOT / "tests"
 MAY_IMPORT = {
     "kpfs": ("kpfs",),
     "bench": ("bench", "kpfs"),
-    "kpfs.engine": ("kpfs.engine", "kpfs.abi", "kpfs.log"),
+    "kpfs.base": ("kpfs.base",),
+    "kpfs.engine": ("kpfs.engine", "kpfs.base"),
     "kpfs.guest": (
         "kpfs.guest",
-        "kpfs.abi",
-        "kpfs.log",
-        "kpfs.engine.errors",
-        "kpfs.engine.ktypes",
+        "kpfs.base",
         "kpfs.engine.machine",
     ),
     "kpfs.linux": (
         "kpfs.linux",
-        "kpfs.abi",
-        "kpfs.engine.errors",
-        "kpfs.engine.ktypes",
+        "kpfs.base",
         "kpfs.guest.emu.libunicorn",
         "kpfs.guest.loader.elf",
-        "kpfs.kernel.caller",
-        "kpfs.kernel.lock",
     ),
 }
 # folder -> what it may not import.  F.* are the modules directly in F, F.** are those
@@ -71,7 +65,7 @@ MAY_NOT_IMPORT = {
     "kpfs.host.**": (
         "kpfs.engine",
         "kpfs.guest",
-        "kpfs.kernel",
+        "kpfs.root",
         "kpfs.fs",
         "kpfs.mirror",
         *COMMANDS,
@@ -81,21 +75,21 @@ MAY_NOT_IMPORT = {
     "kpfs.engine.arch.**": ("kpfs.engine.trace",),
     "kpfs.guest.emu.**": (
         "kpfs.guest.loader",
-        "kpfs.guest.kernel",
+        "kpfs.guest.running",
         "kpfs.guest.machine",
     ),
-    "kpfs.guest.loader.**": ("kpfs.guest.kernel", "kpfs.guest.machine"),
-    "kpfs.guest.kernel.**": ("kpfs.guest.machine",),
+    "kpfs.guest.loader.**": ("kpfs.guest.running", "kpfs.guest.machine"),
+    "kpfs.guest.running.**": ("kpfs.guest.machine",),
     "kpfs.linux.package.**": _rooms(
-        "memory", "board", "store", "kernel", "make", "inside"
+        "memory", "board", "store", "running", "make", "inside"
     ),
-    "kpfs.linux.board.**": _rooms("memory", "store", "kernel", "make", "inside"),
-    "kpfs.linux.memory.**": _rooms("store", "kernel", "make", "inside"),
-    "kpfs.linux.store.**": _rooms("memory", "kernel", "make", "inside"),
-    "kpfs.linux.kernel.**": _rooms("make", "inside"),
+    "kpfs.linux.board.**": _rooms("memory", "store", "running", "make", "inside"),
+    "kpfs.linux.memory.**": _rooms("store", "running", "make", "inside"),
+    "kpfs.linux.store.**": _rooms("memory", "running", "make", "inside"),
+    "kpfs.linux.running.**": _rooms("make", "inside"),
     "kpfs.linux.make.**": _rooms("inside"),
     "kpfs.linux.inside.**": _rooms("make"),
-    "kpfs.kernel.**": ("kpfs.host", "kpfs.fs", "kpfs.mirror", *COMMANDS),
+    "kpfs.root.**": ("kpfs.host", "kpfs.fs", "kpfs.mirror", *COMMANDS),
     "kpfs.fs.*": (
         "kpfs.host",
         "kpfs.mirror",

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.fs.node import Dir, File, walk
 

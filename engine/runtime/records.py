@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
-from kpfs import abi
-from kpfs.engine.ktypes import KAddr
+from kpfs.base import abi
+from kpfs.base.ktypes import KAddr
 
 # indexes of words in struct kp_cpu, for code that has the words of all CPUs
 CPU_WORDS = abi.KpCpu.SIZE // 8

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import TypeVar
 
-from kpfs import abi
-from kpfs.engine.ktypes import KAddr
+from kpfs.base import abi
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.heap import Heap
 from kpfs.engine.runtime.records import CPU_WORDS, KpCpu, KpRethook, Record

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 
 TRACING_LOG_ERRS_MAX = 8
 CMD_PREFIX = "  Command: "

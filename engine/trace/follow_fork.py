@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kpfs.abi import HC_FOLLOW_FORK
+from kpfs.base.abi import HC_FOLLOW_FORK
 from kpfs.engine.runtime.records import MAIL0
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.pids import PidSet

@@ -9,10 +9,10 @@ import struct
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64, KAddr
 from kpfs.engine.kstrtox import kstrtoul
-from kpfs.engine.ktypes import MASK64, KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.words import trace_get_user
 

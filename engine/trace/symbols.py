@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kpfs.engine.ktypes import MASK64
+from kpfs.base.ktypes import MASK64
 from kpfs.engine.machine import Kallsyms
 
 PTR_KEY = 0x9E3779B97F4A7C15

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import BLANKS
 
 OPTION_BUF_SIZE = 64

@@ -7,7 +7,7 @@ Text is str with one character per byte (latin-1), as in kpfs.engine.kstrtox.
 import errno
 import re
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import BLANKS
 
 _WORD = re.compile(f"[^{BLANKS}]+")

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import NamedTuple
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.ktypes import MASK64
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import MASK64
 from kpfs.guest.emu.libunicorn import EmulatorError, find_library
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 from kpfs.guest.emu.regwindow import (

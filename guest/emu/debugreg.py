@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kpfs import abi
-from kpfs.engine.errors import MemoryFault
+from kpfs.base import abi
+from kpfs.base.errors import MemoryFault
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import Traps

@@ -22,10 +22,10 @@ import struct
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 
-from kpfs import abi
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import MASK64
 from kpfs.engine import machine
-from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.ktypes import MASK64
 
 PAGE_SIZE = 4096
 PAGE_MASK = PAGE_SIZE - 1

@@ -12,8 +12,8 @@ import errno
 import struct
 from collections.abc import Callable, Mapping
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.engine.machine import (
     BreakpointHandler,
     EntryHandler,

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
-from kpfs.engine.ktypes import MASK64
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64
 
 ET_REL = 1
 PT_LOAD = 1

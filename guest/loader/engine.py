@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from kpfs.engine.errors import KernelError
-from kpfs.engine.ktypes import KAddr
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
 from kpfs.guest.loader.kallsyms import Kallsyms

@@ -11,8 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
+from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.engine import machine
-from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.guest.loader import elf
 
 _TYPE_OF_FLAGS = {

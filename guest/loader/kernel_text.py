@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from kpfs.engine.ktypes import BlacklistEntry, KAddr
+from kpfs.base.ktypes import BlacklistEntry, KAddr
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.modules import Module, Modules

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.modtables import damage
 

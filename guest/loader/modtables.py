@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.guest.emu.memory import LARGE_PAGE
 from kpfs.guest.loader import elf
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
-from kpfs.engine.ktypes import Symbol
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Symbol
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader import elf

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import errno
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 
 

@@ -10,8 +10,8 @@ import struct
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 
-from kpfs import abi
-from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
+from kpfs.base import abi
+from kpfs.base.ktypes import BlacklistEntry, KAddr, Symbol
 from kpfs.guest.loader.elf import ElfFile
 
 _ADDRESS = struct.Struct("<Q")

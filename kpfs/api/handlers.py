@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import get_ident
 
-from kpfs.engine.errors import MemoryFault
+from kpfs.base.errors import MemoryFault
 
 
 class Theirs:

@@ -13,7 +13,7 @@ from kpfs.api.clock import Clock
 from kpfs.api.files import Files, Task
 from kpfs.api.own import OwnBackend
 from kpfs.api.session import Session
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 
 if TYPE_CHECKING:
     from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kpfs.api.real_session import RealSession, RealSnapshot
     from kpfs.api.records import Record
     from kpfs.api.snapshot import Snapshot
-    from kpfs.guest.kernel.klog import LogRecord
+    from kpfs.guest.running.klog import LogRecord
 
 DEFAULT_CPUS = 2
 DEFAULT_COMM = "python"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.api.files import WRITE
 from kpfs.api.session import Session
-from kpfs.engine.errors import KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.fs.paths import mount_path
-from kpfs.guest.kernel.hosttask import INIT_PID, HostTask
-from kpfs.kernel.caller import Caller
+from kpfs.guest.running.hosttask import INIT_PID, HostTask
 
 if TYPE_CHECKING:
     from kpfs.fs.node import Dir, Node

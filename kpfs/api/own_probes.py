@@ -15,6 +15,7 @@ from kpfs.api.probes import (
     ReturnHandler,
     place_of,
 )
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.aggr import kprobe_nmissed
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, PtRegs
 from kpfs.engine.kretprobe import (
@@ -23,7 +24,6 @@ from kpfs.engine.kretprobe import (
     register_kretprobe,
     unregister_kretprobe,
 )
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,

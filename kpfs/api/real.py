@@ -12,15 +12,15 @@ from functools import partial
 from kpfs.api.files import encoded
 from kpfs.api.real_reader import more_of
 from kpfs.api.real_session import RealSession
-from kpfs.engine.errors import KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.fs.fuse.linux_machine import BUFFER_SIZE
 from kpfs.fs.fuse.linux_node import OwnNode
 from kpfs.fs.fuse.linux_ops import guest_path
-from kpfs.kernel.caller import Caller
-from kpfs.linux.kernel import loading
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op, Out
-from kpfs.linux.kernel.tasks import Reply, Task
+from kpfs.linux.running import loading
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op, Out
+from kpfs.linux.running.tasks import Reply, Task
 
 SIZE = 1 << 15  # bytes of a read() and of a getdents64()
 FEW = 2  # pieces of a file: most are read whole by as many

@@ -2,7 +2,7 @@
 """Probes of a real kernel whose handlers are Python functions.
 
 Each is a struct kprobe or kretprobe in the kernel's own memory, which its own functions
-register.  Its handlers have addresses for the kernel: see kpfs.linux.kernel.functions.
+register.  Its handlers have addresses for the kernel: see kpfs.linux.running.functions.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from kpfs.api.handlers import Theirs
 from kpfs.api.probes import Registers, place_of
 from kpfs.api.real_session import RealSession
+from kpfs.base.errors import KernelError
 from kpfs.engine.arch.arches import FRAMES
-from kpfs.engine.errors import KernelError
-from kpfs.linux.kernel.functions import Function
+from kpfs.linux.running.functions import Function
 
 ARCH = "x86"
 _WORD, _INT = 8, 4

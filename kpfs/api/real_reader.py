@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from kpfs.api.raw import Format, page_entries, parse_format, records_of
 from kpfs.api.records import Record
-from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.linux.kernel.kernel import LinuxKernel
-from kpfs.linux.kernel.tasks import Task
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.trace_files import TraceFile
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.tasks import Task
 
 TRACING = "/sys/kernel/tracing"
 _TIME = struct.Struct("<Q")  # kernel: struct buffer_data_page begins with it

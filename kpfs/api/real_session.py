@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.api.handlers import Handlers, Theirs
 from kpfs.api.session import os_error
-from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.fs.fuse.linux_machine import OwnTree
 from kpfs.host.errors import SetupError
-from kpfs.kernel.caller import Caller
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.kernel.functions import Functions
-from kpfs.linux.kernel.kernel import LinuxKernel
-from kpfs.linux.kernel.tasks import Task
+from kpfs.linux.running.functions import Functions
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.tasks import Task
 
 if TYPE_CHECKING:
     from kpfs.explain.command import Explainer
@@ -198,7 +198,7 @@ class RealSnapshot:
     """
 
     def __init__(self, session: RealSession) -> None:
-        from kpfs.linux.kernel.frozen import freeze
+        from kpfs.linux.running.frozen import freeze
 
         self.session = session
         self._frozen = freeze(session.kernel)
@@ -207,7 +207,7 @@ class RealSnapshot:
 
     def restore(self) -> None:
         """Make the kernel what it was."""
-        from kpfs.linux.kernel.frozen import thaw
+        from kpfs.linux.running.frozen import thaw
 
         thaw(self.session.kernel, self._frozen)
         self.session.forget_explainer()

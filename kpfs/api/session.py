@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kpfs import config as configuration
 from kpfs.api.handlers import Handlers
-from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.ktypes import KAddr
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import KAddr
 from kpfs.guest.emu.traps import GuestPanicError
-from kpfs.kernel.root import Kernel as Root
+from kpfs.root.guest_kernel import GuestKernel as Root
 
 if TYPE_CHECKING:
     from kpfs.explain.verdicts import Verdict

@@ -24,10 +24,10 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from kpfs.api.handlers import Theirs
+from kpfs.base.lock import FairLock, Waiter
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.frozen import freeze, thaw
 from kpfs.guest.emu.watchdog import Watchdog
-from kpfs.kernel.lock import FairLock, Waiter
 
 if TYPE_CHECKING:
     from kpfs.api.session import Session

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kpfs import colour
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import KAddr
 from kpfs.colour import CYAN, GREEN, RED, YELLOW, paint
 from kpfs.engine.arch.arches import JUDGES
-from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.judge import Judge
 from kpfs.engine.kprobe import NO_ADDR
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import kprobe_addr
 from kpfs.engine.state import State
 from kpfs.explain.image import DumpedImage
@@ -29,7 +29,7 @@ from kpfs.host.errors import SetupError
 from kpfs.host.progress import waiting_for
 
 if TYPE_CHECKING:
-    from kpfs.linux.kernel.kernel import LinuxKernel
+    from kpfs.linux.running.linux_kernel import LinuxKernel
 
 EXIT_REFUSED = 1
 COLOURS = {"FTRACE": CYAN, "OPTIMIZED": GREEN, "none": YELLOW}  # of tags; else RED
@@ -193,7 +193,7 @@ def _explain_kernel(
     """
     from kpfs.guest.emu.libunicorn import EmulatorError
     from kpfs.linux.errors import UnfitError
-    from kpfs.linux.kernel.kernel import LinuxKernel
+    from kpfs.linux.running.linux_kernel import LinuxKernel
 
     try:
         linux = LinuxKernel(name, quiet=True)
@@ -214,7 +214,7 @@ def _modules_of(points: Sequence[str]) -> list[str]:
 
 def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
     """Load files, and modules of the package that are not there."""
-    from kpfs.linux.kernel import loading
+    from kpfs.linux.running import loading
     from kpfs.linux.store.modules import module_name
 
     for module in modules:
@@ -235,7 +235,7 @@ def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
 
 def explainer_of(linux: LinuxKernel) -> Explainer:
     """For a real kernel, as it is without its probes.  Context: lock not held."""
-    from kpfs.explain.kernel import KernelImage
+    from kpfs.explain.linux import KernelImage
 
     image = KernelImage(linux)
     state = judging_state(image, image.judge)

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kpfs.base.errors import MemoryFault
+from kpfs.base.ktypes import BlacklistEntry, KAddr, Symbol
 from kpfs.engine.arch.arches import JUDGES
-from kpfs.engine.errors import MemoryFault
-from kpfs.engine.ktypes import BlacklistEntry, KAddr, Symbol
 from kpfs.explain.tables import JUMP_LABEL_MAX, KernelTables, read_blacklist_line
 
 ARCH = "x86"  # of all dumps in this form

@@ -6,9 +6,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from kpfs.engine.errors import MemoryFault
+from kpfs.base.errors import MemoryFault
+from kpfs.base.ktypes import BlacklistEntry, KAddr
 from kpfs.engine.judge import Judge
-from kpfs.engine.ktypes import BlacklistEntry, KAddr
 
 JUMP_LABEL_MAX = 5
 STATIC_CALL_SIZE = 5

@@ -12,12 +12,12 @@ from __future__ import annotations
 import errno
 from typing import NamedTuple, cast
 
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch_hooks import Arch
-from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.judge import Judge, Jump, Tables
 from kpfs.engine.kprobe import Kprobe, kprobe_ftrace
 from kpfs.engine.kprobe_ftrace import check_ftrace_location
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.register import check_kprobe_address_safe
 from kpfs.engine.state import State

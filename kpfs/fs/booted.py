@@ -11,10 +11,10 @@ import errno
 import gc
 from collections.abc import Callable
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
+from kpfs.base.log import Log
 from kpfs.fs.node import Dir
-from kpfs.kernel.root import Kernel
-from kpfs.log import Log
+from kpfs.root.guest_kernel import GuestKernel
 
 log = Log(__name__)
 
@@ -23,7 +23,7 @@ log = Log(__name__)
 GC_THRESHOLD = 20_000
 
 # called with a new kernel and the root of its tree, under their lock
-Follower = Callable[[Kernel, Dir], None]
+Follower = Callable[[GuestKernel, Dir], None]
 
 
 def settle_heap() -> None:
@@ -36,7 +36,7 @@ class Booted:
     """A kernel that can be started anew."""
 
     def __init__(
-        self, boot: Callable[..., Kernel], build: Callable[[Kernel], Dir]
+        self, boot: Callable[..., GuestKernel], build: Callable[[GuestKernel], Dir]
     ) -> None:
         """boot: makes a Kernel; it is called with ``reboot`` and ``lock`` alone.
 

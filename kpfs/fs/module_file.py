@@ -8,7 +8,7 @@ import os
 import re
 import stat
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 
 NAME = re.compile(rb"[A-Za-z0-9_-]+")
 WORD = re.compile(rb'(?:[^\s"]|"[^"]*")+')

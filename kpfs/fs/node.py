@@ -14,11 +14,11 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 
 if TYPE_CHECKING:
-    from kpfs.guest.kernel.hosttask import HostTask
-    from kpfs.kernel.root import Kernel
+    from kpfs.guest.running.hosttask import HostTask
+    from kpfs.root.guest_kernel import GuestKernel
 
 NAME_MAX = 255
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class DynDir(Dir):
 
     entry_type = stat.S_IFDIR
 
-    def __init__(self, kernel: Kernel, mode: int = 0) -> None:
+    def __init__(self, kernel: GuestKernel, mode: int = 0) -> None:
         super().__init__(mode)
         self.kernel = kernel
         self._kept: dict[str, tuple[object, Node]] = {}
@@ -155,7 +155,7 @@ class DynDir(Dir):
 class File(Node):
     """A file that can be opened, but neither read nor written."""
 
-    kernel: Kernel  # not there where none was given, for a file that asks nothing of it
+    kernel: GuestKernel  # absent from a file that was made without one
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
     posthumous = False  # can be opened and read when the guest is dead
@@ -169,7 +169,7 @@ class File(Node):
     sleeps = False  # a write to it may take as long as the guest's code likes
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
 
-    def __init__(self, kernel: Kernel | None = None) -> None:
+    def __init__(self, kernel: GuestKernel | None = None) -> None:
         super().__init__()
         if kernel is not None:
             self.kernel = kernel
@@ -326,10 +326,12 @@ def walk(root: Dir, path: str) -> Node:
 
 # Path below the directory that the table is of, mode, class.  A directory stands before
 # what is in it; the mode of a DynDir's entries is its own.
-Row = tuple[str, int, Callable[["Kernel"], Node]]
+Row = tuple[str, int, Callable[["GuestKernel"], Node]]
 
 
-def populate(root: Dir, rows: Iterable[Row], kernel: Kernel, prefix: str = "") -> None:
+def populate(
+    root: Dir, rows: Iterable[Row], kernel: GuestKernel, prefix: str = ""
+) -> None:
     """Make what a table says below root, and leave out what is not configured.
 
     prefix: where root lies in the mount.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import proc_dointvec_minmax
 from kpfs.fs.node import PROC_SYS, File, Handle, encode
 

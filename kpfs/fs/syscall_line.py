@@ -12,7 +12,7 @@ import errno
 import re
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 
 MAX_ARGS = 6
 MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign

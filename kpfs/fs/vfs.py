@@ -19,15 +19,15 @@ import os
 import struct
 from collections.abc import Callable
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.fs.node import Dir, File, Handle, walk
 from kpfs.fs.paths import linux_path, mount_path
 from kpfs.fs.write_call import WriteCall
-from kpfs.guest.kernel.hostop import HostOp
-from kpfs.guest.kernel.syscalls import HostTask
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.guest.running.hostop import HostOp
+from kpfs.guest.running.syscalls import HostTask
+from kpfs.root.guest_kernel import GuestKernel
 
 AT_FDCWD = -100
 LLONG_MAX = (1 << 63) - 1
@@ -65,7 +65,7 @@ class OpenFile:
 class Vfs:
     """The files of one tree.  Kernel: do_sys_openat2(), vfs_read(), vfs_write() ..."""
 
-    def __init__(self, kernel: Kernel, root: Dir, *, lazy: bool = False) -> None:
+    def __init__(self, kernel: GuestKernel, root: Dir, *, lazy: bool = False) -> None:
         """lazy: reading that nobody could see in the guest is not done there."""
         self.lazy = lazy
         self.kernel = kernel

@@ -13,8 +13,8 @@ import os
 import select
 import signal
 
+from kpfs.base.log import Log
 from kpfs.host import mounts, patience
-from kpfs.log import Log
 
 log = Log(__name__)
 

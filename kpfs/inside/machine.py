@@ -11,7 +11,7 @@ import signal
 import socket
 from typing import Any
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.inside.kind import Kind
 from kpfs.linux.errors import UnfitError

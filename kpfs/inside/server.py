@@ -15,7 +15,7 @@ import select
 import signal
 import socket
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.inside.kind import Kind
 from kpfs.inside.machine import Session, refuse, start

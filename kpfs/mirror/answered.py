@@ -13,12 +13,12 @@ import stat
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
-from kpfs.kernel.lock import Waiter
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.kernel import LinuxKernel
-from kpfs.linux.kernel.machine import FINALLY, STOP, Argument, Op, Out, Result
-from kpfs.linux.kernel.tasks import Reply, Task, Tasks
+from kpfs.base.errors import KernelError
+from kpfs.base.lock import Waiter
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Result
+from kpfs.linux.running.tasks import Reply, Task, Tasks
 from kpfs.mirror.host import Host
 from kpfs.mirror.seccomp import Notification, is_valid
 from kpfs.mirror.write import Commit

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from stat import S_IFDIR, S_IFREG
 from typing import NamedTuple
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.mirror.host import AT_FDCWD, Host
 from kpfs.mirror.plan import DATA_MAX, MAX_FD, Plan
 from kpfs.mirror.seccomp import Notification

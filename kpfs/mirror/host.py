@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kpfs.guest.kernel.hosttask import uid_of
+from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
 from kpfs.mirror.held import Held
 

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import AT_FDCWD
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.host import mounts
 from kpfs.mirror import seccomp
 

@@ -17,13 +17,13 @@ import struct
 from collections.abc import Callable, MutableMapping
 from typing import NamedTuple
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.files import OpenFile, OpenFiles
-from kpfs.linux.kernel.kernel import LinuxKernel
-from kpfs.linux.kernel.machine import STOP, Argument, Op, Out, Place
-from kpfs.linux.kernel.tasks import Task
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.files import OpenFile, OpenFiles
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.machine import STOP, Argument, Op, Out, Place
+from kpfs.linux.running.tasks import Task
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.answered import Answered
 from kpfs.mirror.host import AT_FDCWD, Host, trees_of

@@ -14,14 +14,14 @@ import stat
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
-from kpfs.kernel.caller import Caller
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.files import OpenFiles
-from kpfs.linux.kernel.kernel import LinuxKernel
-from kpfs.linux.kernel.machine import Op
-from kpfs.linux.kernel.tasks import Task
+from kpfs.base import abi
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.files import OpenFiles
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.machine import Op
+from kpfs.linux.running.tasks import Task
 from kpfs.mirror.host import Descriptor, Host
 
 THERE = frozenset((b"/", b"/proc", b"/sys", b"/dev", b"/tmp"))  # in each guest

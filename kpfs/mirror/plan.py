@@ -11,11 +11,11 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kpfs import abi
+from kpfs.base import abi
 
 if TYPE_CHECKING:
-    from kpfs.guest.kernel.syscalls import HostTask
     from kpfs.guest.machine import Guest
+    from kpfs.guest.running.syscalls import HostTask
 
 _MIRROR_CALL = abi.MirrorCall.STRUCT
 _NAMES = struct.Struct("<4I")

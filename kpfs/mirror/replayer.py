@@ -6,8 +6,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kpfs.guest.kernel.syscalls import BLOCKED
-from kpfs.kernel.watched import EVERY
+from kpfs.guest.running.syscalls import BLOCKED
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host, trees_of
 from kpfs.mirror.instead import Instead
@@ -17,13 +16,14 @@ from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.supervisor import Supervisor, await_listener, settled
 from kpfs.mirror.tasks import Tasks
 from kpfs.mirror.write import NAMES, Commit, TreeWriter, Writers
+from kpfs.root.watched import EVERY
 
 if TYPE_CHECKING:
     from kpfs.fs.booted import Booted
     from kpfs.fs.node import Dir
-    from kpfs.guest.kernel.syscalls import HostTask
-    from kpfs.kernel.root import Kernel
-    from kpfs.kernel.watched import Seen
+    from kpfs.guest.running.syscalls import HostTask
+    from kpfs.root.guest_kernel import GuestKernel
+    from kpfs.root.watched import Seen
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Replayer:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: GuestKernel,
         host: Host,
         writers: Writers | None = None,
         instead: Instead | None = None,
@@ -139,7 +139,7 @@ class Replayer:
             return None
         return self.left_out.answer(note, commit, plan.text)
 
-    def follow(self, kernel: Kernel, _root: Dir) -> None:
+    def follow(self, kernel: GuestKernel, _root: Dir) -> None:
         """Make the calls in another kernel from now on, by tasks that are made there.
 
         Context: control, lock held.

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 
 AUDIT_ARCH_X86_64 = 0xC000003E
 SYS_CLOSE_RANGE = 436

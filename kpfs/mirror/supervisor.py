@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import standing

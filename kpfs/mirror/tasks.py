@@ -15,15 +15,15 @@ import stat
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from kpfs.mirror.host import same_open_file
 from kpfs.mirror.plan import MAX_FD
 
 if TYPE_CHECKING:
-    from kpfs.guest.kernel.syscalls import HostTask
-    from kpfs.kernel.root import Kernel
+    from kpfs.guest.running.syscalls import HostTask
     from kpfs.mirror.host import Descriptor, Host
+    from kpfs.root.guest_kernel import GuestKernel
 
 _FD = abi.MirrorFd.STRUCT
 Record = tuple[int, int, int, int, int, bool, int, bool]
@@ -36,7 +36,7 @@ MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgott
 class Tasks:
     """Finds, makes and catches up tasks.  Context: control, lock held."""
 
-    def __init__(self, kernel: Kernel, host: Host) -> None:
+    def __init__(self, kernel: GuestKernel, host: Host) -> None:
         self.host = host
         self.known: dict[int, HostTask] = {}  # of the processes seen so far
         # processes that have made calls of which their tasks know nothing.  The one
@@ -47,7 +47,7 @@ class Tasks:
         self.other_users: set[int] = set()  # processes that may have become another's
         self.enter(kernel)
 
-    def enter(self, kernel: Kernel) -> None:
+    def enter(self, kernel: GuestKernel) -> None:
         """Use the guest of that kernel from now on, where no process has a task."""
         self.kernel = kernel
         self.behind.update(self.known)

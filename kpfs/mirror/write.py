@@ -19,16 +19,16 @@ import threading
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, TypeVar
 
-from kpfs.engine.errors import ERESTART_RESTARTBLOCK, KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import ERESTART_RESTARTBLOCK, KernelError
 from kpfs.fs.seqfile import WHOLE_MAX
 from kpfs.fs.write_call import EMPTY_WRITE, WriteCall
-from kpfs.kernel.caller import Caller
 
 if TYPE_CHECKING:
     from kpfs.fs.vfs import InPlace, OpenFile, Vfs
-    from kpfs.kernel.root import Kernel
     from kpfs.mirror.host import Host
     from kpfs.mirror.seccomp import Notification
+    from kpfs.root.guest_kernel import GuestKernel
 
 NAMES = {1: "write", 18: "pwrite64", 20: "writev"}
 SEGMENTS_MAX = 512  # of a writev()
@@ -47,7 +47,7 @@ class TreeWriter:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: GuestKernel,
         host: Host,
         writers: Writers,
         task: Callable[[int], object],

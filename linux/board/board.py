@@ -13,7 +13,7 @@ import os
 import struct
 from collections.abc import Iterable, Sequence
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.guest.emu.libunicorn import EmulatorError, find_library
 from kpfs.linux.board import registers
 

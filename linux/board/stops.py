@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.board import registers
 from kpfs.linux.board.board import Board
 

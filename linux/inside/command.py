@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.request import Request
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op, Out, Place
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op, Out, Place
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 NSEC = 1_000_000_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.inside.loop import Worker
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op, Out
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op, Out
 
 _VEX = (0xC4, 0xC5, 0x62)  # what instructions of AVX, FMA, BMI and AVX-512 begin with
 _READ_ALL = 3

@@ -8,8 +8,8 @@ from collections import deque
 
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.tree import NEW
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import STOP, Op, Result
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import STOP, Op, Result
 
 LIMIT = 96 << 20  # bytes of the guest's memory that are given to it
 READAHEAD = 187

@@ -20,13 +20,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kpfs import abi
-from kpfs.engine.errors import MemoryFault
+from kpfs.base import abi
+from kpfs.base.errors import MemoryFault
 from kpfs.linux.board import registers
 from kpfs.linux.board.board import PAGE_SIZE, Board
-from kpfs.linux.kernel.ready import open_texts
 from kpfs.linux.memory.memory import KernelMemory, LiveMemory, pages_of
 from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.running.ready import open_texts
 from kpfs.linux.store import image
 
 ROOM = 1 << 20  # bytes of a reader's buffer, which the kernel itself makes so large

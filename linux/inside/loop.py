@@ -10,10 +10,10 @@ from __future__ import annotations
 import select
 from collections.abc import Callable, Sequence
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.board.board import Board
 from kpfs.linux.inside import runnable
-from kpfs.linux.kernel.machine import AGENT, Machine, Op
+from kpfs.linux.running.machine import AGENT, Machine, Op
 
 LEAD_NS = 60_000_000  # of the guest's clock before the host's: nobody can tell
 BEHIND_NS = 10_000_000

@@ -8,8 +8,8 @@ import os
 
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.loop import Worker
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image
 from kpfs.linux.store import modules as archive
 from kpfs.linux.store.probing import Prober

@@ -20,7 +20,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.board.board import PAGE_SIZE, Board, address_of
 from kpfs.linux.inside import runnable, tree
 from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
@@ -28,8 +28,8 @@ from kpfs.linux.inside.lines import KnownLines, Place, find
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.tree import Served
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Machine, Op
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Machine, Op
 from kpfs.linux.store import image
 
 PAGEMAP = "/proc/self/pagemap"

@@ -16,8 +16,8 @@ import time
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.stdio import open_pipe
 from kpfs.linux.inside.tree import NEW
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op, Place
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op, Place
 
 _PROGRAM = b"/bin/true\0"
 _EXIT = 60

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from kpfs import abi
-from kpfs.engine.errors import MemoryFault
+from kpfs.base import abi
+from kpfs.base.errors import MemoryFault
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.btf import read_btf
 from kpfs.linux.memory.memory import LiveMemory

@@ -15,8 +15,8 @@ import termios
 
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.request import TerminalState
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op, Out, Place
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op, Out, Place
 
 _CHUNK = 1 << 16
 _SAFE = select.PIPE_BUF  # bytes that can be written when poll() says so

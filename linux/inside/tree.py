@@ -19,8 +19,8 @@ from kpfs.linux.inside.files import Files
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Batch, Op
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Batch, Op
 
 HOST, PACKAGE = "/host", "/package"
 UPPER, NEW, ALL = "/upper", "/new", "/all"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.board import registers
 from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason

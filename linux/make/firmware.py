@@ -10,7 +10,7 @@ import mmap
 import struct
 from typing import NamedTuple
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import BzImage

@@ -10,14 +10,14 @@ import struct
 from collections.abc import Callable
 from threading import Thread
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.board.board import MAX_RAM, Board
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import AGENT, Machine, Op, Out
 from kpfs.linux.make import boot
 from kpfs.linux.package.bzimage import parse
 from kpfs.linux.package.packages import Files
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import AGENT, Machine, Op, Out
 from kpfs.linux.store import image, store
 from kpfs.linux.store.modules import TABLES, tables, write_archive
 

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kpfs.engine.errors import MemoryFault
+from kpfs.base.errors import MemoryFault
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import Symbols
 

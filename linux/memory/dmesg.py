@@ -12,7 +12,7 @@ import re
 import struct
 from typing import NamedTuple
 
-from kpfs.engine.errors import MemoryFault
+from kpfs.base.errors import MemoryFault
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import Symbols
 

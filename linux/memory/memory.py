@@ -8,8 +8,8 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from kpfs import abi
-from kpfs.engine.errors import MemoryFault
+from kpfs.base import abi
+from kpfs.base.errors import MemoryFault
 from kpfs.linux.board.board import PAGE_SIZE, Board
 
 _SHIFTS = (39, 30, 21, 12)  # of the levels of page tables

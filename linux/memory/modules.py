@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.structures import Structures, View
 from kpfs.linux.memory.symbols import Symbols

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.linux.memory.kprobes import Kprobes
 from kpfs.linux.memory.structures import Reader, View
 

@@ -7,7 +7,7 @@ import errno
 from functools import cached_property
 from typing import ClassVar
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.linux.memory.btf import NOWHERE, Btf, Layout, read_btf
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import Symbols

@@ -11,7 +11,7 @@ import mmap
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.base.ktypes import KAddr, Symbol
 
 _ROW = re.compile(rb"([0-9a-f]+) (\w) (\S+)\n")
 _FUNCTION = re.compile(rb"[0-9a-f]+ [tTwW] (\S+)\n")

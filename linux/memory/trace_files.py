@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.structures import Reader
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import NamedTuple
 
-from kpfs.engine.errors import MemoryFault
+from kpfs.base.errors import MemoryFault
 from kpfs.guest.loader import elf
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import Symbols

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.board.board import CPU_MODEL, MAX_RAM, PAGE_SIZE, Board, read_agent
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import is_release

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import IO
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import depmod

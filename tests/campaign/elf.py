@@ -12,8 +12,8 @@ import struct
 from functools import partial
 from pathlib import Path
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
 from tests import harness
 from tests.campaign.child import BrokenError

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from kpfs import config
+from kpfs.base.caller import Caller
 from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.campaign.child import BrokenError, in_child, resident
 from tests.campaign.hunt import Hunt, Part
 from tests.modbox import Box, build
@@ -56,7 +56,7 @@ class Setting(Box):
         self.words = [
             f"{name}={rng.choice('yyn')}" for name in ("OPTPROBES", "KPROBES_ON_FTRACE")
         ]
-        self.kernel = Kernel(
+        self.kernel = GuestKernel(
             nr_cpus=cpus,
             quiet=bool(rng.randrange(3)),
             config=config.make([config.parse_one(word) for word in self.words]),

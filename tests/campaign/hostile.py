@@ -12,10 +12,10 @@ import random
 from functools import partial
 from pathlib import Path
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.guest.emu import memory
-from kpfs.kernel.caller import Caller
 from tests.campaign.guard import guard
 from tests.campaign.hunt import Hunt, Part
 from tests.campaign.seeds import Seeds, hunt_with

@@ -47,4 +47,4 @@ class Mounts:
 
 def log_of(target: Path) -> Path:
     """The log of the daemon that serves, or has served, a mount."""
-    return target.parent / "kpfs.log"
+    return target.parent / "kpfs.base.log"

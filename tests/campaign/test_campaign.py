@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.guest.loader import modelf
 from tests import harness
 from tests.campaign import __main__ as campaign

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels of distributions: ``kpfs kernel``, and mounts and commands over them.
 
-Tests kpfs.fs.fuse.linux_ops, kpfs.kernels, kpfs.linux.kernel.files,
+Tests kpfs.fs.fuse.linux_ops, kpfs.kernel_command, kpfs.linux.running.files,
 kpfs.linux.make.boot, kpfs.linux.make.firmware, kpfs.linux_serve, kpfs.mirror.linux.
 """
 

@@ -442,9 +442,9 @@ def test_a_log_that_leads_elsewhere_is_not_written(kpfs, tmp_path, flaw):
     target.mkdir()
     (tmp_path / "other").write_text("as it was\n")
     if flaw == "a link":
-        (folder / "kpfs.log").symlink_to(tmp_path / "other")
+        (folder / "kpfs.base.log").symlink_to(tmp_path / "other")
     else:
-        (folder / "kpfs.log").hardlink_to(tmp_path / "other")
+        (folder / "kpfs.base.log").hardlink_to(tmp_path / "other")
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     words = [str(harness.KPFS), "mount", str(target)]
     assert subprocess.run(words, env=environment).returncode == 0

@@ -18,12 +18,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.engine.arch.x86.core import X86
-from kpfs.engine.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.there import shown
 
 TRACING = "/tracing"
@@ -229,7 +229,7 @@ class Lines:
 class Fuzzer(Lines):
     """One kernel, written to through its files, though without a mount."""
 
-    def __init__(self, kernel: Kernel, seed: int) -> None:
+    def __init__(self, kernel: GuestKernel, seed: int) -> None:
         super().__init__(seed)
         self.kernel = kernel
         self.vfs = Vfs(kernel, build(kernel))
@@ -336,7 +336,7 @@ def main() -> int:
     lines = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
     print(f"seed {seed}", flush=True)
-    kernel = Kernel(quiet=True)
+    kernel = GuestKernel(quiet=True)
     begin = time.monotonic()
     try:
         tally = Fuzzer(kernel, seed).run(lines)

@@ -22,11 +22,11 @@ import threading
 import time
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests import modbox
 
 NR_MODULES = 300
@@ -259,7 +259,7 @@ class Runner:
         self.box = modbox.Box(cpus)
         if live:
             self.box.close()
-            kernel = Kernel(nr_cpus=cpus)
+            kernel = GuestKernel(nr_cpus=cpus)
             self.box.kernel, self.box.vfs = kernel, Vfs(kernel, tree.build(kernel))
             kernel.background.start()
         dog = self.box.kernel.guest.cpus.watchdog

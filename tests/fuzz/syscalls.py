@@ -10,9 +10,9 @@ import struct
 import sys
 import time
 
-from kpfs.engine.errors import KernelError
-from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.base.errors import KernelError
 from kpfs.guest.machine import Guest
+from kpfs.guest.running.syscalls import BLOCKED
 from tests.guest import tasks_of
 
 TASKS = range(5000, 5004)  # pids of host processes

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests import harness
 from tests.fuzz.lines import KINDS, Fuzzer, WrongError
 from tests.fuzz.mount_lines import DEFINITIONS, MountFuzzer
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.guest
 
 @pytest.fixture
 def quiet_kernel():
-    kernel = Kernel(quiet=True)
+    kernel = GuestKernel(quiet=True)
     yield kernel
     kernel.stop()
 

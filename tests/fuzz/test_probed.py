@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.tree import build
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.fuzz.syscalls import Fuzzer
 from tests.there import file_at, shown
 
@@ -27,7 +27,7 @@ class Probed:
     """A quiet kernel with events anywhere in its functions."""
 
     def __init__(self, seed):
-        self.kernel = Kernel(nr_cpus=2, quiet=True)
+        self.kernel = GuestKernel(nr_cpus=2, quiet=True)
         self.root = build(self.kernel)
         self.rng = random.Random(seed)
         self.fuzzer = Fuzzer(seed, self.kernel.guest)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
+from kpfs.base.lock import Waiter
 from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.lock import Waiter
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.fuzz.inputs import bent, noise
 from tests.there import shown
 
@@ -34,7 +34,7 @@ write = st.tuples(st.sampled_from(WRITABLE), st.sampled_from(FLAGS), data)
 
 @pytest.fixture(scope="module")
 def mounted():
-    kernel = Kernel(quiet=True)
+    kernel = GuestKernel(quiet=True)
     kernel.lock.wait = Waiter.interrupt  # nobody waits for long
     yield Vfs(kernel, build(kernel))
     kernel.stop()

@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import pytest
 
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.checks import probe as checks
 from kpfs.engine.arch.x86.core import X86
 from kpfs.engine.arch.x86.insn import Insn
 from kpfs.engine.arch.x86.regs import CX, FLAGS, IP, NAMES, ORIG_AX, SP
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import register_kprobe, unregister_kprobes
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.state import State

@@ -8,9 +8,9 @@ import os
 
 import pytest
 
-from kpfs.abi import EVENT_RECORD
+from kpfs.base.abi import EVENT_RECORD
+from kpfs.base.errors import KernelError
 from kpfs.engine.arch.x86.core import X86
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobes
 from kpfs.engine.register import register_kprobe, unregister_kprobes

@@ -6,14 +6,14 @@ import stat
 from types import SimpleNamespace
 from typing import Any
 
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
+from kpfs.base.lock import FairLock
 from kpfs.config import Config
-from kpfs.engine.errors import KernelError
 from kpfs.engine.state import State
 from kpfs.fs.write_call import WriteCall
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.debugfs import Entry
-from kpfs.kernel.lock import FairLock
-from kpfs.kernel.watched import NONE, Seen
+from kpfs.root.debugfs import Entry
+from kpfs.root.watched import NONE, Seen
 from tests.fake import FakeArch, FakeMachine
 
 ME = Caller(100, 0, 0)
@@ -32,7 +32,7 @@ class FakeTask:
 
 
 class FakeKernel:
-    """Implements what kpfs.fs.vfs and the files ask of kpfs.kernel.root.Kernel."""
+    """Implements what kpfs.fs.vfs and the files ask of a GuestKernel."""
 
     def __init__(self):
         self.lock = FairLock()

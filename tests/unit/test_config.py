@@ -6,7 +6,7 @@ import errno
 import pytest
 
 from kpfs import config
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.readme import Readme
 from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.node import walk

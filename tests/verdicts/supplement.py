@@ -20,8 +20,8 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kpfs.engine.errors import MemoryFault
-from kpfs.engine.ktypes import Symbol
+from kpfs.base.errors import MemoryFault
+from kpfs.base.ktypes import Symbol
 from kpfs.explain.image import DumpedFunction, DumpedImage, read_functions
 
 ORACLE_PATIENCE = 50  # s, with the boot

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kpfs.engine.errors import MemoryFault
+from kpfs.base.errors import MemoryFault
 from kpfs.engine.state import State
 from kpfs.explain.image import DumpedImage
 from kpfs.explain.verdicts import judge

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.engine.errors import MemoryFault
+from kpfs.base.errors import MemoryFault
 from kpfs.explain.image import DumpedImage, read_functions
 from kpfs.explain.verdicts import judge, judging_state
 from tests.harness import ROOT

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import enum
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.hit import Hit
 from kpfs.engine.arch.x86.insn import Insn
 from kpfs.engine.kprobe import ArchInsn, Kprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.records import KpHandler, KpSite
 
 

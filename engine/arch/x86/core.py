@@ -6,7 +6,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 
-from kpfs import abi
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import Ainsn, Entry, ainsn_of, is_guest
 from kpfs.engine.arch.x86.checks import probe as checks
 from kpfs.engine.arch.x86.checks.probe import KPROBE_SLOT_SIZE, Emulation
@@ -22,9 +24,7 @@ from kpfs.engine.arch.x86.stub import PARTS_MAX, Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp
 from kpfs.engine.arch.x86.trap import GuestHandlers
 from kpfs.engine.arch_hooks import Core
-from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, PostHandler, PreHandler
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.records import KpHandler, KpSite
 from kpfs.engine.runtime.runtime import Runtime

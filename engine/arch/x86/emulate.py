@@ -9,6 +9,7 @@ with a post_handler, which wants to see the registers behind the instruction.
 
 from __future__ import annotations
 
+from kpfs.base.ktypes import MASK64
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
 from kpfs.engine.arch.x86.regs import (
@@ -26,7 +27,6 @@ from kpfs.engine.arch.x86.regs import (
     PtRegs,
 )
 from kpfs.engine.arch.x86.text_patching import jmp, push_imm32, rel32
-from kpfs.engine.ktypes import MASK64
 from kpfs.engine.machine import Memory
 
 INT3 = bytes((INT3_INSN_OPCODE,))

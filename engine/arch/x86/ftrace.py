@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import Ainsn, ainsn_of
 from kpfs.engine.arch.x86.insn import NOP5
 from kpfs.engine.arch.x86.stub import Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, call, jmp
 from kpfs.engine.kprobe import Kprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.records import KpSite
 from kpfs.engine.runtime.runtime import Runtime

@@ -16,7 +16,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from kpfs.abi import KP_HIT_SS, KP_HIT_SSDONE, KP_IDLE, KP_REENTER, KpRethookNode
+from kpfs.base.abi import KP_HIT_SS, KP_HIT_SSDONE, KP_IDLE, KP_REENTER, KpRethookNode
+from kpfs.base.errors import MemoryFault
+from kpfs.base.ktypes import MASK64, KAddr
+from kpfs.base.log import Log
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.emulate import emulate
 from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
@@ -28,9 +31,7 @@ from kpfs.engine.arch.x86.regs import (
     PtRegs,
 )
 from kpfs.engine.arch.x86.trap import GuestHandlers
-from kpfs.engine.errors import MemoryFault
 from kpfs.engine.kprobe import Kprobe, PostHandler, PreHandler
-from kpfs.engine.ktypes import MASK64, KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.rethook import Rethook, RethookNode
 from kpfs.engine.runtime.records import (
@@ -48,7 +49,6 @@ from kpfs.engine.runtime.records import (
     KpSite,
 )
 from kpfs.engine.runtime.runtime import Runtime
-from kpfs.log import Log
 
 log = Log(__name__)
 

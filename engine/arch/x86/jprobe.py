@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from kpfs.abi import KpJprobe
+from kpfs.base.abi import KpJprobe
+from kpfs.base.ktypes import MASK64, KAddr
 from kpfs.engine.arch.x86.emulate import INT3
 from kpfs.engine.arch.x86.hit import Hit, HitPath
 from kpfs.engine.arch.x86.regs import CS, KERNEL_CS, KERNEL_DS, ORIG_AX, SS
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp
-from kpfs.engine.ktypes import MASK64, KAddr
 from kpfs.engine.runtime.runtime import Runtime
 
 TRAP = INT3 + b"\x90\x90\x90\x90"  # jprobe_return()'s, with room for a jump

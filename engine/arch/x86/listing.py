@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kpfs.base.errors import MemoryFault
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import ainsn_of
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
@@ -14,9 +16,7 @@ from kpfs.engine.arch.x86.insn import (
     disassemble,
 )
 from kpfs.engine.arch.x86.opt import optinsn_of
-from kpfs.engine.errors import MemoryFault
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 
 JMP32_OPCODE = 0xE9

@@ -11,8 +11,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from kpfs import abi
-from kpfs.engine.ktypes import KAddr
+from kpfs.base import abi
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.machine import Memory
 
 FIELD = Struct("<iI")  # an entry of kp_lite_fixups

@@ -8,6 +8,8 @@ displaced instructions.
 
 from __future__ import annotations
 
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import ainsn_of
 from kpfs.engine.arch.x86.checks.optimize import Obstacle, can_optimize
 from kpfs.engine.arch.x86.checks.probe import JMP32_INSN_SIZE, Text, relocate
@@ -17,9 +19,7 @@ from kpfs.engine.arch.x86.insn import MAX_INSN_SIZE
 from kpfs.engine.arch.x86.stub import Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp
 from kpfs.engine.arch_hooks import Core
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import ArchOptInsn, Kprobe, OptimizedKprobe, kprobe_disarmed
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.slots import KprobeInsnCache
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import cast
 
-from kpfs import abi
+from kpfs.base import abi
+from kpfs.base.ktypes import MASK64
 from kpfs.engine import kprobe
-from kpfs.engine.ktypes import MASK64
 from kpfs.engine.machine import Machine
 
 # the words of struct pt_regs from low to high addresses

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kpfs.abi import KpRethookNode
+from kpfs.base.abi import KpRethookNode
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.hit import KERN_ERR, HitPath
 from kpfs.engine.arch.x86.regs import PT_REGS_SIZE
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.rethook import Rethook
 from kpfs.engine.runtime.records import KpHandler, KpRethook, KpSite
 from kpfs.engine.runtime.runtime import Runtime, node_size

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import Ainsn, Entry
 from kpfs.engine.arch.x86.lite import LiteCode, Operands
 from kpfs.engine.arch.x86.regs import KERNEL_DS
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.records import KpHandler
 from kpfs.engine.runtime.runtime import Runtime

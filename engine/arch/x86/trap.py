@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kpfs import abi
-from kpfs.abi import KP_IDLE, KP_REENTER
+from kpfs.base import abi
+from kpfs.base.abi import KP_IDLE, KP_REENTER
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.records import (
     CPU_WORDS,

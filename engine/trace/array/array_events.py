@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 from functools import partial
 
+from kpfs.base.errors import KernelError
 from kpfs.engine.arch_hooks import Arch
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kstrtox import BLANKS
 from kpfs.engine.trace.event import event_file
 from kpfs.engine.trace.event.event_file import (

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import BLANKS
 from kpfs.engine.machine import Machine
 from kpfs.engine.trace.event.trace_event import Events

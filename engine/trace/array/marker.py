@@ -7,7 +7,7 @@ import errno
 import struct
 from collections.abc import Sequence
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.machine import Machine
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.fields import Field, string_at

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import errno
 
-from kpfs.abi import ARRAY_FUNC_STACKTRACE, ARRAY_STACKTRACE
-from kpfs.engine.errors import KernelError
+from kpfs.base.abi import ARRAY_FUNC_STACKTRACE, ARRAY_STACKTRACE
+from kpfs.base.errors import KernelError
 from kpfs.engine.runtime.records import KpArray
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
 from kpfs.engine.trace.array.dynevent import DynEvents

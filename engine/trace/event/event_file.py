@@ -14,10 +14,10 @@ import errno
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from kpfs.abi import EVENT_RECORD, FILE_RECORD, FILE_TRIGGER_COND
-from kpfs.engine.errors import KernelError
+from kpfs.base.abi import EVENT_RECORD, FILE_RECORD, FILE_TRIGGER_COND
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kstrtox import kstrtoul_from_user
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.records import KpArray, KpEvent, KpFile
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.errlog import ErrorLog

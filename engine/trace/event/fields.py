@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The fields that records are made of, and those that all records have."""
 
-from kpfs.engine.ktypes import EventField as Field
+from kpfs.base.ktypes import EventField as Field
 
 __all__ = ["COMMON_FIELDS", "Field", "string_at"]
 

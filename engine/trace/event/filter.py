@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64
 from kpfs.engine.kstrtox import is_digit, is_space, kstrtol, kstrtoul
-from kpfs.engine.ktypes import MASK64
 from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
 
 MAX_FILTER_STR_VAL = 256

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from kpfs.abi import HC_STACK, KP_STACK_MAX
+from kpfs.base.abi import HC_STACK, KP_STACK_MAX
 from kpfs.engine.runtime.records import MAIL0, MAIL_RET
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.fields import Field

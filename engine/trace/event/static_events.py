@@ -6,8 +6,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
-from kpfs.abi import EVENT_SYSCALL
-from kpfs.engine.ktypes import StaticEvent
+from kpfs.base.abi import EVENT_SYSCALL
+from kpfs.base.ktypes import StaticEvent
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.runtime.runtime import Runtime

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from kpfs.engine.errors import KernelError
-from kpfs.engine.ktypes import KAddr
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
 

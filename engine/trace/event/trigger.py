@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kpfs.abi import HC_TRIGGER, TRIGGER_POST
-from kpfs.engine.errors import KernelError
+from kpfs.base.abi import HC_TRIGGER, TRIGGER_POST
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kstrtox import BLANKS, as_long, is_digit, kstrtoul
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.records import KpTrigger
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.event_file import (

@@ -10,9 +10,9 @@ import errno
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kstrtox import as_long, kstrtoul
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.trace.event.event_file import EventArray, EventFile, carry_out
 from kpfs.engine.trace.event.trigger import UNLIMITED
 from kpfs.engine.trace.func.functions import Functions

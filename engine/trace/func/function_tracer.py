@@ -10,9 +10,9 @@ import errno
 from functools import partial
 from typing import NamedTuple
 
-from kpfs.abi import HC_FN_PROBE
-from kpfs.engine.errors import KernelError
-from kpfs.engine.ktypes import KAddr
+from kpfs.base.abi import HC_FN_PROBE
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.runtime.records import MAIL0, MAIL_RET
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State

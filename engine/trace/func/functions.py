@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kstrtox import is_digit, simple_strtoul
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.trace.func.glob import glob
 

@@ -10,8 +10,8 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
-from kpfs import abi
-from kpfs.engine.ktypes import KAddr
+from kpfs.base import abi
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.pids import GuestTable, places
 

@@ -44,8 +44,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kpfs import abi
-from kpfs.engine.ktypes import MASK64
+from kpfs.base import abi
+from kpfs.base.ktypes import MASK64
 
 FETCH_INSN_MAX = 16
 MAX_TRACE_ARGS = 128

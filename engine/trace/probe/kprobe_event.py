@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from kpfs.abi import EVENT_RETURN
-from kpfs.engine.errors import KernelError
+from kpfs.base.abi import EVENT_RETURN
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import kprobe_gone
 from kpfs.engine.kretprobe import Kretprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import disable_kprobe, enable_kprobe
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.runtime.runtime import Runtime

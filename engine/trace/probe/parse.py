@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64
 from kpfs.engine.kstrtox import UINT_MAX, kstrtol, kstrtouint, kstrtoul, simple_strtoul
-from kpfs.engine.ktypes import MASK64
 from kpfs.engine.trace.errlog import Err, TraceProbeLog
 from kpfs.engine.trace.event.fields import COMMON_FIELDS
 from kpfs.engine.trace.probe.fetch import (

@@ -6,9 +6,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from kpfs.abi import HC_SYMBOL
+from kpfs.base.abi import HC_SYMBOL
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.aggr import kprobe_nmissed
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import (
     Kretprobe,
@@ -16,7 +17,6 @@ from kpfs.engine.kretprobe import (
     register_kretprobe,
     unregister_kretprobe,
 )
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
     kprobe_addr,
     register_kprobe,

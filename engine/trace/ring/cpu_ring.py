@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kpfs.abi import (
+from kpfs.base.abi import (
     DELTA_BITS,
     MAX_SMALL_DATA,
     RING_FAR,
@@ -20,7 +20,7 @@ from kpfs.abi import (
     KpPage,
     KpRing,
 )
-from kpfs.engine.ktypes import MASK64, KAddr
+from kpfs.base.ktypes import MASK64, KAddr
 from kpfs.engine.machine import Machine
 
 PAGE_SIZE = KpPage.SIZE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.runtime.records import KpArray
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.ring.cpu_ring import (

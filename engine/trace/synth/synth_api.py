@@ -11,8 +11,8 @@ import errno
 import struct
 from collections.abc import Callable
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.array.trace_state import TraceState
 from kpfs.engine.trace.event.event_file import EventFile

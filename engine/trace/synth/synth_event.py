@@ -12,9 +12,9 @@ import struct
 from collections.abc import Sequence
 from functools import partial
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
-from kpfs.engine.ktypes import KAddr
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
 from kpfs.engine.trace.event.fields import Field, string_at

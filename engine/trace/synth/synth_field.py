@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import kstrtouint
 from kpfs.engine.trace.errlog import ErrorLog
 from kpfs.engine.trace.errlog import SynthErr as Err

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import BLANKS
 from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
 from kpfs.engine.trace.array.trace_state import TraceState

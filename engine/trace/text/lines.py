@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from weakref import ReferenceType, ref
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 from kpfs.engine.trace.ring.cpu_ring import Page

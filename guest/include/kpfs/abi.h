@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the guest kernel and the Python side agree on. scripts/asm-offsets makes kpfs/abi.py
+ * What the guest kernel and the Python side agree on. scripts/asm-offsets makes kpfs/base/abi.py
  * of it and of other headers, which says the same in Python.
  */
 #pragma once

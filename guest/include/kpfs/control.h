@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What guest code asks of Python while the guest stands still (HC_API): the kprobes API,
- * and the part of loading a module that is not the kernel's own. guest/kernel/control.py serves it.
+ * and the part of loading a module that is not the kernel's own. guest/running/control.py serves it.
  */
 #pragma once
 
@@ -28,7 +28,7 @@
 #define CTL_SYNTH_COMMAND 0x43  /* (const char *[]: command, event, struct module *) */
 #define CTL_SYNTH_DELETE 0x44   /* (name) */
 #define CTL_SYNTH_SIZE 0x45     /* (type): bytes of a field, 0: not known or of any length, -errno */
-/* kpfs/kernel/event_dirs.py */
+/* kpfs/root/event_dirs.py */
 #define CTL_TRACE_DIR 0x48      /* (struct kpfs_trace_dir *): 1: something is to be done */
 
 /* guest/loader/modules.py */
@@ -41,7 +41,7 @@
 #define CTL_SYMBOL_FIND 0x108  /* (struct kpfs_symbol *): 0, -ENOENT */
 #define CTL_PERCPU_ALLOC 0x109 /* (size, align): address of the first CPU's copy, -ENOMEM */
 #define CTL_PERCPU_FREE 0x10a  /* (address) */
-/* kpfs/kernel/debugfs.py: what modules have there */
+/* kpfs/root/debugfs.py: what modules have there */
 #define CTL_DEBUGFS_ADD 0x110    /* (struct kpfs_debugfs *) */
 #define CTL_DEBUGFS_REMOVE 0x111 /* (dentry), which has nothing below it */
 
@@ -50,7 +50,7 @@
 /* guest/emu/debugreg.py */
 #define CTL_DEBUGREG 0x211 /* (): debug registers of some CPU have changed */
 
-/* guest/kernel/backtrace.py */
+/* guest/running/backtrace.py */
 #define CTL_STACK_TRACE 0x200 /* (struct kpfs_stack_trace *): addresses stored */
 
 #ifndef __ASSEMBLER__

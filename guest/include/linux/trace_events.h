@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Events of trace points. guest/kernel/trace_events.py reads their descriptions from the section
+ * Events of trace points. guest/running/trace_events.py reads their descriptions from the section
  * _ftrace_events, puts the address of what an enabled event is known by to its recorder
  * into *event, and switches the key. trace_event_commit is the recorder's.
  */

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.fs.node import Dir, DynDir, File, Node
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray
@@ -37,7 +37,7 @@ class ArrayFile(File):
 class CpuFile(ArrayFile):
     """A file that is there for each CPU; None: it is about all of them."""
 
-    def __init__(self, kernel: Kernel, cpu: int | None = None) -> None:
+    def __init__(self, kernel: GuestKernel, cpu: int | None = None) -> None:
         super().__init__(kernel)
         self.cpu = cpu
 

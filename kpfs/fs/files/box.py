@@ -6,18 +6,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kpfs.base.caller import Caller
 from kpfs.config import Config
 from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.root import DEFAULTS, Kernel
+from kpfs.root.guest_kernel import DEFAULTS, GuestKernel
 
 
 class Box:
     """A quiet kernel; reads and writes are system calls in it, as on a mount."""
 
     def __init__(self, nr_cpus: int = 2, config: Config = DEFAULTS) -> None:
-        self.kernel = Kernel(nr_cpus=nr_cpus, quiet=True, config=config)
+        self.kernel = GuestKernel(nr_cpus=nr_cpus, quiet=True, config=config)
         self.vfs = Vfs(self.kernel, tree.build(self.kernel))
         self.caller = Caller(os.getpid(), 0, 0)
 

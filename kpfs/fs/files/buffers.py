@@ -8,14 +8,14 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.files.text_handle import TextFile, TextHandle
 from kpfs.fs.node import Handle
 from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.cpu_ring import CpuRing
@@ -238,7 +238,7 @@ class TracePipeRaw(ArrayFile):
 
     nonseekable = True
 
-    def __init__(self, kernel: Kernel, cpu: int) -> None:
+    def __init__(self, kernel: GuestKernel, cpu: int) -> None:
         super().__init__(kernel)
         self.cpu = cpu
 

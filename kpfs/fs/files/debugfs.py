@@ -7,16 +7,16 @@ import errno
 import stat
 from collections.abc import Iterable
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.node import DynDir, File, Node
-from kpfs.kernel.debugfs import Entry
-from kpfs.kernel.root import Kernel
+from kpfs.root.debugfs import Entry
+from kpfs.root.guest_kernel import GuestKernel
 
 
 class DebugfsDir(DynDir):
     """A directory: the root, or one that a module has made."""
 
-    def __init__(self, kernel: Kernel, of: Entry | None = None) -> None:
+    def __init__(self, kernel: GuestKernel, of: Entry | None = None) -> None:
         self.of = of or kernel.debugfs.root
         super().__init__(kernel, self.of.mode)
 
@@ -41,7 +41,7 @@ class DebugfsFile(File):
 
     of_guest = True
 
-    def __init__(self, kernel: Kernel, entry: Entry) -> None:
+    def __init__(self, kernel: GuestKernel, entry: Entry) -> None:
         super().__init__(kernel)
         self.mode = entry.mode
 

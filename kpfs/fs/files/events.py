@@ -8,12 +8,12 @@ import stat
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.array_file import ArrayDir, ArrayFile, bind
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, Handle, Node
 from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.event.trace_event import TraceEvent
@@ -24,7 +24,7 @@ DIR_MODE = stat.S_IFDIR | 0o750
 class EventFile(ArrayFile):
     """A file of one event, which it remembers."""
 
-    def __init__(self, kernel: Kernel, event: TraceEvent) -> None:
+    def __init__(self, kernel: GuestKernel, event: TraceEvent) -> None:
         super().__init__(kernel)
         self.event = event
 
@@ -111,7 +111,7 @@ class EventTrigger(EventFile, SeqFile):
 class GroupEnable(ArrayFile, ValueFile):
     """enable of a group, and events/enable.  Kernel: ftrace_system_enable_fops."""
 
-    def __init__(self, kernel: Kernel, group: str | None = None) -> None:
+    def __init__(self, kernel: GuestKernel, group: str | None = None) -> None:
         super().__init__(kernel)
         self.group = group
 
@@ -128,7 +128,7 @@ class GroupFilter(ArrayFile, ValueFile):
     Kernel: ftrace_subsystem_filter_fops
     """
 
-    def __init__(self, kernel: Kernel, group: str) -> None:
+    def __init__(self, kernel: GuestKernel, group: str) -> None:
         super().__init__(kernel)
         self.group = group
 
@@ -156,7 +156,7 @@ class EventDir(Dir):
         ("hist", 0o440, EventHist),
     )
 
-    def __init__(self, kernel: Kernel, event: TraceEvent) -> None:
+    def __init__(self, kernel: GuestKernel, event: TraceEvent) -> None:
         super().__init__(DIR_MODE)
         # events of ftrace itself are only described
         files = self.FILES[3:] if event.ignore_enable else self.FILES
@@ -167,7 +167,7 @@ class EventDir(Dir):
 class GroupDir(ArrayDir):
     """events/GROUP/."""
 
-    def __init__(self, kernel: Kernel, group: str) -> None:
+    def __init__(self, kernel: GuestKernel, group: str) -> None:
         super().__init__(kernel, DIR_MODE)
         self.group = group
         if group == "ftrace":

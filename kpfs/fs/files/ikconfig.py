@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.fs.files.proc import UTS_RELEASE, uts_name
 from kpfs.fs.seqfile import ValueFile
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 # what is so in every configuration; guest/include/linux/kconfig.h is for C
 ALWAYS = (
@@ -46,7 +46,7 @@ class Ikconfig(ValueFile):
 
     blksize = 1024
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: GuestKernel) -> None:
         super().__init__(kernel)
         self.packed = b""
 

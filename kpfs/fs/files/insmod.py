@@ -7,12 +7,12 @@ import errno
 import os
 from collections.abc import Sequence
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.proc import ProcFile
 from kpfs.fs.module_file import NAME, WORD, contents, module_name, seen_by
 from kpfs.fs.node import File, Handle
-from kpfs.guest.kernel.syscalls import HostTask
 from kpfs.guest.machine import IMAGE_DIR
+from kpfs.guest.running.syscalls import HostTask
 
 SHIPPED = os.path.join(IMAGE_DIR, "modules")
 O_NONBLOCK, O_TRUNC = 0o4000, 0o1000

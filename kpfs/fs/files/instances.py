@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kpfs.fs.files import buffers, dynevents, events, options, tracers, tracing
 from kpfs.fs.files.array_file import bind
 from kpfs.fs.node import Dir, DynDir, Node, Row, populate
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray
@@ -54,7 +54,7 @@ ARRAY_FILES: tuple[Row, ...] = (
 class InstanceDir(Dir):
     """instances/NAME/."""
 
-    def __init__(self, kernel: Kernel, array: TraceArray) -> None:
+    def __init__(self, kernel: GuestKernel, array: TraceArray) -> None:
         super().__init__(DIR_MODE)
         populate(self, ARRAY_FILES, kernel, "tracing/")
         bind(self, array)

@@ -7,22 +7,22 @@ import stat
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
-from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.engine.register import show_entries
 from kpfs.fs import syscall_line
 from kpfs.fs.node import DynDir, File, Handle, Node
 from kpfs.fs.seqfile import SeqFile, ValueFile, whole_lines
 from kpfs.fs.syscall_line import Buffer
-from kpfs.guest.kernel.syscalls import HostTask
-from kpfs.kernel.root import Kernel
+from kpfs.guest.running.syscalls import HostTask
+from kpfs.root.guest_kernel import GuestKernel
 
 
 class Text(SeqFile):
     """text/SYMBOL: a function's text as it stands, with all that probes put in."""
 
-    def __init__(self, kernel: Kernel, symbol: Symbol) -> None:
+    def __init__(self, kernel: GuestKernel, symbol: Symbol) -> None:
         super().__init__(kernel)
         self.mode = stat.S_IFREG | 0o400
         self.symbol = symbol
@@ -39,7 +39,7 @@ class TextDir(DynDir):
 
     entry_type = stat.S_IFREG
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: GuestKernel) -> None:
         super().__init__(kernel)
         self.files: dict[Symbol, Text] = {}
 
@@ -120,7 +120,7 @@ class SyscallHandle(Handle):
             if call is not None:
                 args = [task.buffer if a is Buffer.BUF else a for a in call.args]
                 calls.append((call.name, args))
-        kernel: Kernel = self.file.kernel
+        kernel: GuestKernel = self.file.kernel
         kernel.syscalls.call_all(task, calls)
         if wrong is not None:  # those before it were to be made
             raise wrong
@@ -141,7 +141,7 @@ class RebootHandle(Handle):
     acts_later = True  # the guest cannot replace itself
 
     def take(self, data: bytes, pos: int) -> int:
-        kernel: Kernel = self.file.kernel
+        kernel: GuestKernel = self.file.kernel
         kernel.reboot()
         return len(data)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.node import Handle
 from kpfs.fs.seqfile import SeqFile, SeqHandle
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import errno
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.node import Dir
 from kpfs.fs.seqfile import SeqFile, ValueFile
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 
 class TraceOptions(ArrayFile, SeqFile):
@@ -28,7 +28,7 @@ class TraceOptions(ArrayFile, SeqFile):
 class Option(ArrayFile, ValueFile):
     """options/NAME.  Kernel: trace_options_core_fops."""
 
-    def __init__(self, kernel: Kernel, name: str) -> None:
+    def __init__(self, kernel: GuestKernel, name: str) -> None:
         super().__init__(kernel)
         self.name = name
 
@@ -45,7 +45,7 @@ class Option(ArrayFile, ValueFile):
 class OptionsDir(Dir):
     """options/, with those of all tracers."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: GuestKernel) -> None:
         from kpfs.engine.trace.trace_options import OPTIONS
 
         super().__init__()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
 from kpfs.engine.register import ListEntry, show_entries
 from kpfs.fs.seqfile import SeqFile

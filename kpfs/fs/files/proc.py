@@ -8,13 +8,13 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.node import File, Handle
 from kpfs.fs.seqfile import SeqFile
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
-    from kpfs.guest.kernel.klog import LogRecord
+    from kpfs.guest.running.klog import LogRecord
 
 LOG_LINE_MAX = 1024 - 32
 DEFAULT_LEVEL = 4  # KERN_WARNING
@@ -26,7 +26,7 @@ _PREFIX = re.compile(rb"<([0-9]*)>")
 _UNPRINTABLE = re.compile(rb"[^ -~]|\\")
 
 
-def guest_string(kernel: Kernel, symbol: str, offset: int) -> bytes:
+def guest_string(kernel: GuestKernel, symbol: str, offset: int) -> bytes:
     """A string of the guest's."""
     addr = kernel.guest.address_of(symbol)
     if addr is None:
@@ -77,7 +77,7 @@ class Cmdline(ProcFile):
         return guest.read_cstring(guest.read_u64(addr), STRING_MAX) + b"\n"
 
 
-def uts_name(kernel: Kernel, field: int) -> bytes:
+def uts_name(kernel: GuestKernel, field: int) -> bytes:
     """What the guest's uname() says in a field.  Kernel: init_uts_ns"""
     return guest_string(kernel, "init_uts_ns", field * UTS_LENGTH)
 
@@ -95,7 +95,7 @@ class KmsgHandle(Handle):
 
     def fill(self) -> None:
         if not self.pending:
-            kernel: Kernel = self.file.kernel
+            kernel: GuestKernel = self.file.kernel
             self.pending = kernel.guest.log.records(self.seq)[::-1]
 
     def ready(self) -> bool:

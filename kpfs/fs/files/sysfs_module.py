@@ -8,11 +8,11 @@ import stat
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.node import Dir, DynDir, File, Node
 from kpfs.fs.seqfile import ValueFile
 from kpfs.guest.loader.modules import Module, Parameter
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 PAGE_SIZE = 4096
 DIR_MODE = stat.S_IFDIR | 0o755
@@ -21,7 +21,9 @@ DIR_MODE = stat.S_IFDIR | 0o755
 class Attribute(ValueFile):
     """A value of a module.  Kernel: struct module_attribute"""
 
-    def __init__(self, kernel: Kernel, mode: int, value: Callable[[], str]) -> None:
+    def __init__(
+        self, kernel: GuestKernel, mode: int, value: Callable[[], str]
+    ) -> None:
         super().__init__(kernel)
         self.mode = stat.S_IFREG | mode
         self.size = PAGE_SIZE
@@ -40,13 +42,13 @@ class ParameterFile(Attribute):
     Kernel: param_attr_show(), param_attr_store()
     """
 
-    def __init__(self, kernel: Kernel, parameter: Parameter) -> None:
+    def __init__(self, kernel: GuestKernel, parameter: Parameter) -> None:
         mode = parameter.mode & 0o777
         super().__init__(kernel, mode, partial(self.get, kernel, parameter))
         self.parameter = parameter
 
     @staticmethod
-    def get(kernel: Kernel, parameter: Parameter) -> str:
+    def get(kernel: GuestKernel, parameter: Parameter) -> str:
         if not parameter.mode & 0o444:
             raise KernelError(errno.EIO, "not for reading")
         return kernel.syscalls.get_parameter(parameter).decode("latin-1")
@@ -60,7 +62,7 @@ class ParameterFile(Attribute):
 class ModuleDir(Dir):
     """module/NAME/."""
 
-    def __init__(self, kernel: Kernel, module: Module) -> None:
+    def __init__(self, kernel: GuestKernel, module: Module) -> None:
         super().__init__(DIR_MODE)
         modules = kernel.guest.modules
         layout, info = module.layout, module.file.modinfo()
@@ -106,7 +108,7 @@ class Holders(DynDir):
     They are directories here, where Linux has links to them.
     """
 
-    def __init__(self, kernel: Kernel, module: Module) -> None:
+    def __init__(self, kernel: GuestKernel, module: Module) -> None:
         super().__init__(kernel, DIR_MODE)
         self.module = module
 

@@ -7,7 +7,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.array_file import CpuFile
 from kpfs.fs.seqfile import SeqFile, SeqHandle
 

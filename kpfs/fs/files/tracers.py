@@ -7,17 +7,17 @@ import errno
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.files.buffers import BLANKS
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, Handle
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
-    from kpfs.engine.ktypes import KAddr
+    from kpfs.base.ktypes import KAddr
     from kpfs.engine.trace.func.func_probe import FunctionProbes
     from kpfs.engine.trace.pids import PidSet
 
@@ -126,7 +126,7 @@ class StackTraceFilter(FunctionFilter):
     Kernel: stack_trace_filter_fops
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: GuestKernel) -> None:
         super().__init__(kernel)
         self.chosen: set[KAddr] = set()
 
@@ -214,7 +214,7 @@ class FunctionProfileEnabled(ValueFile):
 class TraceStat(SeqFile):
     """trace_stat/functionN: the counts of a CPU.  Kernel: function_stats."""
 
-    def __init__(self, kernel: Kernel, cpu: int) -> None:
+    def __init__(self, kernel: GuestKernel, cpu: int) -> None:
         super().__init__(kernel)
         self.cpu = cpu
 
@@ -225,7 +225,7 @@ class TraceStat(SeqFile):
 class TraceStatDir(Dir):
     """trace_stat/, with a file for each CPU."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: GuestKernel) -> None:
         super().__init__()
         for cpu in range(kernel.guest.nr_cpus):
             self.add(f"function{cpu}", 0o440, TraceStat(kernel, cpu))

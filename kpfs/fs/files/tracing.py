@@ -8,16 +8,16 @@ import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64
 from kpfs.engine.kstrtox import kstrtoul_from_user
-from kpfs.engine.ktypes import MASK64
 from kpfs.fs.files import buffers
 from kpfs.fs.files.array_file import ArrayFile, CpuFile
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.files.text_handle import TextFile, TextHandle
 from kpfs.fs.node import Dir, File, Handle, encode
 from kpfs.fs.seqfile import ValueFile
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.ring_buffer import RingBuffer
@@ -146,7 +146,7 @@ class TracingOn(ArrayFile, ValueFile):
 class CpuStats(ArrayFile, ValueFile):
     """per_cpu/cpuN/stats.  Kernel: tracing_stats_read()."""
 
-    def __init__(self, kernel: Kernel, cpu: int) -> None:
+    def __init__(self, kernel: GuestKernel, cpu: int) -> None:
         super().__init__(kernel)
         self.cpu = cpu
 
@@ -222,7 +222,7 @@ def expansion(ring: RingBuffer, cpus: int) -> str:
 class PerCpuDir(Dir):
     """per_cpu/, with a directory for each CPU."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: GuestKernel) -> None:
         super().__init__()
         for cpu in range(kernel.guest.nr_cpus):
             folder = self.children[f"cpu{cpu}"] = Dir(stat.S_IFDIR | 0o750)
@@ -230,7 +230,7 @@ class PerCpuDir(Dir):
                 folder.add(name, mode, kind(kernel, cpu))
 
 
-CPU_FILES: tuple[tuple[str, int, Callable[[Kernel, int], File]], ...] = (
+CPU_FILES: tuple[tuple[str, int, Callable[[GuestKernel, int], File]], ...] = (
     ("trace", 0o640, Trace),
     ("trace_pipe", 0o440, TracePipeFile),
     ("trace_pipe_raw", 0o440, buffers.TracePipeRaw),

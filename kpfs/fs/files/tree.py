@@ -24,14 +24,14 @@ from kpfs.fs.files import (
     tracers,
 )
 from kpfs.fs.node import Dir, Node, ProcSysDir, Row, populate
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 
-def _dir(_kernel: Kernel) -> Node:
+def _dir(_kernel: GuestKernel) -> Node:
     return Dir()
 
 
-def _proc_sys(_kernel: Kernel) -> Node:
+def _proc_sys(_kernel: GuestKernel) -> Node:
     return ProcSysDir()
 
 
@@ -88,7 +88,7 @@ TABLE: tuple[Row, ...] = (
 )
 
 
-def build(kernel: Kernel) -> Dir:
+def build(kernel: GuestKernel) -> Dir:
     """The root directory of a new mount."""
     root = Dir(stat.S_IFDIR | 0o755)
     populate(root, TABLE, kernel)

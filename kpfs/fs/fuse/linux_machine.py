@@ -11,17 +11,17 @@ import os
 import stat
 from collections.abc import Callable
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs import syscall_line
 from kpfs.fs.fuse.linux_memory import Probes, TextDir, VmlinuxFile
 from kpfs.fs.fuse.linux_node import OwnDir, OwnNode
 from kpfs.fs.module_file import NAME, WORD, contents, module_name, seen_by
 from kpfs.fs.syscall_line import Buffer
-from kpfs.linux.kernel import loading
-from kpfs.linux.kernel.kernel import LinuxKernel
-from kpfs.linux.kernel.machine import Argument, Op, Place
-from kpfs.linux.kernel.tasks import Task
 from kpfs.linux.memory.calls import call_numbers
+from kpfs.linux.running import loading
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.machine import Argument, Op, Place
+from kpfs.linux.running.tasks import Task
 
 BUFFER_SIZE = 4096
 # What would end the task, or have another run in its memory, which all tasks share.

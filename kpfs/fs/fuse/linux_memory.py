@@ -8,14 +8,14 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.engine.ktypes import Symbol
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import Symbol
 from kpfs.fs.fuse.linux_node import OwnNode
-from kpfs.linux.kernel.kernel import LinuxKernel
 from kpfs.linux.memory.ftrace import ftrace_sites, without_calls
 from kpfs.linux.memory.kprobes import FLAG_FTRACE, Kprobes, Probe
 from kpfs.linux.memory.modules import AllSymbols
 from kpfs.linux.memory.vmlinux import Vmlinux
+from kpfs.linux.running.linux_kernel import LinuxKernel
 
 ARCH = "x86"
 FUNCTION_TYPES = frozenset("tTwW")

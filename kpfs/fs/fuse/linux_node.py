@@ -7,9 +7,9 @@ import errno
 import stat
 from collections.abc import Callable, Iterable
 
-from kpfs.engine.errors import KernelError
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.tasks import Task
+from kpfs.base.errors import KernelError
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.tasks import Task
 
 
 class OwnNode:

@@ -11,7 +11,8 @@ import os
 import stat
 from collections.abc import Callable, MutableMapping
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.linux_machine import OwnTree
 from kpfs.fs.fuse.linux_node import OwnHandle, own_stat
@@ -20,12 +21,11 @@ from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.openflags import guest_flags
 from kpfs.fs.fuse.server import FOREVER, OPEN_SIZE, Notify, Server
 from kpfs.fs.write_call import EMPTY_WRITE
-from kpfs.kernel.caller import Caller
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.files import OpenFile, OpenFiles
-from kpfs.linux.kernel.kernel import LinuxKernel
-from kpfs.linux.kernel.machine import STOP, Op, Out, Result
-from kpfs.linux.kernel.tasks import Reply, Task
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.files import OpenFile, OpenFiles
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.machine import STOP, Op, Out, Result
+from kpfs.linux.running.tasks import Reply, Task
 
 DIRENTS_SIZE = 32768
 MAX_PATH = 4096

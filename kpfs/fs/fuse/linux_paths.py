@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import threading
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.fuse import proto
 
 

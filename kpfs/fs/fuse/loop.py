@@ -26,14 +26,14 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
+from kpfs.base.lock import FairLock, Waiter
+from kpfs.base.log import Log
 from kpfs.fs.fuse import proto
 from kpfs.host import guard, mounts
 from kpfs.host.errors import SetupError
 from kpfs.host.guard import ENDING
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.lock import FairLock, Waiter
-from kpfs.log import Log
 
 log = Log(__name__)
 

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, MutableMapping
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.booted import Booted
 from kpfs.fs.fuse import proto, server
 from kpfs.fs.fuse.inodes import Inode, Inodes
@@ -18,7 +18,7 @@ from kpfs.fs.fuse.server import FOREVER, OPEN_SIZE, Notify, Server
 from kpfs.fs.node import Dir, DynDir, File, Node
 from kpfs.fs.vfs import InPlace, OpenFile, Vfs
 from kpfs.fs.write_call import EMPTY_WRITE
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 
 POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
 NSEC = 1_000_000_000
@@ -37,7 +37,7 @@ class Operations(Server):
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: GuestKernel,
         root: Dir,
         notify: Notify,
         on_ready: Callable[[], None],
@@ -73,7 +73,7 @@ class Operations(Server):
         }
 
     # ---- life
-    def follow(self, kernel: Kernel, root: Dir) -> None:
+    def follow(self, kernel: GuestKernel, root: Dir) -> None:
         """Serve another kernel from now on.  Called under their lock."""
         self.vfs = Vfs(kernel, root, lazy=self.vfs.lazy)
         self.inodes.replace(root)
@@ -319,7 +319,7 @@ def type_of(folder: Dir, name: str) -> int:
 
 
 def mount(
-    kernel: Kernel,
+    kernel: GuestKernel,
     root: Dir,
     mountpoint: str,
     on_ready: Callable[[], None] = lambda: None,

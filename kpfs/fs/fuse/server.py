@@ -14,19 +14,19 @@ import signal
 from collections.abc import Callable
 from typing import Protocol
 
-from kpfs.engine.errors import (
+from kpfs.base.errors import (
     ENOTSUPP,
     ERESTART_RESTARTBLOCK,
     ERESTARTSYS,
     KernelError,
 )
+from kpfs.base.lock import FairLock
+from kpfs.base.log import Log
 from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.loop import Answer, Loop, Request
 from kpfs.fs.node import NAME_MAX
 from kpfs.host import fusemount
 from kpfs.host.guard import ENDING
-from kpfs.kernel.lock import FairLock
-from kpfs.log import Log
 
 log = Log(__name__)
 

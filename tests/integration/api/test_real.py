@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.Kernel(kernel=...): a distribution's kernel.
 
-Tests kpfs.api.real, kpfs.api.real_session, kpfs.linux.kernel.frozen,
-kpfs.api.real_reader, kpfs.api.real_probes, kpfs.linux.kernel.functions,
+Tests kpfs.api.real, kpfs.api.real_session, kpfs.linux.running.frozen,
+kpfs.api.real_reader, kpfs.api.real_probes, kpfs.linux.running.functions,
 kpfs.linux.memory.rings, kpfs.linux.memory.trace_files.
 """
 

@@ -39,9 +39,9 @@ class Guest:
 
 @pytest.fixture(scope="module")
 def guest():
-    from kpfs.kernel.root import Kernel
+    from kpfs.root.guest_kernel import GuestKernel
 
-    kernel = Kernel(nr_cpus=1, quiet=True)
+    kernel = GuestKernel(nr_cpus=1, quiet=True)
     with kernel.lock:
         yield Guest(kernel)
     kernel.stop()

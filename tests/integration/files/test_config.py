@@ -9,12 +9,12 @@ import errno
 import pytest
 
 from kpfs import config
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.optimizer import kprobe_optimizer
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.tree import build
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.there import file_at
 
 pytestmark = pytest.mark.guest
@@ -26,7 +26,9 @@ def configured(*words):
 
 @pytest.fixture
 def kernel(request):
-    kernel = Kernel(nr_cpus=1, quiet=True, config=configured(*request.param.split()))
+    kernel = GuestKernel(
+        nr_cpus=1, quiet=True, config=configured(*request.param.split())
+    )
     yield kernel
     kernel.stop()
 
@@ -63,7 +65,7 @@ def test_nothing_is_a_jump_without_optprobes(kernel):
 
 def test_the_documented_sysctl():
     """sysctl -w debug.kprobes_optimization=n"""
-    kernel = Kernel(quiet=True, config=configured("DOCUMENTED_SYSCTL=y"))
+    kernel = GuestKernel(quiet=True, config=configured("DOCUMENTED_SYSCTL=y"))
     root = build(kernel)
     documented = file_at(root, "/sys/debug/kprobes_optimization")
     own = file_at(root, "/sys/debug/kprobes-optimization")

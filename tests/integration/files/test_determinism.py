@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.fs.files import tree
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.there import file_at
 
 pytestmark = pytest.mark.guest
@@ -18,7 +18,7 @@ class Session:
     """The files and the system calls of one kernel, without a mount."""
 
     def __init__(self):
-        self.kernel = Kernel(nr_cpus=2, quiet=True)
+        self.kernel = GuestKernel(nr_cpus=2, quiet=True)
         self.guest = self.kernel.guest
         self.root = tree.build(self.kernel)
 

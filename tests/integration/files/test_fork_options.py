@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from kpfs.base.caller import Caller
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
 from tests.there import there
 
 pytestmark = pytest.mark.guest

@@ -7,8 +7,8 @@ kpfs.engine.trace.event.static_events, kpfs.engine.trace.event.trigger,
 kpfs.engine.trace.func.func_probe, kpfs.engine.trace.func.function_event,
 kpfs.engine.trace.func.function_tracer, kpfs.engine.trace.func.functions,
 kpfs.engine.trace.func.profile, kpfs.engine.trace.trace_options,
-kpfs.fs.files.options, kpfs.fs.files.tracers, kpfs.guest.kernel.jump_labels,
-kpfs.guest.kernel.trace_events and kpfs.guest.kernel.unwind.
+kpfs.fs.files.options, kpfs.fs.files.tracers, kpfs.guest.running.jump_labels,
+kpfs.guest.running.trace_events and kpfs.guest.running.unwind.
 """
 
 import errno
@@ -16,10 +16,10 @@ import os
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
 from tests.there import code
 
 pytestmark = pytest.mark.guest

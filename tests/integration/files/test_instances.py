@@ -12,7 +12,7 @@ import os
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.node import walk
 from kpfs.fs.vfs import Vfs

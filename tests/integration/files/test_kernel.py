@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The composition root over the real guest.
 
-This also tests kpfs.fs.files.buffers, kpfs.kernel.background, kpfs.kernel.host_calls
-and kpfs.kernel.root.
+This also tests kpfs.fs.files.buffers, kpfs.root.background, kpfs.root.host_calls
+and kpfs.root.guest_kernel.
 """
 
 import os
@@ -11,14 +11,14 @@ import time
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
+from kpfs.base.caller import Caller
 from kpfs.config import Config
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.tree import TABLE, build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import TIMEOUT, until
 from tests.there import code
 
@@ -47,7 +47,7 @@ def write(vfs, path, data):
 
 @pytest.fixture(scope="module")
 def one_vfs():
-    kernel = Kernel(quiet=True)
+    kernel = GuestKernel(quiet=True)
     yield Vfs(kernel, build(kernel))
     kernel.stop()
 
@@ -229,7 +229,7 @@ def test_parts_are_made_once(kernel):
 
 
 def test_background_runs_and_sleeps():
-    kernel = Kernel(nr_cpus=1)
+    kernel = GuestKernel(nr_cpus=1)
 
     def turns():
         return kernel.guest.stats()["turns"]

@@ -11,12 +11,12 @@ from functools import partial
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
+from kpfs.base.caller import Caller
 from kpfs.fs.booted import Booted
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.there import code, stand_in
 
 pytestmark = pytest.mark.guest
@@ -29,7 +29,7 @@ class Mounted:
     """What a mount does with the kernel, without the mount."""
 
     def __init__(self):
-        self.booted = Booted(partial(Kernel, quiet=True), build)
+        self.booted = Booted(partial(GuestKernel, quiet=True), build)
         self.booted.follow(self.follow)
         self.follow(self.booted.kernel, self.booted.root)
 

@@ -9,10 +9,10 @@ import threading
 
 import pytest
 
+from kpfs.base.caller import Caller
 from kpfs.engine.trace.text.lines import Lines
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
 
 pytestmark = pytest.mark.guest
 ME, OTHER = Caller(4711, 0, 0), Caller(4712, 0, 0)

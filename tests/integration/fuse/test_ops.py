@@ -17,11 +17,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import ops as fuse_ops
 from kpfs.fs.node import File, Handle
-from kpfs.kernel.background import Background
+from kpfs.root.background import Background
 from tests.harness import TIMEOUT, await_blocked
 from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel

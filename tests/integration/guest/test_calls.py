@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from tests.guest import tasks_of

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.machine: the booted guest as the engine sees it.
 
-This also tests kpfs.guest.kernel.control, kpfs.guest.kernel.tasks,
+This also tests kpfs.guest.running.control, kpfs.guest.running.tasks,
 kpfs.guest.loader.engine and kpfs.guest.loader.kernel_text.
 """
 
@@ -10,10 +10,10 @@ import struct
 
 import pytest
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError, MemoryFault
-from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.guest.machine import Guest
+from kpfs.guest.running.syscalls import BLOCKED
 from tests.guest import tasks_of
 from tests.integration.conftest import boot, text
 

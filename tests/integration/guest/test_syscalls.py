@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.guest.kernel.syscalls: calls, host operations, tasks of host processes.
+"""kpfs.guest.running.syscalls: calls, host operations, tasks of host processes.
 
-This also tests kpfs.guest.kernel.hostop and kpfs.guest.kernel.hosttask.
+This also tests kpfs.guest.running.hostop and kpfs.guest.running.hosttask.
 """
 
 import errno
@@ -13,10 +13,10 @@ import threading
 
 import pytest
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
-from kpfs.guest.kernel.clock import QUIET_STEP
-from kpfs.guest.kernel.syscalls import BLOCKED
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
+from kpfs.guest.running.clock import QUIET_STEP
+from kpfs.guest.running.syscalls import BLOCKED
 from tests.guest import tasks_of
 from tests.integration.conftest import text
 from tests.there import there

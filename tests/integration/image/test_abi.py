@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs/abi.py is what scripts/asm-offsets makes of the headers.
+"""kpfs/base/abi.py is what scripts/asm-offsets makes of the headers.
 
 That it is not changed by hand its digest sees: tests/integration/image/test_image.py.
 """
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.engine.arch.x86.regs import NAMES
-from kpfs.guest.kernel.tasks import GuestInfo
+from kpfs.guest.running.tasks import GuestInfo
 
 ROOT = Path(__file__).resolve().parents[3]
 STRUCTURES = [value for value in vars(abi).values() if hasattr(value, "STRUCT")]

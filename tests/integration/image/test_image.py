@@ -58,7 +58,7 @@ def test_images_are_built_of_these_sources():
 
 MADE_OF = (
     *("guest/src/init/main.c", "scripts/asm-offsets", "scripts/call-graph"),
-    "kpfs/abi.py",
+    "kpfs/base/abi.py",
 )
 
 

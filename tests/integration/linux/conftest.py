@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from kpfs.engine.errors import KernelError
-from kpfs.kernel.caller import Caller
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.kernel import LinuxKernel
-from kpfs.linux.kernel.machine import FINALLY, STOP, Op, Out, Result
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
 from tests import harness
 
 GETPPID = 110

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from kpfs.engine.errors import KernelError
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op, Out
+from kpfs.base.errors import KernelError
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op, Out
 from tests import harness
 from tests.integration.linux.conftest import Process
 from tests.integration.linux.test_kprobes import FUNCTION, LIST, TRACING, enable, trace

@@ -3,7 +3,7 @@
 
 KPFS_POINTS is the number of probe points, and KPFS_SEED chooses them.
 
-Tests kpfs.explain.kernel, kpfs.explain.tables, kpfs.linux.memory.modules and
+Tests kpfs.explain.linux, kpfs.explain.tables, kpfs.linux.memory.modules and
 kpfs.linux.memory.ftrace.
 """
 
@@ -13,11 +13,11 @@ import re
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.register import kprobe_addr
-from kpfs.explain.kernel import KernelImage
+from kpfs.explain.linux import KernelImage
 from kpfs.explain.verdicts import errno_name, judge, judging_state
-from kpfs.linux.kernel import loading
+from kpfs.linux.running import loading
 
 pytestmark = [pytest.mark.kernel]
 

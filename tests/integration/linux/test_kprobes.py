@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A distribution's kernel in our machine: its kprobes, as it has them itself.
 
-Tests kpfs.linux.board.registers, kpfs.linux.kernel.kernel,
-kpfs.linux.kernel.tasks.
+Tests kpfs.linux.board.registers, kpfs.linux.running.linux_kernel,
+kpfs.linux.running.tasks.
 """
 
 import errno
@@ -12,10 +12,10 @@ import threading
 
 import pytest
 
-from kpfs.engine.errors import KernelError
-from kpfs.kernel.caller import Caller
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op, Out
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op, Out
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel

@@ -10,12 +10,12 @@ from collections import Counter
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.inside import lines, mounted, tree
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import STOP, Op, Out
 from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import STOP, Op, Out
 from kpfs.linux.store import image, store
 from tests import harness
 

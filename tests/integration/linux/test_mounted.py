@@ -13,8 +13,8 @@ import pytest
 from kpfs.linux.inside import mounted, rehearsal, runnable, tree
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.rehearsal import rehearse
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image, store
 from tests import harness
 

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import Op
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import Op
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Long texts that are kept are those that the guest itself makes.
 
-Tests kpfs.linux.kernel.ready.
+Tests kpfs.linux.running.ready.
 """
 
 import os
 
 import pytest
 
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.files import OpenFile, OpenFiles
-from kpfs.linux.kernel.machine import Op
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.files import OpenFile, OpenFiles
+from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image
 
 pytestmark = pytest.mark.kernel

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs.linux.kernel.machine import Op
+from kpfs.linux.running.machine import Op
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel

@@ -10,12 +10,12 @@ import struct
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.board import board
-from kpfs.linux.kernel import machine
-from kpfs.linux.kernel import syscalls as nr
-from kpfs.linux.kernel.machine import STOP, Op, Out
+from kpfs.linux.running import machine
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import STOP, Op, Out
 from tests import kernel_modules
 from tests.integration.linux.conftest import Process
 from tests.integration.linux.test_kprobes import FUNCTION, LIST, enable, trace

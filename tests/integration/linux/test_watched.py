@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Whether somebody looks is found in the kernel's text, whoever it is.
 
-Tests kpfs.linux.kernel.watched, kpfs.linux.kernel.heads.
+Tests kpfs.linux.running.watched, kpfs.linux.running.heads.
 """
 
 import time
 
 import pytest
 
-from kpfs.linux.kernel import kernel, watched
+from kpfs.linux.running import linux_kernel, watched
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel
@@ -24,7 +24,7 @@ def ends(linux):
     while linux.watched and time.monotonic() < deadline:
         with linux.lock:
             linux.machine.advance(linux.machine.now() + 100_000_000)
-        time.sleep(kernel.UNWATCHED)
+        time.sleep(linux_kernel.UNWATCHED)
     return not linux.watched
 
 

@@ -13,9 +13,9 @@ import threading
 
 import pytest
 
+from kpfs.base.caller import Caller
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
 from kpfs.mirror.plan import BUSY

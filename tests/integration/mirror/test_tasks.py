@@ -296,9 +296,9 @@ def test_descriptors_of_a_process(tmp_path):
 
 def test_a_file_of_the_mount_that_was_opened_unseen(lazy, tmp_path, monkeypatch):
     """It is found in the guest where it is on the host."""
+    from kpfs.base.caller import Caller
     from kpfs.fs.files.tree import build
     from kpfs.fs.vfs import Vfs
-    from kpfs.kernel.caller import Caller
 
     for name in ("list", "enabled"):
         (tmp_path / name).write_text("")

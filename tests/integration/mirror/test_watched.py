@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who watches what, and the calls that need not be made.  Tests kpfs.kernel.watched."""
+"""Who watches what, and the calls that need not be made.  Tests kpfs.root.watched."""
 
 import pytest
 
-from kpfs.kernel import watched as kernel_watched
-from kpfs.kernel.watched import EVERY, NONE
 from kpfs.mirror.replayer import MADE_UNSEEN
+from kpfs.root import watched as kernel_watched
+from kpfs.root.watched import EVERY, NONE
 from tests.integration.files.test_ftrace import Files
 from tests.integration.mirror.test_replay import ME, Mirrored, string
 

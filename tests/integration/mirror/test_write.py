@@ -9,12 +9,12 @@ import os
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import LLONG_MAX, Vfs
-from kpfs.kernel.caller import Caller
 from tests.unit.fakes import writing
 
 pytestmark = pytest.mark.guest

@@ -12,7 +12,7 @@ import re
 import pytest
 
 from kpfs import config
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from tests.harness import ROOT
 from tests.modbox import NOIPA, Box, module
 

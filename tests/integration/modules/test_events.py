@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from tests.modbox import HEAD, LICENSE, NOIPA, Box, build, module
 
 DUMMY = (

@@ -9,8 +9,8 @@ import errno
 
 import pytest
 
-from kpfs.engine.errors import KernelError
-from kpfs.kernel.caller import Caller
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from tests.modbox import build
 
 MARK = b"JUNK BEGINS HERE"

@@ -2,7 +2,7 @@
 """Loading and unloading: what is refused and how, parameters, symbols, init text.
 
 This also tests kpfs.fs.files.insmod, kpfs.guest.loader.layout,
-kpfs.guest.loader.modules, kpfs.guest.loader.percpu and kpfs.kernel.module_support.
+kpfs.guest.loader.modules, kpfs.guest.loader.percpu and kpfs.root.module_support.
 """
 
 import errno
@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
 from tests.modbox import NOIPA, ROOT, build, module, refused
 from tests.there import there
@@ -123,7 +123,7 @@ def test_twice_is_refused(box):
 
 
 def test_only_root_may(box):
-    from kpfs.kernel.caller import Caller
+    from kpfs.base.caller import Caller
 
     path = module("plain", PLAIN)
     box.caller = Caller(os.getpid(), 1000, 1000)

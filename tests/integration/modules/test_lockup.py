@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from tests.guest import tasks_of
 from tests.modbox import NOIPA, module
 

@@ -4,7 +4,7 @@
 This also tests kpfs.fs.files.probes.
 """
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.engine.state import get_kprobe
 from tests.there import there
 

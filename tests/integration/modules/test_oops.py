@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the log says of faults, warnings and lines in pieces.
 
-This also tests kpfs.guest.kernel.backtrace and kpfs.guest.kernel.unwind.
+This also tests kpfs.guest.running.backtrace and kpfs.guest.running.unwind.
 """
 
 import errno

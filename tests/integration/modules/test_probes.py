@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from kpfs.base.errors import KernelError
 from kpfs.engine.arch.x86.ainsn import ainsn_of
-from kpfs.engine.errors import KernelError
 from kpfs.engine.jprobe import Jprobe, register_jprobe
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import unregister_kprobe

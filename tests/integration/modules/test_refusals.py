@@ -11,7 +11,7 @@ import struct
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from tests.modbox import NOIPA, module, refused
 
 PLAIN = (
@@ -339,7 +339,7 @@ def test_names_of_rmmod(box):
 
 
 def test_only_root_may_unload(box):
-    from kpfs.kernel.caller import Caller
+    from kpfs.base.caller import Caller
 
     box.insmod("kprobe_example")
     box.caller = Caller(777_005, 1000, 1000)

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import TIMEOUT, until
 from tests.modbox import Box, module
 from tests.there import code
@@ -38,7 +38,7 @@ def live():
     """A kernel on which time passes as on a mount."""
     box = Box()
     box.close()
-    box.kernel = Kernel(nr_cpus=2)
+    box.kernel = GuestKernel(nr_cpus=2)
     box.vfs = Vfs(box.kernel, build(box.kernel))
     box.kernel.background.start()
     yield box

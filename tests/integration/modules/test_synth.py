@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from tests.integration.modules.test_events import refused
 from tests.modbox import Box, build, module
 

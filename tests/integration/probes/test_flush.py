@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
 from kpfs.engine.runtime.records import KpRethook

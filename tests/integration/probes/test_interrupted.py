@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.checks.optimize import Obstacle, can_optimize
 from kpfs.engine.arch.x86.core import X86
 from kpfs.engine.kprobe import Kprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.optimizer import kprobe_optimizer
 from kpfs.engine.register import register_kprobe
 from kpfs.guest.emu.cpu import REG_IP
-from kpfs.kernel.root import Kernel
+from kpfs.root.guest_kernel import GuestKernel
 from tests.guest import hook_code
 from tests.there import there
 
@@ -31,7 +31,7 @@ class Interrupted:
     """A kernel where a system call is interrupted in the region to become a jump."""
 
     def __init__(self):
-        self.kernel = Kernel(nr_cpus=2, quiet=True)
+        self.kernel = GuestKernel(nr_cpus=2, quiet=True)
         self.guest = self.kernel.guest
         self.cpu, self.sched = self.guest.cpus, self.guest.sched
         self.entry = self.sched.timer_entry

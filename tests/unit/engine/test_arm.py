@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from kpfs.base.errors import KernelError
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag, kprobe_disabled
 from kpfs.engine.register import (
     disable_kprobe,

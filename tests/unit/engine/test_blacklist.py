@@ -3,8 +3,8 @@
 
 import pytest
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.blacklist import within_kprobe_blacklist
-from kpfs.engine.ktypes import KAddr
 from tests.fake import FakeMachine, new_state
 
 

@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.engine.guest_api import GuestApi
 from tests.fake import FakeMachine, new_state
 

@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.jprobe import Jprobe, register_jprobe
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_optimized
 from kpfs.engine.register import (

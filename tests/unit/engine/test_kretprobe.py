@@ -8,7 +8,7 @@ import errno
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_ftrace
 from kpfs.engine.kretprobe import (
     Kretprobe,

@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import (
     is_digit,
     kstrtobool_from_user,

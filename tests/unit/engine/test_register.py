@@ -9,8 +9,8 @@ import random
 
 import pytest
 
+from kpfs.base.errors import KernelError
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import (
     NO_ADDR,
     Kprobe,

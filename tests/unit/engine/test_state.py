@@ -3,8 +3,8 @@
 
 import random
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.register import (
     disable_kprobe,
     enable_kprobe,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.engine.errors import MemoryFault
+from kpfs.base.errors import MemoryFault
 from kpfs.explain.image import DumpedImage, read_functions
 
 SAMPLE = Path(__file__).parents[2] / "data" / "optim"

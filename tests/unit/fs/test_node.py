@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.node import Dir, DynDir, File, Node, ProcSysDir, encode, walk
 from kpfs.fs.seqfile import (
     MAX_WRITE,

@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.syscall_line import Buffer, parse
 
 

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
 from kpfs.fs.node import Dir, File, Handle
 from kpfs.fs.seqfile import ValueFile
 from kpfs.fs.vfs import AT_FDCWD, Vfs
-from kpfs.kernel.caller import Caller
-from kpfs.kernel.watched import EVERY, NONE
+from kpfs.root.watched import EVERY, NONE
 from tests.unit.fakes import ME, FakeKernel
 
 PATH = "/kprobes/enabled"

@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.mirror import seccomp
 from tests.there import there
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.keeper import SLOTS, SLOTS_MAX, STATE_SIZE
 from kpfs.mirror.supervisor import Supervisor

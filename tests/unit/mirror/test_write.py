@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
+from kpfs.base.caller import Caller
 from kpfs.fs.node import Dir, File
 from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
 from kpfs.fs.vfs import Vfs
 from kpfs.fs.write_call import EMPTY_WRITE
-from kpfs.kernel.caller import Caller
 from kpfs.mirror import write
 from kpfs.mirror.host import Host, Tree
 from kpfs.mirror.seccomp import Notification

@@ -21,6 +21,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.engine.arch.x86.checks.probe import (
     JMP32_INSN_SIZE,
     Function,
@@ -29,7 +30,6 @@ from kpfs.engine.arch.x86.checks.probe import (
     has_boostable_opcode,
 )
 from kpfs.engine.arch.x86.insn import Insn, decode
-from kpfs.engine.errors import KernelError, MemoryFault
 
 
 class Why(enum.Enum):

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
     MAX_INSN_SIZE,
@@ -37,7 +38,6 @@ from kpfs.engine.arch.x86.insn import (
     decode_all,
     is_direct_branch,
 )
-from kpfs.engine.errors import KernelError, MemoryFault
 from kpfs.engine.judge import Tables
 
 JMP32_INSN_SIZE = 5

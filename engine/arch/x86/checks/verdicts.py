@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.checks.optimize import Region, can_optimize
 from kpfs.engine.arch.x86.checks.probe import (
     JMP32_INSN_SIZE,
@@ -24,7 +25,6 @@ from kpfs.engine.arch.x86.insn import (
     is_direct_branch,
 )
 from kpfs.engine.judge import Jump, Tables
-from kpfs.engine.ktypes import KAddr
 
 FUNCTION_ALIGN = 16
 _UD2 = b"\x0f\x0b"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
+from kpfs.base.ktypes import KAddr, Symbol, Task
 from kpfs.engine import machine
-from kpfs.engine.ktypes import KAddr, Symbol, Task
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory

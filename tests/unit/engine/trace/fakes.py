@@ -6,9 +6,9 @@ from __future__ import annotations
 import errno
 import struct
 
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.regs import CallRegisters
-from kpfs.engine.errors import KernelError
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
 from kpfs.engine.trace.array.trace_state import TraceState

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.abi import HC_FOLLOW_FORK
+from kpfs.base.abi import HC_FOLLOW_FORK
 from kpfs.engine.runtime.records import MAIL0
 
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from kpfs.engine.trace import pids as module
 from kpfs.engine.trace.pids import GuestSet, PidSet, place
 

@@ -6,9 +6,9 @@ import stat
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.debugfs import DebugfsDir, DebugfsFile
-from kpfs.kernel.debugfs import Entry
+from kpfs.root.debugfs import Entry
 from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel
 

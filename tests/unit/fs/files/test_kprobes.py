@@ -5,9 +5,9 @@ import errno
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.engine.kprobe import Kprobe, KprobeFlag
-from kpfs.engine.ktypes import KAddr, Symbol
 from kpfs.engine.register import disable_kprobe, register_kprobe, unregister_kprobe
 from kpfs.fs.files.kprobes import Blacklist, Enabled, List, tags
 from kpfs.fs.files.sysctl import KprobesOptimization

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.fs.files.proc import Kallsyms, Kmsg
-from kpfs.guest.kernel.klog import LogRecord
+from kpfs.guest.running.klog import LogRecord
 from tests.fake import FakeLog
 from tests.there import code
 from tests.unit.fakes import FakeKernel

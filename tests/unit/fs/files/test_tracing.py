@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files import buffers, dynevents, tracers, tracing
 from kpfs.fs.seqfile import MAX_WRITE
 from tests.there import code, stand_in

@@ -3,7 +3,7 @@ import errno
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.linux_paths import Paths
 

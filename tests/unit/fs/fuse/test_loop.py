@@ -6,9 +6,9 @@ import os
 
 import pytest
 
+from kpfs.base.lock import FairLock
 from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.loop import Answer, Loop, Request
-from kpfs.kernel.lock import FairLock
 
 
 @pytest.fixture

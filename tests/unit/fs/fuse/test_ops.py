@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.loop import Answer, Request

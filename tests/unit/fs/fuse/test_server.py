@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
+from kpfs.base.lock import FairLock
 from kpfs.fs.fuse import server
 from kpfs.host import fusemount
 from kpfs.host.errors import SetupError
 from kpfs.host.guard import ENDING
-from kpfs.kernel.lock import FairLock
 
 
 def test_a_signal_waits_until_the_mount_can_be_ended(monkeypatch):

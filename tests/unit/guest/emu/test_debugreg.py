@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.guest.emu.cpu import REG_DI, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.debugreg import DebugRegisters, Watched
 from kpfs.guest.emu.memory import KERNEL_DATA

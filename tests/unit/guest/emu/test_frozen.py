@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.engine.errors import MemoryFault
+from kpfs.base.errors import MemoryFault
 from kpfs.guest.emu import frozen
 from kpfs.guest.emu.cpu import REG_DI, REG_IP
 from kpfs.guest.emu.frozen import freeze, thaw

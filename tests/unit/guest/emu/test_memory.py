@@ -5,8 +5,8 @@ import mmap
 
 import pytest
 
-from kpfs import abi
-from kpfs.engine.errors import KernelError, MemoryFault
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.guest.emu.memory import (
     AREA_END,
     AREA_SIZE,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.loader.kallsyms import Kallsyms, SymbolTable
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.objects import load_object

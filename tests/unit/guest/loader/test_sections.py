@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs.engine.ktypes import KAddr, Symbol
+from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.loader.sections import Tables
 from tests.unit.guest.bare import ALLOC, PROGBITS, make_elf

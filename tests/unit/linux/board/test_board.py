@@ -5,7 +5,7 @@ import mmap
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.board import registers
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.stops import reason

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.inside.loop import LEAD_NS, Loop
-from kpfs.linux.kernel import machine as of_machine
-from kpfs.linux.kernel.machine import Machine
+from kpfs.linux.running import machine as of_machine
+from kpfs.linux.running.machine import Machine
 from tests.there import stand_in
 
 SECOND = 1_000_000_000

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.inside import runnable
 from kpfs.linux.inside.loop import QUIET_BLOCKS, Loop
 from tests.there import stand_in

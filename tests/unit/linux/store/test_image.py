@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from kpfs import abi
+from kpfs.base import abi
 from kpfs.linux.board import registers
 from kpfs.linux.board.board import CPU_MODEL, MAX_RAM
 from kpfs.linux.errors import UnfitError

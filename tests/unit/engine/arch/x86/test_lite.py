@@ -8,10 +8,10 @@ import struct
 
 import pytest
 
-from kpfs import abi
-from kpfs.abi import EVENT_RECORD
+from kpfs.base import abi
+from kpfs.base.abi import EVENT_RECORD
+from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.regs import FLAGS, IP, SP
-from kpfs.engine.ktypes import KAddr
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.unit.engine.arch.bare import IF, NOP5

@@ -6,7 +6,7 @@ This also tests kpfs.engine.arch.x86.core.
 
 import pytest
 
-from kpfs.abi import EVENT_RECORD
+from kpfs.base.abi import EVENT_RECORD
 from kpfs.engine.arch.x86.regs import FLAGS, IP, ORIG_AX, SP
 from kpfs.engine.kprobe import kprobe_optimized
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe

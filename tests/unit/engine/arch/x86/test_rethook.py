@@ -9,8 +9,8 @@ import struct
 
 import pytest
 
-from kpfs import abi
-from kpfs.abi import EVENT_RECORD, EVENT_RETURN
+from kpfs.base import abi
+from kpfs.base.abi import EVENT_RECORD, EVENT_RETURN
 from kpfs.engine.arch.x86.regs import FLAGS, SP
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import (

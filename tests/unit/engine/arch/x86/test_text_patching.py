@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kpfs.base.errors import MemoryFault
 from kpfs.engine.arch.x86.text_patching import (
     DROP_ALL,
     TextPatcher,
@@ -14,7 +15,6 @@ from kpfs.engine.arch.x86.text_patching import (
     jmp,
     push_imm32,
 )
-from kpfs.engine.errors import MemoryFault
 from kpfs.engine.machine import Memory
 
 BASE = 0xFFFFFFFF81000000

@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import kprobe_disabled
 
 

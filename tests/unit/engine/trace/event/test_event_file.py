@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import kprobe_disabled
 
 

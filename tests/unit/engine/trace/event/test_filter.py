@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from tests.unit.engine.trace.catalogue import FILTERED, FILTERS
 from tests.unit.engine.trace.fakes import Trace, filter_store
 

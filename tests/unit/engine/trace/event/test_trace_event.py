@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.trace.event import trace_event
 from kpfs.engine.trace.event.trace_event import LAST_TYPE, Events, TraceEvent
 

@@ -13,9 +13,9 @@ import weakref
 
 import pytest
 
-from kpfs.abi import EVENT_RECORD, EVENT_RETURN
+from kpfs.base.abi import EVENT_RECORD, EVENT_RETURN
+from kpfs.base.errors import KernelError
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
-from kpfs.engine.errors import KernelError
 from kpfs.engine.kprobe import KprobeFlag, kprobe_disabled
 from kpfs.engine.register import kprobes_module_callback
 from kpfs.engine.runtime.records import KpEvent

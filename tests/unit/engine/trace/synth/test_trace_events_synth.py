@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from kpfs.engine.errors import KernelError
+from kpfs.base.errors import KernelError
 from kpfs.engine.trace.synth.synth_field import field_size, gfp_text
 from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
 from kpfs.engine.trace.text.trace_iter import trace_text

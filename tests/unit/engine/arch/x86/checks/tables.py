@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One function in otherwise empty text, as x86's checks are to see it."""
 
+from kpfs.base.errors import MemoryFault
+from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.engine.arch.x86.checks.probe import MachineText
-from kpfs.engine.errors import MemoryFault
-from kpfs.engine.ktypes import KAddr, Symbol
 
 F = 0xFFFF_FFFF_8100_0100  # the function under test
 THUNKS = 0xFFFF_FFFF_8180_0000

@@ -5,6 +5,7 @@ import errno
 
 import pytest
 
+from kpfs.base.errors import KernelError
 from kpfs.engine.arch.x86.checks.probe import (
     Emulation,
     MachineText,
@@ -17,7 +18,6 @@ from kpfs.engine.arch.x86.checks.probe import (
     rules_of,
 )
 from kpfs.engine.arch.x86.insn import decode
-from kpfs.engine.errors import KernelError
 from tests.there import there
 from tests.unit.engine.arch.x86.checks.tables import PLAIN, F, Tables, text
 

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's task of a host process, and what /proc says of that process."""
+
+from __future__ import annotations
+
+import os
+
+from kpfs.base import abi
+from kpfs.guest.emu.memory import Memory
+from kpfs.guest.running.tasks import TaskTable
+
+INIT_PID = 1
+
+
+class HostTask:
+    """A guest task that serves a host process."""
+
+    def __init__(self, memory: Memory, tasks: TaskTable, addr: int) -> None:
+        info = tasks.info
+        at = memory.translate(addr, info.task_size)
+        task = tasks.read(addr)
+        self.addr = addr
+        self.pid = task.pid
+        self.uid = task.uid
+        self.comm = task.comm
+        self.comm_fd = -1  # /proc/PID/comm: also tells when the process is gone
+        self.raw_comm = b""  # what it said last
+        self.req_at = at + info.task_req
+        self.nested_at = at + info.task_nested
+        self.cpu_at = at + info.task_cpu
+        self.comm_at = at + info.task_comm
+        self.uid_at = at + info.task_uid
+        self.user = memory.read_u64(addr + info.task_user_base)
+        self.used = 0  # bytes of user memory taken by arguments
+        self.host_op = addr + info.task_host_op
+        self.gone = False
+        self.blocked = False  # it sleeps in a call that was answered BLOCKED
+
+    @property
+    def buffer(self) -> int:
+        """Address of the task's user buffer, USER_BUFFER_SIZE bytes."""
+        return self.user + abi.USER_BUFFER
+
+
+def process_lives(task: HostTask) -> bool:
+    try:
+        os.pread(task.comm_fd, 1, 0)
+    except OSError:
+        return False
+    return True
+
+
+def comm_of(raw: bytes) -> str:
+    return os.fsdecode(raw.rstrip(b"\n"))
+
+
+def open_comm(pid: int) -> tuple[int, str]:
+    """(open file of /proc/PID/comm or -1, name of the process)."""
+    try:
+        fd = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1, "host"
+    try:
+        return fd, comm_of(os.pread(fd, 64, 0))
+    except OSError:
+        os.close(fd)
+        return -1, "host"
+
+
+def parent_of(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return int(stat.read().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return INIT_PID
+
+
+def uid_of(pid: int) -> int:
+    """Effective uid as /proc shows it; 0 if the process is gone."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return 0

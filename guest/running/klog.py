@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's printk ring, struct kpfs_log: read for /dev/kmsg, written for the engine.
+
+Records lie one behind the other; one that does not fit before the end goes to the
+start, and a header of length 0, for which there is always room, marks where.  A faulty
+guest may have overwritten it: a ring that makes no sense is read as an empty log.
+Context: either.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kpfs.base import abi
+from kpfs.guest.emu.memory import Memory
+
+_LOG, _RECORD = abi.KpfsLog.STRUCT, abi.KpfsLogRecord.STRUCT
+_STATE_AT = abi.KpfsLog.first_seq
+_STATE = struct.Struct("<4Q")  # first_seq, first_idx, next_seq, next_idx
+_TEXT_MAX = 1000
+# what the guest's oops prints with %pS, having no symbols itself
+_TEXT_ADDRESS = (
+    b"RIP: 0010:0xffffffff",
+    b" 0xffffffff",
+    b" ? 0xffffffff",
+    b"  ? 0xffffffff",
+)
+
+
+class LogRecord(NamedTuple):
+    """One line of the kernel log."""
+
+    seq: int
+    ts_nsec: int
+    facility: int
+    level: int
+    text: bytes
+
+
+class KernelLog:
+    """The ring as it stands in the guest's memory."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        addr: int,
+        now: Callable[[], int],
+        name_of: Callable[[int], str] = hex,
+    ) -> None:
+        """``name_of`` gives symbol+offset/size for the addresses of an oops."""
+        self._now = now
+        self._name_of = name_of
+        self._ram = memory.ram
+        self._at = memory.translate(addr, _LOG.size)
+        buf, self._size = _LOG.unpack_from(self._ram, self._at)[:2]
+        self._buf = memory.translate(buf, self._size)
+
+    def _header(self, index: int) -> tuple[int, ...]:
+        """The record's header; its length is 0 where the ring wraps."""
+        if index > self._size - _RECORD.size:
+            return 0, 0, 0, 0, 0, 0
+        return _RECORD.unpack_from(self._ram, self._buf + index)
+
+    def _state(self) -> tuple[int, int, int, int]:
+        """first_seq, first_idx, next_seq, next_idx."""
+        state = _STATE.unpack_from(self._ram, self._at + _STATE_AT)
+        first_seq, first, next_seq, index = state
+        most = self._size // _RECORD.size
+        if 0 <= next_seq - first_seq <= most and max(first, index) <= self._size:
+            return first_seq, first, next_seq, index
+        return 0, 0, 0, 0
+
+    def records(self, since: int = 0) -> list[LogRecord]:
+        """The records with a sequence number of since or above, oldest first."""
+        first_seq, index, next_seq, _ = self._state()
+        result = []
+        for seq in range(first_seq, next_seq):
+            ts, _seq, length, text_len, facility, level = self._header(index)
+            if not length:
+                index = 0
+                ts, _seq, length, text_len, facility, level = self._header(0)
+            if seq >= since:
+                start = self._buf + index + _RECORD.size
+                text_len = min(text_len, _TEXT_MAX)
+                text = self._named(self._ram[start : start + text_len])
+                result.append(LogRecord(seq, ts, facility, level, text))
+            index += length
+        return result
+
+    def _named(self, text: bytes) -> bytes:
+        if not text.startswith(_TEXT_ADDRESS):
+            return text
+        head, _, digits = text.partition(b"0x")
+        return head + self._name_of(int(digits, 16)).encode()
+
+    def panic_reason(self) -> str:
+        """The line that says why the kernel is dead."""
+        lines = [r.text.decode(errors="replace") for r in self.records()]
+        return next((x for x in lines if x.startswith("Kernel panic")), "kernel panic")
+
+    def printk(self, level: int, text: str) -> None:
+        """Add one record for each line, dropping the oldest where room is needed.
+
+        Kernel: vprintk_store().
+        """
+        for line in text.rstrip("\n").split("\n"):
+            self.store(0, level, line.encode(errors="replace"))
+
+    def store(self, facility: int, level: int, text: bytes) -> None:
+        """Add one record with any text; facility 0 is the kernel's own."""
+        text = text[:_TEXT_MAX]
+        length = (_RECORD.size + len(text) + 7) & ~7
+        first_seq, first, next_seq, index = self._state()
+        if first_seq < next_seq and not self._header(first)[2]:
+            first = 0
+        if index + length + _RECORD.size > self._size:  # the mark must fit behind it
+            while first_seq < next_seq and first >= index:
+                first_seq, first = self._drop(first_seq, first)
+            _RECORD.pack_into(self._ram, self._buf + index, 0, 0, 0, 0, 0, 0)
+            index = 0
+        while first_seq < next_seq and index <= first < index + length:
+            first_seq, first = self._drop(first_seq, first)
+        header = self._now(), next_seq, length, len(text), facility, level
+        start = self._buf + index
+        data = _RECORD.pack(*header) + text
+        self._ram[start : start + len(data)] = data
+        if first_seq == next_seq:
+            first = index
+        state = first_seq, first, next_seq + 1, index + length
+        _STATE.pack_into(self._ram, self._at + _STATE_AT, *state)
+
+    def _drop(self, seq: int, index: int) -> tuple[int, int]:
+        """Where the log begins without its oldest record: (seq, index)."""
+        index += self._header(index)[2]
+        return seq + 1, 0 if not self._header(index)[2] else index

@@ -1,0 +1,540 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The virtual CPUs: one engine runs each in turn until it idles or its credit ends.
+
+A turn ends at a hypercall only, so the same operations in the same order run the same
+instructions.  All of it is control context but for the hypercalls.
+
+Whatever the guest does in a request, it ends: who executes for too long is killed as
+by an oops, and if that does not help the guest is dead.  Only execution counts, in CPU
+time of the host, and a guest that is not stuck does not notice.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from time import monotonic, thread_time
+
+from kpfs.base import abi
+from kpfs.base.errors import MemoryFault
+from kpfs.base.log import Log
+from kpfs.guest.emu.cpu import (
+    REG_DI,
+    REG_FLAGS,
+    REG_IP,
+    REG_SP,
+    X86_EFLAGS_IF,
+    Cpu,
+)
+from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.memory import AREA_END, Memory
+from kpfs.guest.emu.traps import GuestPanicError, Traps
+from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE
+from kpfs.guest.running.clock import Clock
+
+log = Log(__name__)
+
+CREDIT = 256  # polls of one turn
+LOCKUP_TURNS = 1_000_000  # in one go, for one thing that is waited for
+LOOK_TURNS = 8  # between looks at how long that takes
+SHORT = 0.001  # s of the host's time in which a run takes too little to be counted
+GUESS = 0.25  # limits at most that are counted for what was not timed exactly
+HOST_OP_COST = 0.005  # s at most, that a file's operation counts as the guest's time
+DEATH = 2.0  # limits after which the guest is dead
+OWN_SHARE = 0.25  # of the time, from which on the task of the request is to blame
+MOST = 0.9  # of the time, from which on nobody but that task is to blame
+KERN_EMERG = 0
+# instructions between looks at where who is to be killed has come: at last so few that
+# a loop is seen in the module even if it is there for nothing but its calls
+REACH = (50,) * 200 + (4,) * 1000
+_CURRENT_AT, _PREEMPT_AT = abi.KpfsPcpu.current_task, abi.KpfsPcpu.preempt_count
+_STUCK = -1  # why a turn ended: the watchdog ended it
+NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
+_I32 = struct.Struct("<i")
+_U64 = struct.Struct("<Q")
+_X86_EFLAGS_FIXED = 2
+
+
+class Patience:
+    """How long the guest may execute for one request, and who does so meanwhile.
+
+    The limit is in seconds of the host's CPU time, or LOCKUP_TURNS if they come first.
+    """
+
+    seconds = 0.0
+    _turns = 0
+    _kill_at = 1.0  # limits
+    _grace = GRACE  # of them, until the next one is killed
+
+    def __init__(self, limit: float, task: int = 0) -> None:
+        """``task``: address of the one that makes the request, 0: nobody does."""
+        self._limit = limit
+        self._task = task
+        self._shares: dict[int, float] = {}  # of the time, by address of the task
+
+    def spend(self, seconds: float, turns: int) -> float:
+        """Some more turns were taken: how many limits that makes."""
+        self.seconds += seconds
+        self._turns += turns
+        return max(self.seconds / self._limit, self._turns / LOCKUP_TURNS)
+
+    def blame(self, task: int, spent: float, seconds: float) -> bool:
+        """Whether the task that ran is to be killed now.
+
+        The second half of the time shows who runs all the time.  It is the task that
+        makes the request, if it has run at all; it may wait for another, and some run
+        beside it that have nothing to do with it.
+        """
+        shares = self._shares
+        shares[task] = shares.get(task, 0.0) + seconds
+        if spent < self._kill_at:
+            return False
+        most = max(shares, key=shares.__getitem__)
+        if shares.get(self._task, 0.0) >= OWN_SHARE * sum(shares.values()):
+            most = self._task
+        return task == most
+
+    def alone(self, task: int) -> bool:
+        """Whether hardly anybody else runs, so that nobody else is to blame."""
+        shares = self._shares
+        return shares.get(task, 0.0) >= MOST * sum(shares.values())
+
+    def was_killed(self, spent: float) -> None:
+        """Somebody was; it is the next one's turn, if that does not help."""
+        self._kill_at = spent + self._grace
+        self._grace = SHORT_GRACE
+        self._shares.clear()
+
+    def follow(self, nested: Patience) -> None:
+        """Be short, if in the middle of this request somebody had to be killed."""
+        if nested._kill_at > 1:
+            self._limit *= GRACE
+
+
+def _is_added(address: int) -> bool:
+    """Whether it is where modules lie, and what is made for probes."""
+    return abi.MODULE_BASE <= address < AREA_END
+
+
+class Sched:
+    """Runs the guest."""
+
+    def __init__(
+        self,
+        cpu: Cpu,
+        memory: Memory,
+        traps: Traps,
+        clock: Clock,
+        *,
+        timer_entry: int,
+        serve_control: Callable[[int], None],
+        panic_reason: Callable[[], str],
+        printk: Callable[[int, str], None],
+    ) -> None:
+        """timer_entry: guest code of the timer interrupt.
+
+        serve_control serves a CPU that stands at HC_API: see guest/running/control.py.
+        panic_reason finds in the guest's log why it is dead, printk adds to it.
+        """
+        self._cpu = cpu
+        self._ram = memory.ram
+        self._translate = memory.translate
+        self._traps = traps
+        self._clock = clock
+        self.nr_cpus = 0
+        # pid to stack pointer of the tasks that stand at HC_HOST_OP
+        self.host_ops: dict[int, int] = {}
+        self._on_host_op: Callable[[int, int], None] = self._no_host_op
+        self._on_exit: Callable[[int], None] = lambda _pid: None
+        self.in_module: Callable[[int], bool] = lambda _ip: False
+        self.timer_entry = timer_entry
+        self._serve_control = serve_control
+        self._panic_reason = panic_reason
+        self._printk = printk
+        self._watchdog = cpu.watchdog
+        self.turns = 0
+        # thread_time() (0: it was not asked yet) and turns at the last look
+        self._since, self._mark = 0.0, 0
+        self._began = 0.0  # monotonic() when the run began
+        self.dead = ""  # why the kernel is dead
+        self.on_death: Callable[[], None] = lambda: None
+        self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
+        self._resched_at: list[int] = []  # and of its need_resched
+        self._idle: list[bool] = []
+        self._pending: list[list[int]] = []  # entries of interrupts to be delivered
+        self._next = 0
+        self._reason = 0
+        self._host_op = 0  # the pid that came to HC_HOST_OP last
+        self._quiescent: list[Callable[[], None]] = []
+        hypercalls = cpu.hypercalls
+        hypercalls[abi.HC_IDLE] = self._hc_idle
+        hypercalls[abi.HC_YIELD] = self._hc_yield
+        hypercalls[abi.HC_HOST_OP] = self._hc_host_op
+        hypercalls[abi.HC_PANIC] = self._hc_panic
+        hypercalls[abi.HC_EXIT] = self._hc_exit
+        hypercalls[abi.HC_API] = self._hc_api
+        hypercalls[abi.HC_CLOCK] = clock.asked
+
+    def attach(
+        self, on_host_op: Callable[[int, int], None], on_exit: Callable[[int], None]
+    ) -> None:
+        """Tell somebody, who makes requests, what becomes of the tasks.
+
+        on_host_op is called with the pid and the stack pointer of a task that stands at
+        HC_HOST_OP, on_exit (in hit context) with the pid of a task that is gone.
+        """
+        self._on_host_op, self._on_exit = on_host_op, on_exit
+
+    def start_cpu(self, number: int, pcpu: int, entry: int, argument: int) -> None:
+        """Let a CPU begin at entry with RDI set; its pcpu is at a virtual address."""
+        cpu = self._cpu
+        cpu.switch(number)
+        cpu.write_reg(REG_IP, entry)
+        cpu.write_reg(REG_DI, argument)
+        cpu.write_reg(REG_FLAGS, _X86_EFLAGS_FIXED)
+        self._pcpu.append(self._translate(pcpu, abi.KpfsPcpu.SIZE))
+        self._resched_at.append(self._pcpu[-1] + abi.KpfsPcpu.need_resched)
+        self._idle.append(False)
+        self._pending.append([])
+        self.nr_cpus = len(self._pcpu)
+
+    # ---- hypercalls (hit)
+    def _no_host_op(self, pid: int, _sp: int) -> None:
+        raise EmulatorError(f"nobody serves the files of the mount (pid {pid})")
+
+    def _hc_idle(self, _cpu: int) -> None:
+        self._reason = abi.HC_IDLE
+        self._cpu.stop()
+
+    def _hc_yield(self, _value: int) -> None:
+        self._reason = abi.HC_YIELD
+        self._cpu.stop()
+
+    def _hc_host_op(self, pid: int) -> None:
+        self._host_op = pid
+        self.host_ops[pid] = self._cpu.read_reg(REG_SP)
+        self._reason = abi.HC_HOST_OP
+        self._cpu.stop()
+
+    def _hc_api(self, _cpu: int) -> None:
+        self._reason = abi.HC_API
+        self._cpu.stop()
+
+    def _hc_panic(self, _value: int) -> None:
+        self._reason = abi.HC_PANIC
+        self._cpu.stop()
+
+    def _hc_exit(self, pid: int) -> None:
+        self._on_exit(pid)
+
+    # ---- turns
+    def interrupt(self, number: int, entry: int) -> None:
+        """Deliver an interrupt as soon as that CPU allows it."""
+        if entry not in self._pending[number]:
+            self._pending[number].append(entry)
+
+    def runnable(self, number: int) -> bool:
+        """Whether the CPU has anything to do."""
+        if not self._idle[number] or self._pending[number]:
+            return True
+        return bool(_I32.unpack_from(self._ram, self._resched_at[number])[0])
+
+    def is_idle(self, number: int) -> bool:
+        """Whether it waits for an interrupt."""
+        return self._idle[number]
+
+    def all_idle(self) -> bool:
+        ram = self._ram
+        for idle, pending, at in zip(
+            self._idle, self._pending, self._resched_at, strict=True
+        ):
+            if not idle or pending or _I32.unpack_from(ram, at)[0]:
+                return False
+        return True
+
+    def turn(self, number: int) -> None:
+        """Run one CPU until it stops by itself."""
+        cpu, ram = self._cpu, self._ram
+        if self.dead:
+            raise GuestPanicError(self.dead)
+        if number != cpu.active:
+            cpu.switch(number)
+        pending = self._pending[number]
+        if pending and self._deliver(pending[0]):
+            del pending[0]
+        elif pending and self._idle[number]:
+            raise self._died("an idle CPU does not take interrupts")
+        self._idle[number] = False
+        _I32.pack_into(ram, self._pcpu[number] + abi.KpfsPcpu.credit, CREDIT)
+        if not self._clock.quiet:
+            self._clock.now()
+        self.turns += 1
+        self._reason = 0
+        try:
+            cpu.run()
+            reason = self._reason
+            if not reason and not cpu.stopped:
+                self._unexplained_stop()
+        except (GuestPanicError, EmulatorError) as exc:
+            raise self._died(exc) from exc
+        if reason == abi.HC_IDLE:
+            self._idle[number] = True
+        elif reason == abi.HC_PANIC:
+            raise self._died(self._panic_reason())
+
+    def _deliver(self, entry: int) -> bool:
+        """An interrupt to the loaded CPU; False if it takes none now."""
+        cpu = self._cpu
+        try:
+            return cpu.interrupt(entry)
+        except MemoryFault as exc:
+            try:
+                self._traps.no_room(exc.addr)
+            except GuestPanicError as why:
+                raise self._died(why) from why
+            self._idle[cpu.active] = False
+            return False
+
+    def _died(self, why: object) -> GuestPanicError:
+        """The guest is dead from now on, which is said once."""
+        self.dead = reason = why.why if isinstance(why, GuestPanicError) else str(why)
+        log.error("kernel panic: %s", reason)
+        if not reason.startswith("Kernel panic"):  # else the guest has said so itself
+            self._printk(KERN_EMERG, f"Kernel panic - not syncing: {reason}")
+        self.on_death()
+        return GuestPanicError(reason)
+
+    def _unexplained_stop(self) -> None:
+        """The emulator left the run by itself.
+
+        The watchdog told it to, or it is a call of address 0; else the guest is dead.
+        """
+        if self._watchdog.expired():
+            self._reason = _STUCK
+            return
+        ip = self._cpu.read_reg(REG_IP)
+        if ip:
+            raise GuestPanicError(f"triple fault or halt at {ip:#x}")
+        self._traps.null_call()
+
+    def patience(self, task: int = 0) -> Patience:
+        """For one request, which the task of that address makes."""
+        return Patience(self._watchdog.limit, task)
+
+    def run(self, done: Callable[[], bool], patience: Patience | None = None) -> bool:
+        """Take turns until done() holds after a turn; False: nothing is left to run.
+
+        A task at HC_HOST_OP is served at once, before anything else runs.
+        """
+        patience = patience or self.patience()
+        self._since, self._mark, self._began = 0.0, self.turns, monotonic()
+        try:
+            return self._take_turns(done, patience)
+        finally:
+            if self._since or monotonic() - self._began >= SHORT:
+                self._account(patience)
+
+    def _account(self, patience: Patience) -> tuple[float, float]:
+        """Count what was executed since the last time: limits in all, seconds now.
+
+        Asking for the CPU time is a system call, so it is not done before a run turns
+        out to be no short one; until then the host's time must do.
+        """
+        now, turns = thread_time(), self.turns
+        if self._since:
+            seconds = max(now - self._since, 0.0)
+        elif self._reason == _STUCK:
+            seconds = self._watchdog.spent
+        else:
+            most = GUESS * self._watchdog.limit
+            seconds = min(monotonic() - self._began, most)
+        spent = patience.spend(seconds, turns - self._mark)
+        self._since, self._mark = now, turns
+        return spent, seconds
+
+    def _take_turns(self, done: Callable[[], bool], patience: Patience) -> bool:
+        """The turns of run().
+
+        The clock is asked every LOOK_TURNS, as it costs a system call, and each turn
+        when half of the time is over.  It is asked earlier if a turn takes long.
+        """
+        count, look_at = self.nr_cpus, self.turns + LOOK_TURNS
+        short_until = self._began + SHORT
+        while True:
+            for _ in range(count):
+                number = self._next
+                if self.runnable(number):
+                    break
+                self._next = (number + 1) % count
+            else:
+                return False
+            self.turn(number)
+            if self._reason == abi.HC_API:
+                self._serve_control(number)
+            if (
+                self.turns >= look_at
+                or self._reason == _STUCK
+                or (not self._since and monotonic() >= short_until)
+            ):
+                spent, seconds = self._account(patience)
+                if spent > 0.5:
+                    self._look(patience, spent, seconds)
+                look_at = self.turns + (1 if spent > 0.5 else LOOK_TURNS)
+            if self._reason == abi.HC_HOST_OP:
+                if done():
+                    return True
+                pid = self._host_op
+                self._serve_host_op(pid, patience)
+                short_until = self._began + SHORT
+            elif self._reason == abi.HC_YIELD or self._idle[number]:
+                self._next = (number + 1) % count
+                if self._reason == abi.HC_YIELD:
+                    # a busy CPU gets its timer interrupts too
+                    self._clock.step()
+                    self.expire()
+            if done():
+                return True
+
+    def _serve_host_op(self, pid: int, patience: Patience) -> None:
+        """Have a file's operation done; little of its time counts as the guest's.
+
+        It may have the guest run, in the middle of this run.
+        """
+        timed, mark, turns = bool(self._since), self._mark, self.turns
+        if timed:
+            self._account(patience)
+            mark = turns
+        before = self._since
+        self._on_host_op(pid, self.host_ops.pop(pid))
+        self._mark = mark + self.turns - turns  # those in between are counted already
+        if timed:
+            self._since = max(before, thread_time() - HOST_OP_COST)
+        else:
+            self._since, self._began = 0.0, monotonic()
+
+    def _look(self, patience: Patience, spent: float, seconds: float) -> None:
+        """The guest neither finishes nor idles, and a turn of ``seconds`` is over.
+
+        A task can be killed where it stopped by itself, but not in a file's operation.
+        """
+        cpu = self._cpu
+        at = self._pcpu[cpu.active] + abi.KpfsPcpu.current_task
+        task = _U64.unpack_from(self._ram, at)[0]
+        due = patience.blame(task, spent, seconds)
+        stuck = self._reason == _STUCK
+        if spent >= DEATH:
+            ip, rounded = cpu.read_reg(REG_IP), round(patience.seconds)
+            raise self._died(
+                f"soft lockup: CPU {cpu.active} stuck for {rounded}s at {ip:#x}"
+            )
+        if stuck or (due and self._reason in (abi.HC_YIELD, abi.HC_API)):
+            try:
+                if not self._reach_module(at, task):
+                    return
+                if patience.alone(task) and not self._of_module(at):
+                    ip = cpu.read_reg(REG_IP)
+                    raise GuestPanicError(
+                        f"soft lockup: CPU {cpu.active} waits in vain at {ip:#x}"
+                    )
+                patience.was_killed(spent)
+                self._traps.lockup(round(patience.seconds))
+            except (GuestPanicError, EmulatorError) as exc:
+                raise self._died(exc) from exc
+
+    def _reach_module(self, at: int, task: int) -> bool:
+        """Let a task that is to be killed go on to where it holds no kernel lock.
+
+        That is in the text of a module, or where it can be preempted; if it does not
+        come there soon, it is killed where it is.  False: it has lost its CPU.
+        """
+        cpu, ram = self._cpu, self._ram
+        for instructions in REACH:
+            if self._may_end(at):
+                return True
+            self._reason = 0
+            cpu.run(instructions)
+            if self._reason == abi.HC_API:
+                self._serve_control(cpu.active)
+            elif self._reason == abi.HC_IDLE:
+                self._idle[cpu.active] = True
+                return False
+            elif self._reason == abi.HC_PANIC:
+                raise GuestPanicError(self._panic_reason())
+            elif self._reason:
+                return self._reason == abi.HC_YIELD
+            if _U64.unpack_from(ram, at)[0] != task:
+                return False
+        return True
+
+    def _may_end(self, at: int) -> bool:
+        """Whether the task holds no lock of the kernel where it is."""
+        cpu = self._cpu
+        ip = cpu.read_reg(REG_IP)
+        if not ip or self.in_module(ip):
+            return True
+        count = _I32.unpack_from(self._ram, at - _CURRENT_AT + _PREEMPT_AT)[0]
+        return not count and bool(cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF)
+
+    def _of_module(self, at: int) -> bool:
+        """Whether the task that runs has to do with a module, as far as can be seen.
+
+        Or with other code that has been added to the kernel.  If not, the kernel itself
+        waits with preemption off for what will not come: a lock that somebody held who
+        was killed.  To kill this one, too, helps nobody.
+        """
+        cpu = self._cpu
+        if self._may_end(at) or _is_added(cpu.read_reg(REG_IP)):
+            return True
+        sp = cpu.read_reg(REG_SP) & ~7
+        size = abi.STACK_STRIDE - (sp - abi.STACK_BASE) % abi.STACK_STRIDE
+        try:
+            start = self._translate(sp, size)
+        except MemoryFault:  # a stack of somebody else's making
+            return True
+        words = memoryview(self._ram)[start : start + size].cast("Q")
+        return any(map(_is_added, words))
+
+    def prefer(self, number: int) -> None:
+        """Let this CPU have the next turn."""
+        self._next = number
+
+    def run_until_idle(self, turns: int = 0, patience: Patience | None = None) -> bool:
+        """Run until no CPU has anything to do; with ``turns``, at most so many."""
+        limit = self.turns + turns
+        return not self.run(lambda: bool(turns) and self.turns >= limit, patience)
+
+    # ---- time
+    def next_deadline(self) -> int | None:
+        """When a CPU wants its timer interrupt, None: never."""
+        ram, first = self._ram, NO_DEADLINE
+        for at in self._pcpu:
+            deadline: int = _U64.unpack_from(ram, at + abi.KpfsPcpu.next_deadline)[0]
+            if deadline < first:
+                first = deadline
+        return None if first == NO_DEADLINE else first
+
+    def expire(self) -> None:
+        """Make the timer interrupt pending on the CPUs whose deadline has come."""
+        now = self._clock.now()
+        for number, at in enumerate(self._pcpu):
+            if _U64.unpack_from(self._ram, at + abi.KpfsPcpu.next_deadline)[0] <= now:
+                self.interrupt(number, self.timer_entry)
+
+    # ---- quiescent states
+    def call_after_quiescence(self, func: Callable[[], None]) -> None:
+        """Run func at the next check that finds every CPU idle.
+
+        Then each task has gone to sleep by itself: none was stopped or preempted
+        within text.  Kernel: call_rcu_tasks().
+        """
+        self._quiescent.append(func)
+
+    def quiescence_wanted(self) -> bool:
+        return bool(self._quiescent)
+
+    def note_quiescence(self) -> None:
+        """Run the waiting functions if this is a quiescent state."""
+        if self._quiescent and self.all_idle():
+            waiting, self._quiescent = self._quiescent, []
+            for func in waiting:
+                func()

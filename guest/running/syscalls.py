@@ -1,0 +1,639 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""System calls of the guest made by tasks that stand for processes of the host.
+
+All of it is control context.  A request is written into the task, the task is woken by
+an interrupt on its CPU, and the CPUs run until it says that it is done.  In between the
+task may stand at HC_HOST_OP, where the code of a file of the mount runs; what that code
+asks of the guest is run by the same task in the middle of its system call.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kpfs.base import abi
+from kpfs.base.abi import REQ_NONE, TASK_COMM_LEN
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64
+from kpfs.guest.emu.memory import Memory
+from kpfs.guest.emu.traps import GuestPanicError
+from kpfs.guest.running.clock import Clock
+from kpfs.guest.running.hostop import HostOp, HostOpHandler
+from kpfs.guest.running.hosttask import (
+    INIT_PID,
+    HostTask,
+    comm_of,
+    open_comm,
+    parent_of,
+    process_lives,
+    uid_of,
+)
+from kpfs.guest.running.sched import Sched
+from kpfs.guest.running.tasks import TaskTable
+
+__all__ = ["BLOCKED", "HostTask", "Syscalls"]
+
+BLOCKED = -512  # answer of call(): the task sleeps, longer than we wait for it
+# How long a call may sleep: on a live machine the lock is held meanwhile.
+PATIENCE_NS = 1_000_000_000
+QUIET_PATIENCE_NS = 3600 * 1_000_000_000
+EXPIRIES_MAX = 2_000  # timers in one wait: some come again for ever, every 4 ms
+MAX_ARGS = 6
+NR_CLONE3 = 435
+NR_EXIT_GROUP = 231
+_REAP_INTERVAL_NS = 1_000_000_000
+_REQUEST = abi.KpfsRequest.STRUCT
+_RET_AT = abi.KpfsRequest.ret
+_NR_AT = abi.KpfsRequest.nr
+_COUNT_AT = abi.KpfsRequest.args + 8  # of REQ_SYSCALLS
+CALLS_AT_ONCE = 64
+_CLONE_ARGS = abi.KpfsCloneArgs.STRUCT
+_I64 = struct.Struct("<q")
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+_WAKEUP = struct.Struct("<2Q")  # struct kpfs_wakeups, of one task
+_NO_WORDS = (0, 0, 0, 0, 0, 0, 0)
+_SIGCHLD = 17
+_SIGKILL = 9
+
+Arg = int | bytes | str
+
+
+class PreparedCall(NamedTuple):
+    """A function of the guest with its arguments, and the request to call it."""
+
+    words: tuple[int, ...]
+    request: bytes
+
+
+class Syscalls:
+    """Makes system calls and function calls in the guest."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        sched: Sched,
+        clock: Clock,
+        tasks: TaskTable,
+        *,
+        wakeups: int,
+        resched_entry: int,
+        numbers: Callable[[], dict[str, int]],
+        address_of: Callable[[str], int | None],
+        forks_seen: Callable[[], bool],
+    ) -> None:
+        """``wakeups`` is the offset in RAM of struct kpfs_wakeups.
+
+        forks_seen: whether anybody is told of who has made a task.
+        """
+        self._memory = memory
+        self._ram = memory.ram
+        self._sched = sched
+        self._clock = clock
+        self._table = tasks
+        self._wakeups = wakeups
+        self._resched_entry = resched_entry
+        self._numbers = numbers
+        self._address_of = address_of
+        self._forks_seen = forks_seen
+        self._number_of: dict[str, int] = {}
+        self._tasks: dict[int, HostTask] = {}
+        self._aliases: dict[int, HostTask] = {}  # host pids that are taken in the guest
+        # tasks that are gone, by pid: what the request that was in them gave
+        self._exited: dict[int, int] = {}
+        # tasks that stand at HC_HOST_OP, and their stack pointers there
+        self._inside: list[tuple[HostTask, int]] = []
+        self._handlers: dict[int, HostOpHandler] = {}
+        self._bug: BaseException | None = None
+        self._patience = sched.patience()  # of the request that runs
+        self._next_reap = 0
+        self._files: HostOpHandler = self._no_file
+        self.refusal: KernelError | None = None  # of a host operation of the last call
+        sched.attach(self._serve, self._on_exit)
+
+    def attach_files(self, serve: HostOpHandler) -> None:
+        """Have serve() answer for the mount's files where a call brings no host_op."""
+        self._files = serve
+
+    # ---- calls
+    def call(
+        self,
+        task: HostTask,
+        nr: int | str,
+        *args: Arg,
+        host_op: HostOpHandler | None = None,
+        sleeps: bool = False,
+    ) -> int:
+        """Make a system call as a task; its value, -errno on failure.
+
+        Strings and bytes go to the task's user memory.  ``host_op`` runs when the call
+        reaches a file of the mount; a KernelError it raises is the call's -errno, any
+        other exception is raised here once the call is over.  BLOCKED if the task went
+        to sleep.  In a host operation the task that stands there makes the call.
+
+        sleeps: it may do so for long: on a live machine nobody waits for it here, and
+        on a quiet one what is to be done later is done in between.  See collect().
+        """
+        if isinstance(nr, str):
+            nr = self.number(nr)
+        self.refusal = None
+        if host_op is None:
+            return self._request(task, abi.REQ_SYSCALL, nr, args, sleeps)
+        pid = self._inside[-1][0].pid if self._inside else task.pid
+        outer = self._handlers.get(pid) if self._inside else None
+        self._handlers[pid] = host_op
+        try:
+            return self._request(task, abi.REQ_SYSCALL, nr, args, sleeps)
+        finally:
+            if outer is not None:
+                self._handlers[pid] = outer
+
+    def call_some(
+        self,
+        task: HostTask,
+        calls: Sequence[tuple[str, Sequence[Arg]]],
+        host_op: HostOpHandler,
+    ) -> tuple[int, int]:
+        """Make the first few of some system calls, up to one that fails, in one go.
+
+        They are as call() makes them, but the task does not sleep in between.
+        Returns how many were begun, one at least, and the value of the last one.
+        """
+        rows: list[list[int]] = []
+        strings = b""
+        for name, args in calls[:CALLS_AT_ONCE]:
+            try:
+                words, more = self._row(task.user + len(strings), name, args)
+            except KernelError:
+                if not rows:
+                    raise
+                break  # the others come first
+            size = len(strings) + len(more) + (len(rows) + 1) * _REQUEST.size
+            if size > abi.USER_BUFFER:
+                break
+            rows.append(words)
+            strings += more
+        if len(rows) <= 1 or self._inside:
+            name, args = calls[0]
+            return 1, self.call(task, name, *args, host_op=host_op)
+        self.refusal = None
+        table = b"".join([_REQUEST.pack(abi.REQ_SYSCALL, *words, 0) for words in rows])
+        self._memory.write(task.user, strings + table)
+        self._handlers[task.pid] = host_op
+        args = task.user + len(strings), len(rows)
+        ret = self._request(task, abi.REQ_SYSCALLS, 0, args)
+        if ret == BLOCKED:  # the rest is not to follow when it wakes up
+            _U64.pack_into(self._ram, task.req_at + _COUNT_AT, 0)
+        # of a task that is gone it may be anything
+        return min(max(self._begun(task), 1), len(rows)), ret
+
+    def _row(self, at: int, name: str, args: Sequence[Arg]) -> tuple[list[int], bytes]:
+        """A call's number and seven words, and its strings, which will be at ``at``."""
+        words = [self.number(name), 0, 0, 0, 0, 0, 0, 0]
+        strings = b""
+        for index, arg in enumerate(args, 1):
+            if isinstance(arg, int):
+                words[index] = arg & MASK64
+            else:
+                words[index] = at + len(strings)
+                data = _bytes(arg)
+                strings += data + bytes(-len(data) % 8)
+        return words, strings
+
+    def _begun(self, task: HostTask) -> int:
+        """How many calls of a REQ_SYSCALLS were begun."""
+        begun: int = _U64.unpack_from(self._ram, task.req_at + _NR_AT)[0]
+        return begun
+
+    def collect(self, task: HostTask) -> int:
+        """The value of a call that was BLOCKED; BLOCKED as long as the task sleeps."""
+        if task.gone:
+            self._exited.pop(task.pid, None)
+            return -errno.EFAULT
+        if task.blocked and not self._has_ended(task):
+            return BLOCKED
+        return self._value(task)
+
+    def has_ended(self, task: HostTask) -> bool:
+        """Whether collect() has a value."""
+        return task.gone or not task.blocked or self._is_done(task)
+
+    def interrupt(self, task: HostTask) -> None:
+        """The process that a task stands for has got a signal: it may sleep no more.
+
+        Unless nothing wakes it but what it waits for.
+        """
+        func = self._address_of("kpfs_interrupt")
+        if func is not None and not task.gone:
+            self.call_function(self._awake(), func, task.addr)
+
+    def call_function(self, task: HostTask | None, func: int, *args: int) -> int:
+        """Run a kernel function as a task (None: init); its value, signed.
+
+        In a host operation the task that stands there runs it.
+        """
+        if len(args) > MAX_ARGS:
+            raise KernelError(errno.EINVAL, "more than six arguments")
+        return self._request(task or self.init(), abi.REQ_CALL, 0, (func, *args))
+
+    def prepare(self, func: int, *args: int) -> PreparedCall:
+        """A call of a function that will be made often; see call_prepared()."""
+        words = func, *args
+        request = _REQUEST.pack(abi.REQ_CALL, 0, *words, *_NO_WORDS[len(words) :], 0)
+        return PreparedCall(words, request)
+
+    def call_prepared(self, task: HostTask, call: PreparedCall) -> int:
+        """The same as call_function() for a call that is ready."""
+        if self._inside:
+            return self._request(task, abi.REQ_CALL, 0, call.words)
+        self._begin(task)
+        at = task.req_at
+        self._ram[at : at + len(call.request)] = call.request
+        return self._perform(task)
+
+    def number(self, name: str) -> int:
+        """Number of a system call by name; ENOSYS if the guest has none."""
+        if not self._number_of:
+            self._number_of = self._numbers()
+        try:
+            return self._number_of[name]
+        except KeyError:
+            raise KernelError(errno.ENOSYS, f"no system call {name}") from None
+
+    def _request(
+        self,
+        task: HostTask,
+        kind: int,
+        nr: int,
+        args: tuple[Arg, ...],
+        sleeps: bool = False,
+    ) -> int:
+        if self._inside:
+            if self._sched.dead:
+                raise GuestPanicError(self._sched.dead)
+            return self._request_nested(kind, nr, args)
+        self._begin(task)
+        words = self._place(task, args)
+        _REQUEST.pack_into(self._ram, task.req_at, kind, nr, *words, 0)
+        return self._perform(task, sleeps)
+
+    def _begin(self, task: HostTask) -> None:
+        """Before a request is put into a task: whether it can take one."""
+        if self._sched.dead:
+            raise GuestPanicError(self._sched.dead)
+        if task.gone:
+            raise KernelError(errno.ESRCH, f"task {task.pid} has exited")
+        if task.blocked:
+            raise KernelError(errno.EBUSY, f"task {task.pid} sleeps in a call")
+        task.used = 0
+        self._clock.step()
+
+    def _place(self, task: HostTask, args: tuple[Arg, ...]) -> list[int]:
+        """The seven argument words; strings are copied to user memory."""
+        words = [
+            arg & MASK64
+            if isinstance(arg, int)
+            else self._place_bytes(task, _bytes(arg))
+            for arg in args
+        ]
+        words += _NO_WORDS[len(words) :]
+        return words
+
+    def _place_bytes(self, task: HostTask, data: bytes) -> int:
+        size = (len(data) + 7) & ~7
+        if task.used + size > abi.USER_BUFFER:
+            if len(data) <= abi.USER_BUFFER:
+                raise KernelError(errno.E2BIG, "the arguments do not fit")
+            self._memory.write(task.buffer, data[: abi.USER_BUFFER_SIZE])
+            return task.buffer
+        addr = task.user + task.used
+        self._memory.write(addr, data)
+        task.used += size
+        return addr
+
+    def _perform(self, task: HostTask, sleeps: bool = False) -> int:
+        """Have a task do what it is asked: run until it is done or gone.
+
+        BLOCKED if it sleeps too long.
+        """
+        ram, sched = self._ram, self._sched
+        pid, at, exited = task.pid, task.req_at, self._exited
+        # the task is in no call: the mark is that of a former task with this pid
+        exited.pop(pid, None)
+
+        def is_over() -> bool:
+            return _U64.unpack_from(ram, at)[0] == REQ_NONE or pid in exited
+
+        _WAKEUP.pack_into(ram, self._wakeups, 1, task.addr)
+        number = _U32.unpack_from(ram, task.cpu_at)[0]
+        sched.interrupt(number, self._resched_entry)
+        sched.prefer(number)
+        task.blocked = True  # so it stays if an exception ends the run
+        patience = self._patience = sched.patience(task.addr)
+        until = expiries = begun = 0
+        while not sched.run(is_over, patience):
+            if sleeps and not self._clock.quiet:
+                return BLOCKED
+            if begun != (begun := self._begun(task)):
+                until = expiries = 0  # it sleeps in another call than before
+            until = until or self._patience_ends()
+            expiries += 1
+            if expiries > EXPIRIES_MAX or not self._pass_time(until, timers=sleeps):
+                return BLOCKED
+            if is_over():  # in the meantime
+                break
+        task.blocked = False
+        self._handlers.pop(pid, None)
+        ret = exited.pop(pid) if pid in exited else self._value(task)
+        if self._clock.quiet and not sched.all_idle():
+            sched.run_until_idle(patience=patience)
+        sched.note_quiescence()
+        if self._bug is not None:
+            bug, self._bug = self._bug, None
+            raise bug
+        return ret
+
+    def _patience_ends(self) -> int:
+        virtual = self._clock.quiet
+        return self._clock.now() + (QUIET_PATIENCE_NS if virtual else PATIENCE_NS)
+
+    def _pass_time(self, until: int, *, timers: bool = False) -> bool:
+        """All CPUs idle: wait for the next timer; False if none is due by ``until``.
+
+        timers: those of the clock count too.
+        """
+        sched, clock = self._sched, self._clock
+        if timers:
+            sched.note_quiescence()
+        times = sched.next_deadline(), clock.next_timer() if timers else None
+        deadline = min((t for t in times if t is not None), default=None)
+        if deadline is None or deadline > until:
+            return False
+        clock.advance(deadline)
+        now = clock.now()
+        if now < deadline:
+            time.sleep((deadline - now) / 1e9)
+        if timers:
+            clock.run_timers()
+        sched.expire()
+        return True
+
+    # ---- host operations
+    def _no_file(self, _op: HostOp) -> int:
+        return -errno.EIO
+
+    def _request_nested(self, kind: int, nr: int, args: tuple[Arg, ...]) -> int:
+        """Have the task that stands at a host operation do something in its middle.
+
+        It is done when it stands there again with the same stack pointer; what it does
+        may come to host operations of its own in between.
+        """
+        task, sp = self._inside[-1]
+        words = self._place(task, args)
+        _REQUEST.pack_into(self._ram, task.nested_at, kind, nr, *words, 0)
+        pid, host_ops = task.pid, self._sched.host_ops
+        until = self._patience_ends()
+        outer, patience = self._patience, self._sched.patience(task.addr)
+        self._patience = patience
+
+        def is_over() -> bool:
+            return host_ops.get(pid) == sp or task.gone
+
+        try:
+            while not self._sched.run(is_over, patience):
+                if not self._pass_time(until):
+                    raise KernelError(errno.EDEADLK, "a nested call sleeps for ever")
+        finally:
+            self._patience = outer
+            outer.follow(patience)
+        if task.gone:
+            raise KernelError(errno.EFAULT, "killed in a nested call")
+        del host_ops[pid]
+        ret: int = _I64.unpack_from(self._ram, task.nested_at + _RET_AT)[0]
+        return ret
+
+    def _serve(self, pid: int, sp: int) -> None:
+        """Run the handler of a task that stands at HC_HOST_OP and leave the answer."""
+        task = self.find(pid)
+        op = HostOp(self._memory, task.host_op, pid)
+        handler = self._handlers.get(pid, self._files)
+        used = task.used
+        self._inside.append((task, sp))
+        try:
+            result = handler(op)
+        except KernelError as exc:
+            self.refusal = exc
+            result = -exc.errno
+        except BaseException as exc:
+            self._bug = exc
+            result = -errno.EIO
+        finally:
+            self._inside.pop()
+            task.used = used
+        if task.gone:
+            return
+        # the guest looks here for a nested request, even while it serves one
+        _U64.pack_into(self._ram, task.nested_at, abi.REQ_NONE)
+        op.answer(result)
+
+    # ---- tasks of host processes
+    def init(self) -> HostTask:
+        """The guest's first process."""
+        return self.find(INIT_PID)
+
+    def _awake(self) -> HostTask:
+        """Init, or another task if that sleeps, in the handler of a probe."""
+        init = self.init()
+        if not init.blocked or self._has_ended(init):
+            return init
+        tasks = self._tasks.values()
+        return next((t for t in tasks if not t.blocked and not t.gone), init)
+
+    def find(self, pid: int) -> HostTask:
+        """The task of a guest pid, whoever made it; ESRCH if there is none."""
+        task = self._tasks.get(pid)
+        if task is None:
+            addr = self._table.find(pid)
+            if addr is None:
+                raise KernelError(errno.ESRCH, f"no task {pid}")
+            task = self._tasks[pid] = HostTask(self._memory, self._table, addr)
+        return task
+
+    def host_task(
+        self, pid: int, uid: int, comm: str | None = None, parent: int | None = None
+    ) -> HostTask:
+        """The task of a host process, forked in the guest if it is new there.
+
+        ``comm`` and ``parent`` default to what /proc says of the process.
+        """
+        task = self._aliases.get(pid) or self._tasks.get(pid)
+        if pid <= INIT_PID:
+            return self.init()
+        if task is not None and task.blocked and not self._has_ended(task):
+            self._abandon(task)
+            task = None
+        if task is None:
+            return self._fork(pid, uid, comm, parent)
+        raw = b""
+        if comm is None and task.comm_fd >= 0:
+            try:
+                raw = os.pread(task.comm_fd, 64, 0)
+                if raw != task.raw_comm:
+                    comm = comm_of(raw)
+            except OSError:  # that process is gone: the pid is another one's now
+                self.exit(task)
+                return self._fork(pid, uid, None, parent)
+        if comm is not None and comm != task.comm:
+            self.set_comm(task, comm)
+        if raw:
+            task.raw_comm = raw
+        if uid != task.uid:
+            _U32.pack_into(self._ram, task.uid_at, uid)
+            task.uid = uid
+        return task
+
+    def host_pid(self, task: HostTask) -> int:
+        """The pid on the host of the process that a task stands for."""
+        return next((p for p, t in self._aliases.items() if t is task), task.pid)
+
+    def set_comm(self, task: HostTask, comm: str) -> None:
+        """Kernel: __set_task_comm()."""
+        task.comm, task.raw_comm = comm, b""
+        data = os.fsencode(comm)[: TASK_COMM_LEN - 1].ljust(TASK_COMM_LEN, b"\0")
+        self._ram[task.comm_at : task.comm_at + TASK_COMM_LEN] = data
+
+    def _fork(
+        self, pid: int, uid: int, comm: str | None, parent: int | None
+    ) -> HostTask:
+        if time.monotonic_ns() >= self._next_reap:
+            self.reap()
+        fd = -1
+        if comm is None:
+            fd, comm = open_comm(pid)
+        if parent is None:
+            parent = parent_of(pid)
+        maker = self._maker(parent)
+        if maker.blocked and not self._has_ended(maker):
+            # the task sleeps in a call, which its process may have left
+            maker = self._awake()
+        made = self._clone(maker, pid, uid, comm)
+        if made == -errno.EAGAIN and self.reap():
+            made = self._clone(maker, pid, uid, comm)
+        if made == -errno.EEXIST:  # one of the guest's own tasks has that pid
+            made = self._clone(maker, 0, uid, comm)
+        if made < 0:
+            if fd >= 0:
+                os.close(fd)
+            raise KernelError(-made, f"no task for process {pid}")
+        task = self.find(made)
+        task.comm_fd = fd
+        if made != pid:
+            self._aliases[pid] = task
+        return task
+
+    def _maker(self, parent: int) -> HostTask:
+        """The task of a process that has made another one, or else init.
+
+        If anybody is told of that, it gets one if it descends from a process with one.
+        """
+        task = self._aliases.get(parent) or self._tasks.get(parent)
+        if task is None and self._forks_seen() and self._descends(parent):
+            task = self._fork(parent, uid_of(parent), None, None)
+        return task or self.init()
+
+    def _descends(self, pid: int) -> bool:
+        """Whether an ancestor of a process has a task."""
+        while (pid := parent_of(pid)) > INIT_PID:
+            if pid in self._aliases or pid in self._tasks:
+                return True
+        return False
+
+    def _clone(self, parent: HostTask, pid: int, uid: int, comm: str) -> int:
+        """Make clone3() by the parent's task; returns the new pid, or -errno."""
+        task = self._inside[-1][0] if self._inside else parent
+        if not self._inside:
+            task.used = 0
+        name = self._place_bytes(task, os.fsencode(comm)[: TASK_COMM_LEN - 1] + b"\0")
+        set_tid = self._place_bytes(task, struct.pack("<i", pid)) if pid else 0
+        signal = 0, 0, 0, 0, _SIGCHLD, 0, 0, 0
+        pids = set_tid, int(bool(pid)), 0
+        args = _CLONE_ARGS.pack(*signal, *pids, name, uid, 0xFFFF_FFFF)
+        addr = self._place_bytes(task, args)
+        return self._request(task, abi.REQ_SYSCALL, NR_CLONE3, (addr, len(args)))
+
+    def exit(self, task: HostTask, status: int = 0) -> None:
+        """Make the task exit_group(), as its host process is gone."""
+        if self._inside:
+            return  # not now: another task is in a host operation
+        self._request(task, abi.REQ_SYSCALL, NR_EXIT_GROUP, (status,))
+
+    def _is_done(self, task: HostTask) -> bool:
+        """Whether the request that is in the task has been served."""
+        kind: int = _U64.unpack_from(self._ram, task.req_at)[0]
+        return kind == REQ_NONE
+
+    def _value(self, task: HostTask) -> int:
+        """What the request gave that has been served."""
+        ret: int = _I64.unpack_from(self._ram, task.req_at + _RET_AT)[0]
+        return ret
+
+    def _has_ended(self, task: HostTask) -> bool:
+        """Whether a call that was BLOCKED has come to its end since."""
+        if task.gone or not self._is_done(task):
+            return False
+        self._handlers.pop(task.pid, None)
+        task.blocked = False
+        return True
+
+    def _abandon(self, task: HostTask) -> None:
+        """Kill the task of a process that left a call which was BLOCKED."""
+        self._handlers.pop(task.pid, None)
+        if not self._inside:
+            self.call(self._awake(), "kill", task.pid, _SIGKILL)
+            self._sched.run_until_idle()
+
+    def _on_exit(self, pid: int) -> None:
+        """Context: hit."""
+        task = self._tasks.pop(pid, None)
+        if task is None:
+            return
+        # in the middle of a request: it was killed, by an oops
+        self._exited[pid] = self._value(task) if self._is_done(task) else -errno.EFAULT
+        task.gone = True
+        if task.comm_fd >= 0:
+            os.close(task.comm_fd)
+        for host_pid, other in list(self._aliases.items()):
+            if other is task:
+                del self._aliases[host_pid]
+
+    def reap(self) -> int:
+        """Let the tasks of vanished host processes exit; returns how many."""
+        self._next_reap = time.monotonic_ns() + _REAP_INTERVAL_NS
+        if self._inside:
+            return 0
+        gone = [
+            t for t in self._tasks.values() if t.comm_fd >= 0 and not process_lives(t)
+        ]
+        for task in gone:
+            if task.blocked and not self._has_ended(task):
+                self._abandon(task)
+            else:
+                self.exit(task)
+        return len(gone)
+
+    def close(self) -> None:
+        """Close the files of /proc that are held."""
+        for task in self._tasks.values():
+            if task.comm_fd >= 0:
+                os.close(task.comm_fd)
+                task.comm_fd = -1
+
+
+def _bytes(arg: bytes | str) -> bytes:
+    """A string as the guest has it."""
+    return (os.fsencode(arg) if isinstance(arg, str) else bytes(arg)) + b"\0"

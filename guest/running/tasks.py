@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What Python knows of the guest's structures: offsets the image exports, tasks.
+
+Context: either, unless a function says otherwise.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kpfs.base import abi
+from kpfs.base.ktypes import KAddr, Task
+from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.memory import Memory
+
+_MAGIC = int.from_bytes(b"kpfsinfo", "little")
+_I32 = struct.Struct("<i")
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+
+
+class GuestInfo(NamedTuple):
+    """struct kpfs_guest_info: offsets in the guest's structures, and addresses."""
+
+    magic: int
+    task_pid: int
+    task_uid: int
+    task_comm: int
+    task_req: int
+    task_user_base: int
+    task_cpu: int
+    task_next: int
+    task_rethooks: int
+    task_size: int
+    task_nested: int
+    task_host_op: int
+    percpu_base: int
+    percpu_size: int
+    log: int
+    init_task: int
+
+
+def read_info(memory: Memory, addr: int) -> GuestInfo:
+    """The object kpfs_guest_info."""
+    code = abi.KpfsGuestInfo.STRUCT
+    info = GuestInfo(*code.unpack(memory.read(addr, code.size)))
+    if info.magic != _MAGIC:
+        raise EmulatorError("kpfs_guest_info has another magic word: rebuild the guest")
+    return info
+
+
+class TaskTable:
+    """Reads struct task_struct where it lies."""
+
+    def __init__(self, memory: Memory, info: GuestInfo) -> None:
+        self._memory = memory
+        self._ram = memory.ram
+        self.info = info
+        self._pcpu = [
+            memory.translate(info.percpu_base + n * info.percpu_size, abi.KpfsPcpu.SIZE)
+            for n in range(abi.NR_CPUS)
+        ]
+
+    def current(self, cpu: int) -> Task:
+        """The task that a CPU is running."""
+        addr = _U64.unpack_from(self._ram, self._pcpu[cpu] + abi.KpfsPcpu.current_task)[
+            0
+        ]
+        return self.read(addr)
+
+    def read(self, addr: int) -> Task:
+        info, ram = self.info, self._ram
+        at = self._memory.translate(addr, info.task_size)
+        start = at + info.task_comm
+        return Task(
+            KAddr(addr),
+            _I32.unpack_from(ram, at + info.task_pid)[0],
+            ram[start : start + abi.TASK_COMM_LEN].split(b"\0", 1)[0].decode("latin-1"),
+            _U32.unpack_from(ram, at + info.task_uid)[0],
+        )
+
+    def find(self, pid: int) -> KAddr | None:
+        """Address of the task with that pid, searched from the newest on."""
+        info, memory = self.info, self._memory
+        previous = info.task_next + 8
+        addr = memory.read_u64(info.init_task + previous) - info.task_next
+        while addr != info.init_task:
+            if memory.read_u32(addr + info.task_pid) == pid:
+                return KAddr(addr)
+            addr = memory.read_u64(addr + previous) - info.task_next
+        return None

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A real kernel that was made (``kpfs kernel``): its text and tables in memory.
+
+What of its text belongs to modules is as it stands, but for what probes have put there.
+
+Kernel: struct jump_entry, static_call_site, exception_table_entry; all since 5.10.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from kpfs.base.ktypes import KAddr
+from kpfs.engine.arch.arches import JUDGES
+from kpfs.engine.state import ModuleState
+from kpfs.explain.tables import KernelTables, read_blacklist_line
+from kpfs.linux.memory import modules
+from kpfs.linux.memory.ftrace import ftrace_sites
+from kpfs.linux.memory.kprobes import Kprobes
+from kpfs.linux.memory.modules import AllSymbols, LoadedModule
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.store import image
+
+ARCH = "x86"
+BLACKLIST = "/sys/kernel/debug/kprobes/blacklist"
+_RELATIVE = struct.Struct("<i")  # to where it stands itself
+_JUMP_ENTRY = struct.Struct("<iiq")
+_INIT = 2  # of a jump label's key: it is in init text
+_STATIC_CALL_SITE = struct.Struct("<ii")
+_EXCEPTION = struct.Struct("<iii")
+_BUG, _BUG_VERBOSE = struct.Struct("<ihxx"), struct.Struct("<iiHH")
+
+
+_STATES = {
+    modules.LIVE: ModuleState.LIVE,
+    modules.COMING: ModuleState.COMING,
+    modules.GOING: ModuleState.GOING,
+}
+
+
+class KernelImage(KernelTables):
+    """The tables of a kernel as if it had no probes, with those of its modules."""
+
+    def __init__(self, kernel: LinuxKernel) -> None:
+        """Context: the kernel's lock is not held."""
+        self._saved, self._live = kernel.saved_memory, kernel.memory
+        symbols = kernel.symbols
+        self._text, self._etext = symbols.address("_text"), symbols.address("_etext")
+        with open(os.path.join(kernel.folder, image.CONFIG), encoding="utf-8") as file:
+            config = file.read()
+        verbose = not config or "CONFIG_DEBUG_BUGVERBOSE=y\n" in config
+        bug = _BUG_VERBOSE if verbose else _BUG
+        with kernel.lock:
+            lines = kernel.read_file(BLACKLIST).decode().splitlines()
+            self.kallsyms = AllSymbols(symbols, kernel.modules())
+            self._texts = list(self._module_texts(kernel))
+            self._read_tables(bug)
+        self.text = self.log = self
+        self._blacklist = [read_blacklist_line(line) for line in lines]
+        self.module_states = {
+            each.name: _STATES[each.state] for each in self.kallsyms.modules
+        }
+        self.judge = JUDGES[ARCH](self)
+        self.judge.follow(kernel.meta.release, config)
+
+    def _module_texts(self, kernel: LinuxKernel) -> Iterator[tuple[int, bytes]]:
+        """The text of the modules: where, and as it is without probes."""
+        for each in self.kallsyms.modules:
+            for start, end in (each.text, each.init_text):
+                live = self._live.read(start, end - start)
+                probes = Kprobes(self._live, kernel.symbols, kernel.structures)
+                yield start, probes.unprobed(start, live)
+
+    def _read_tables(self, bug: struct.Struct) -> None:
+        exceptions = list(self._table("ex_table", _EXCEPTION))
+        calls = list(self._table("static_call_sites", _STATIC_CALL_SITE))
+        bugs = list(self._table("bug_table", bug))
+        labels = list(self._labels(*self._section("jump_table")))
+        for each in self.kallsyms.modules:
+            exceptions += self._module_table(each, "extable", "exentries", _EXCEPTION)
+            calls += self._module_table(
+                each, "static_call_sites", "static_call_sites", _STATIC_CALL_SITE
+            )
+            bugs += self._module_table(each, "bug_table", "bugs", bug)
+            start, count = each.table("jump_entries", "num_jump_entries")
+            raw = self._live.read(start, count * _JUMP_ENTRY.size)
+            labels += self._labels(start, raw)
+        self._exceptions, self._static_calls = sorted(exceptions), sorted(calls)
+        self._jump_labels, self._bugs = sorted(labels), frozenset(bugs)
+        memory = self._live if self.kallsyms.modules else self._saved
+        self._sites = sorted(ftrace_sites(memory, self.kallsyms.kernel))
+
+    def read(self, addr: int, size: int) -> bytes:
+        for start, text in self._texts:
+            if 0 <= addr - start < len(text):
+                return text[addr - start : addr - start + size]
+        return self._saved.read(addr, size)
+
+    def is_text(self, addr: int) -> bool:
+        return super().is_text(addr) or self.kallsyms.module_at(addr) is not None
+
+    def in_init_text(self, addr: int) -> bool:
+        module = self.kallsyms.module_at(addr)
+        return module is not None and addr in range(*module.init_text)
+
+    def module_of(self, addr: int) -> str:
+        module = self.kallsyms.module_at(addr)
+        return module.name if module else ""
+
+    def _section(self, name: str) -> tuple[int, bytes]:
+        """A section between __start_NAME and __stop_NAME: its address and bytes."""
+        address = self.kallsyms.kernel.address
+        start = address(f"__start_{name}") or address(f"__start___{name}")
+        end = address(f"__stop_{name}") or address(f"__stop___{name}")
+        return start, self.read(start, end - start)
+
+    def _table(self, name: str, row: struct.Struct) -> Iterator[int]:
+        """The addresses that the rows of a table of the kernel itself begin with."""
+        return _targets(*self._section(name), row)
+
+    def _module_table(
+        self, module: LoadedModule, field: str, count: str, row: struct.Struct
+    ) -> Iterator[int]:
+        start, number = module.table(field, f"num_{count}")
+        return _targets(start, self._live.read(start, number * row.size), row)
+
+    def _labels(self, start: int, raw: bytes) -> Iterator[int]:
+        for number, (code, _, key) in enumerate(_JUMP_ENTRY.iter_unpack(raw)):
+            if not key & _INIT:
+                yield start + number * _JUMP_ENTRY.size + code
+
+    # ---- what the checks ask besides
+    def ftrace_location(self, start: int, end: int) -> KAddr | None:
+        """The first ftrace site in [start, end]."""
+        i = bisect_left(self._sites, start)
+        found = i < len(self._sites) and self._sites[i] <= end
+        return KAddr(self._sites[i]) if found else None
+
+    def is_bug_site(self, addr: int) -> bool:
+        return addr in self._bugs
+
+
+def _targets(start: int, raw: bytes, row: struct.Struct) -> Iterator[int]:
+    for at in range(0, len(raw) - row.size + 1, row.size):
+        yield start + at + _RELATIVE.unpack_from(raw, at)[0]

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Calls of guest code for each directory of events that comes or goes.
+
+The files in them are the mount's; a probe on tracefs_create_dir() sees each new one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kpfs.base import abi
+from kpfs.base.ktypes import MASK64
+
+if TYPE_CHECKING:
+    from kpfs.base.ktypes import KAddr
+    from kpfs.engine.trace.event.trace_event import Change
+    from kpfs.guest.machine import Guest
+
+MAX_ERRNO = 4095
+FEW = 2  # are made or removed by a call each, more in one
+_DIR = abi.KpfsTraceDir.STRUCT
+NAME_SIZE = _DIR.size - abi.KpfsTraceDir.name  # of a group or an event, with its NUL
+_Key = tuple[str, str]  # group, event ("": the group's own)
+
+
+class EventDirs:
+    """Has guest code make and remove them.  Context: control.
+
+    Kernel: event_create_dir(), remove_event_file_dir()
+    """
+
+    def __init__(self, guest: Guest) -> None:
+        self._deferred = False
+        self._guest = guest
+        self._create = guest.needed("tracefs_create_dir")
+        self._remove = guest.needed("tracefs_remove")
+        self._update = guest.needed("update_event_dirs")  # which asks update()
+        self._name: KAddr | None = None
+        self._dentries: dict[_Key, int] = {}
+        self._left: deque[tuple[_Key, bool]] = deque()  # True: make it
+        self._making: _Key | None = None  # what guest code has been told to make
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        """Make and remove the directories of events, and those of their groups."""
+        for group, event, come, with_group in changes:
+            keys = [(group, event)]
+            if with_group:
+                keys.insert(0 if come else 1, (group, ""))
+            self._left += [(key, come) for key in keys]
+        self._do_what_is_left()
+
+    def _do_what_is_left(self) -> None:
+        if self._deferred:
+            return
+        if len(self._left) > FEW:
+            self._guest.call(self._update)
+        while self._left:
+            key, make = self._left.popleft()
+            if make:
+                self._make(key)
+                continue
+            dentry = self._dentries.pop(key, 0)
+            if dentry:
+                self._guest.call(self._remove, dentry)
+
+    def _make(self, key: _Key) -> None:
+        guest = self._guest
+        if self._name is None:
+            self._name = guest.area.alloc_data(NAME_SIZE)
+        guest.write(self._name, _name(key) + b"\0")
+        self._made(key, guest.call(self._create, self._name, self._parent(key)))
+
+    def _parent(self, key: _Key) -> int:
+        group, event = key
+        return self._dentries.get((group, ""), 0) if event else 0
+
+    def _made(self, key: _Key, dentry: int) -> None:
+        if 0 < dentry <= MASK64 - MAX_ERRNO:
+            self._dentries[key] = dentry
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Put the work off: guest code waits for us, so no other can run now.
+
+        That code asks afterwards what is left to do (update()).
+        """
+        self._deferred = True
+        try:
+            yield
+        finally:
+            self._deferred = False
+
+    def update(self, at: int) -> int:
+        """Tell guest code of one thing that is left to do; 0: there is nothing.
+
+        at: its struct kpfs_trace_dir, with what came of the thing before.
+        """
+        made, *_ = _DIR.unpack(self._guest.read(at, _DIR.size))
+        if self._making is not None:
+            self._made(self._making, made)
+            self._making = None
+        while self._left:
+            key, make = self._left.popleft()
+            dentry = 0 if make else self._dentries.pop(key, 0)
+            if not make and not dentry:
+                continue
+            self._making = key if make else None
+            data = _DIR.pack(0, dentry, self._parent(key), _name(key))
+            self._guest.write(at, data)
+            return 1
+        return 0
+
+
+def _name(key: _Key) -> bytes:
+    group, event = key
+    return (event or group).encode("latin-1")[: NAME_SIZE - 1]

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One kernel: the guest, the engine on it, and the lock that both are used under.
+
+What is not needed to answer the first request is built when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from kpfs.base.errors import KernelError
+from kpfs.base.lock import FairLock
+from kpfs.config import Config
+from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Built, Guest
+from kpfs.root.background import Background
+from kpfs.root.debugfs import DebugFs, shown_nowhere
+from kpfs.root.host_calls import HostCalls
+from kpfs.root.module_support import ModuleSupport, PartsBuilt
+from kpfs.root.watched import Watched
+
+if TYPE_CHECKING:
+    from kpfs.engine.arch.arches import GuestArch, MakeArch
+    from kpfs.engine.state import State
+    from kpfs.engine.trace.array.dynevent import DynEvents
+    from kpfs.engine.trace.array.trace_state import TraceState
+    from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
+    from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
+    from kpfs.root.event_dirs import EventDirs
+
+DEFAULTS = Config()
+T = TypeVar("T")
+
+
+def _built(config: Config) -> Built:
+    """What of the configuration is the guest's."""
+    return Built(
+        dynamic_ftrace=config.on("KPROBES_ON_FTRACE"),
+        preemption=config.on("PREEMPT"),
+        kallsyms_all=config.on("KALLSYMS_ALL"),
+        modules=config.on("MODULES"),
+        module_unload=config.on("MODULE_UNLOAD"),
+    )
+
+
+def _no_mount_table(_pid: int) -> bytes:
+    raise KernelError(errno.ENOENT, "there is no mount")
+
+
+def _no_reboot() -> None:
+    raise KernelError(errno.ENOTSUP, "nobody can reboot it")
+
+
+class part(Generic[T]):  # noqa: N801 (a decorator, as property is)
+    """A part of the kernel, built when it is first asked for (the lock may be held).
+
+    It then stands in the kernel's dictionary, where an attribute is looked for first.
+    """
+
+    def __init__(self, build: Callable[[GuestKernel], T]) -> None:
+        self._build = build
+        self.__doc__ = build.__doc__
+
+    def __get__(self, kernel: GuestKernel, _owner: type[GuestKernel]) -> T:
+        name, built = self._build.__name__, vars(kernel)
+        with kernel.lock:
+            if name not in built:
+                built[name] = self._build(kernel)
+            return cast(T, built[name])
+
+
+def _makers(arch: str) -> tuple[MakeArch, type[State]]:
+    """What makes the engine, whose import takes as long as a boot."""
+    from kpfs.engine.arch.arches import ARCHES
+    from kpfs.engine.state import State
+
+    return ARCHES[arch](), State
+
+
+class GuestKernel:
+    """The composition root.  ``lock`` is held for whatever touches what is below."""
+
+    def __init__(
+        self,
+        *,
+        nr_cpus: int = 2,
+        quiet: bool = False,
+        config: Config = DEFAULTS,
+        mount_table: Callable[[int], bytes] = _no_mount_table,
+        show_debugfs: Callable[[str, bool], None] = shown_nowhere,
+        reboot: Callable[[], None] = _no_reboot,
+        lock: FairLock | None = None,
+    ) -> None:
+        """quiet: no background tasks and a virtual clock, so that runs repeat.
+
+        mount_table: what /proc/PID/mounts of a process of the host is to show.
+        show_debugfs: told of what comes to the root of debugfs and leaves it.
+        reboot: puts a fresh kernel, with the same lock, in the place of this one.
+        """
+        self.mount_table = mount_table
+        self.reboot = reboot
+        self.lock = lock or FairLock()
+        self.config = config
+        image = LEGACY_IMAGE if config.on("LEGACY_SYMBOLS") else KERNEL_IMAGE
+        self.guest = Guest(nr_cpus, quiet=quiet, built=_built(config), image=image)
+        self.background = Background(self.guest, self.lock)
+        self.syscalls = HostCalls(self.guest, self.background, self.lock)
+        self.debugfs = DebugFs(self.guest, show_debugfs)
+        ModuleSupport(self.guest, self)
+        self.watched = Watched(self.guest, partial(vars(self).get, "arch"))
+
+    @part
+    def arch(self) -> GuestArch:
+        """The architecture's side of the engine."""
+        return _makers(self.guest.arch)[0](self.guest)
+
+    @part
+    def state(self) -> State:
+        """The kprobes core."""
+        return _makers(self.guest.arch)[1](
+            self.guest,
+            self.arch,
+            optprobes=self.config.on("OPTPROBES"),
+            kprobes_on_ftrace=self.config.on("KPROBES_ON_FTRACE"),
+            preemption=self.config.on("PREEMPT"),
+        )
+
+    @part
+    def trace(self) -> TraceState:
+        """What the files of tracefs are about."""
+        from kpfs.engine.trace.array.trace_state import TraceState
+
+        return TraceState(self.state, self.arch.runtime, self.event_dirs)
+
+    @part
+    def kprobe_events(self) -> TraceKprobeOps:
+        """The kprobe events among the dynamic events."""
+        from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
+
+        return TraceKprobeOps(self.trace)
+
+    @part
+    def synthetic_events(self) -> TraceSynthOps:
+        """The synthetic events among the dynamic events."""
+        from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
+
+        return TraceSynthOps(self.trace)
+
+    @property
+    def dynamic_events(self) -> DynEvents:
+        """The dynamic events of all kinds that are configured."""
+        if self.config.on("KPROBE_EVENTS"):
+            _ = self.kprobe_events
+        _ = self.synthetic_events
+        return self.trace.dyn_events
+
+    @part
+    def event_dirs(self) -> EventDirs:
+        """What the guest knows of the directories of events."""
+        from kpfs.root.event_dirs import EventDirs
+
+        return EventDirs(self.guest)
+
+    def parts_built(self) -> PartsBuilt:
+        """What of it somebody has asked for."""
+        built = vars(self)
+        return PartsBuilt(**{name: built.get(name) for name in PartsBuilt._fields})
+
+    def preload(self) -> None:
+        """Import what most of the first requests need.  Context: any."""
+        _makers(self.guest.arch)
+
+    def stats(self) -> dict[str, int]:
+        """Counters of the machine."""
+        return {**self.syscalls.stats(), **self.guest.stats()}
+
+    def stop(self) -> None:
+        """End the guest; nothing of this kernel may be used afterwards."""
+        self.background.stop()
+        with self.lock:
+            self.retire()
+
+    def retire(self) -> None:
+        """End the guest at once; who has one of its files open gets ESHUTDOWN.
+
+        Context: control, lock held.
+        """
+        self.background.retire()
+        self.debugfs.hide()
+        self.syscalls.close()
+        self.guest.close()

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""System calls of the guest that are made for processes of the host."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
+
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
+from kpfs.base.lock import FairLock
+from kpfs.guest.loader.modules import Parameter
+from kpfs.guest.machine import Guest
+from kpfs.guest.running.hostop import HostOp
+from kpfs.guest.running.hosttask import HostTask
+from kpfs.guest.running.syscalls import BLOCKED, CALLS_AT_ONCE
+from kpfs.root.background import Background
+
+PAGE_SIZE = 4096
+
+# What a file of the mount does in the middle of a system call: its result, or the bytes
+# that were read.  The guest's request may be answered further (cookie, pos).
+Op = Callable[[HostOp], "int | bytes"]
+
+
+# Brings tasks of the guest to where their processes are, of whose calls some were not
+# made in it: that of a pid, None: all.  See kpfs.mirror.tasks.  Context: control, lock
+# held.
+CatchUp = Callable[["int | None"], None]
+# The number that a descriptor of a process has on the host which leads to a file of the
+# mount: by pid, path and flags, and not one of some numbers; -1: it is not known.
+NumberOf = Callable[[int, bytes, int, "set[int]"], int]
+
+
+def _nothing_left_out(_pid: int | None) -> None:
+    """Nobody leaves calls out."""
+
+
+def _no_number(_pid: int, _path: bytes, _flags: int, _others: set[int]) -> int:
+    """Nobody looks at the descriptors of processes."""
+    return -1
+
+
+def _no_files(_request: HostOp) -> int:
+    raise KernelError(errno.ENOENT, "there is no tree")
+
+
+class HostCalls:
+    """Makes these system calls.  Context: control, lock held."""
+
+    def __init__(self, guest: Guest, background: Background, lock: FairLock) -> None:
+        """background: is told after each, and knows how to wait."""
+        self._guest = guest
+        self._background = background
+        self._lock = lock
+        self._files: Op = _no_files
+        # called before who opens a file of the mount gets a descriptor (with his pid),
+        # and before anything is done that may let somebody look at tasks (None)
+        self.catch_up: CatchUp = _nothing_left_out
+        self.number_of: NumberOf = _no_number
+        self.closed = False  # the guest is gone
+        self._nr_calls = 0
+        self._busy = 0  # ns in calls
+
+    def attach_files(self, serve: Op) -> None:
+        """Have the mount's files served to calls that nobody made through it."""
+        self._files = serve
+        self._guest.syscalls.attach_files(serve)
+
+    def task(self, caller: Caller) -> HostTask:
+        """The caller's task in the guest, forked there if it is new."""
+        return self.task_of(caller.pid, caller.uid)
+
+    def task_of(self, pid: int, uid: int) -> HostTask:
+        """The same of a process of the host, by the user that it is."""
+        self.check()
+        return self._guest.syscalls.host_task(pid, uid)
+
+    def reap(self) -> None:
+        """Let the tasks of processes that have ended exit."""
+        self.check()
+        self._guest.syscalls.reap()
+
+    @property
+    def dead(self) -> str:
+        """Why the guest is dead; "" if it lives, or is gone."""
+        return "" if self.closed else self._guest.sched.dead
+
+    def check_present(self) -> None:
+        """Refuse who had a file of a guest open that is gone, or came too late."""
+        if self.closed:
+            raise KernelError(errno.ESHUTDOWN, "the guest is gone")
+
+    def check(self) -> None:
+        """Refuse what needs a guest that lives: ESHUTDOWN."""
+        if self.closed or self._guest.sched.dead:
+            self.check_present()
+            raise KernelError(errno.ESHUTDOWN, self.dead)
+
+    def call(
+        self,
+        task: HostTask,
+        name: str,
+        *args: int | str | bytes,
+        op: Op | None = None,
+    ) -> int:
+        """A system call of a task in the guest; its value.
+
+        op is run where the call reaches a file of the mount; what it raises, or any
+        other failure of the call, is raised here.
+        """
+        host_op = op or self._files
+        self.check()
+        begin = time.perf_counter_ns()
+        try:
+            ret = self._guest.syscalls.call(task, name, *args, host_op=host_op)
+        finally:  # those who wait are to learn of its death, too
+            self._nr_calls += 1
+            self._busy += time.perf_counter_ns() - begin
+            self._background.guest_ran()
+        return self._result(ret, name)
+
+    def leave_out(self) -> None:
+        """Count a call that is not made, as nobody could see it: its time passes."""
+        self._nr_calls += 1
+        self._guest.clock.step()
+
+    def call_all(
+        self, task: HostTask, calls: Sequence[tuple[str, Sequence[int | str | bytes]]]
+    ) -> None:
+        """System calls of a task, one after the other, up to the first that fails.
+
+        What that fails with is raised.  The lock is given back now and then.
+        Context: the lock is not held.
+        """
+        done = 0
+        while done < len(calls):
+            with self._lock:
+                self.check()
+                begin = time.perf_counter_ns()
+                begun = 1
+                try:
+                    begun, ret = self._guest.syscalls.call_some(
+                        task, calls[done : done + CALLS_AT_ONCE], self._files
+                    )
+                finally:
+                    self._nr_calls += begun
+                    self._busy += time.perf_counter_ns() - begin
+                    self._background.guest_ran()
+                done += begun
+                self._result(ret, calls[done - 1][0])
+
+    def sleeping_call(self, task: HostTask, name: str, *args: int | str | bytes) -> int:
+        """A system call that may sleep for as long as it likes: its value.
+
+        A signal of the caller wakes the task if it sleeps interruptibly; else it is
+        waited for all the same.  Raises what the call fails with.
+        Context: the lock is not held, or the call does not sleep.
+        """
+        syscalls, signals = self._guest.syscalls, True
+        with self._locked():
+            self.check()
+            ret = syscalls.call(task, name, *args, host_op=self._files, sleeps=True)
+            self._background.guest_ran()
+        while ret == BLOCKED:
+            with self._locked():
+                self.check()
+                waiter = self._background.prepare_to_wait(
+                    partial(syscalls.has_ended, task), signals=signals
+                )
+            try:
+                self._background.wait(waiter)
+            except KernelError as exc:
+                if exc.errno != errno.EINTR:
+                    raise
+                signals = False
+            with self._locked():
+                self.check()
+                if not signals:
+                    syscalls.interrupt(task)
+                ret = syscalls.collect(task)
+        return self._result(ret, name)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """With the lock, which a signal does not keep the caller from having."""
+        while True:
+            try:
+                self._lock.__enter__()
+                break
+            except KernelError:
+                continue
+        try:
+            yield
+        finally:
+            self._lock.__exit__()
+
+    def _result(self, ret: int, name: str) -> int:
+        if ret == BLOCKED:
+            raise KernelError(errno.EINTR, f"{name}() sleeps")
+        if ret < 0:
+            refusal = self._guest.syscalls.refusal
+            why = refusal.why if refusal and refusal.errno == -ret else "failed"
+            raise KernelError(-ret, f"{name}(): {why}")
+        return ret
+
+    def insmod(self, task: HostTask, image: bytes, parameters: bytes) -> None:
+        """init_module() of an image; raises what it is refused with."""
+        pending = self._guest.modules.pending
+        pending[task.pid] = image
+        try:
+            self.sleeping_call(task, "init_module", 0, len(image), parameters)
+        finally:
+            pending.pop(task.pid, None)
+
+    def get_parameter(self, parameter: Parameter) -> bytes:
+        """What the parameter of a module says; EPERM: nobody may know.
+
+        Kernel: param_attr_show()
+        """
+        if not parameter.get:
+            raise KernelError(errno.EPERM, f"{parameter.name} cannot be read")
+        ret = self._parameter(parameter.get, parameter)
+        return self._guest.read(self._page, min(ret, PAGE_SIZE))
+
+    def set_parameter(self, parameter: Parameter, value: bytes) -> None:
+        """Set the parameter of a module; EPERM: it cannot be, or what it says.
+
+        Kernel: param_attr_store()
+        """
+        if not parameter.set:
+            raise KernelError(errno.EPERM, f"{parameter.name} cannot be set")
+        self._guest.write(self._page, value[: PAGE_SIZE - 1] + b"\0")
+        self._parameter(parameter.set, parameter)
+
+    def _parameter(self, function: int, parameter: Parameter) -> int:
+        """Run one of a parameter's functions, which return an int."""
+        call = self._guest.syscalls.call_function
+        ret = call(None, function, self._page, parameter.addr) & 0xFFFFFFFF
+        return self._result(ret - (ret >> 31 << 32), parameter.name)
+
+    @cached_property
+    def _page(self) -> int:
+        """A page that values of parameters are handed over in."""
+        return self._guest.area.alloc_data(PAGE_SIZE)
+
+    def host_pid(self, task: HostTask) -> int:
+        """The host's process that a task stands for."""
+        return self._guest.syscalls.host_pid(task)
+
+    def stats(self) -> dict[str, int]:
+        """How many calls were made, and the time that they took."""
+        return {
+            "syscalls": self._nr_calls,
+            "host_us_in_syscalls": self._busy // 1000,
+        }
+
+    def close(self) -> None:
+        """Refuse all that come from now on: the guest ends."""
+        self.closed = True

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files that processes of the host have opened: the guest's descriptors of each."""
+
+from __future__ import annotations
+
+from kpfs.base.errors import KernelError
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.machine import FINALLY, STOP, MachineDiedError, Op, Out, Result
+from kpfs.linux.running.ready import ReadyReader
+from kpfs.linux.running.tasks import Reply, Task
+
+OUT_OF_THE_WAY = 500  # a descriptor that hardly any process has
+
+
+class OpenFile:
+    """A file that was opened through the mount, and its descriptors in the guest."""
+
+    def __init__(self, flags: int, task: Task, fd: int) -> None:
+        self.flags = flags
+        self.owner = task
+        self.fds = {task: fd}
+        self.pos = 0  # of the guest's file
+        self.seekable = True
+        self.ready: ReadyReader | None = None  # of a text that is kept
+
+
+class OpenFiles:
+    """By the number that Linux has of each.  Context: the kernel's lock is held."""
+
+    def __init__(self, kernel: LinuxKernel) -> None:
+        self.kernel = kernel
+        self.by_handle: dict[int, OpenFile] = {}
+
+    def __getitem__(self, fh: int) -> OpenFile:
+        """ESHUTDOWN where it was opened in a guest that is gone."""
+        opened = self.by_handle[fh]
+        if opened.owner.machine is not self.kernel.machine:
+            raise MachineDiedError("it was opened in a guest that is gone")
+        return opened
+
+    def _request(self, task: Task, *ops: Op) -> Reply:
+        reply = self.kernel.request(task, ops)
+        for result in reply.results:
+            if result < 0:
+                raise KernelError(-result, "the guest")
+        return reply
+
+    def descriptor_of(self, task: Task, opened: OpenFile) -> int:
+        fd = opened.fds.get(task)
+        if fd is None:
+            fd = opened.fds[task] = self.borrow(task, opened)
+        return fd
+
+    def borrow(self, task: Task, opened: OpenFile) -> int:
+        """Another task's open file, as one has it who was forked by it."""
+        owner = opened.owner
+        reply = self._request(
+            task,
+            Op(nr.PIDFD_OPEN, (owner.pid, 0), STOP),
+            Op(nr.PIDFD_GETFD, (Result(0), opened.fds[owner], 0), STOP),
+            Op(nr.CLOSE, (Result(0),), FINALLY),
+        )
+        return reply.results[1]
+
+    def inherit(self, parent: Task, child: Task) -> None:
+        """A task has forked: the child has its descriptors."""
+        for opened in list(self.by_handle.values()):
+            if parent in opened.fds:
+                opened.fds[child] = opened.fds[parent]
+
+    def holds(self, task: Task, fd: int) -> bool:
+        """Whether a file of the mount is a task's descriptor fd."""
+        return any(opened.fds.get(task) == fd for opened in self.by_handle.values())
+
+    def make_room(self, task: Task, fd: int) -> None:
+        """See to it that no file of the mount is a task's descriptor fd."""
+        for opened in list(self.by_handle.values()):
+            if opened.fds.get(task) == fd:
+                move = Op(nr.FCNTL, (fd, nr.F_DUPFD, OUT_OF_THE_WAY), STOP)
+                reply = self._request(task, move, Op(nr.CLOSE, (fd,)))
+                opened.fds[task] = reply.results[0]
+
+    def seek(self, task: Task, opened: OpenFile, fd: int, offset: int) -> None:
+        """Have the guest's file be where the host's is."""
+        if offset != opened.pos:
+            self._request(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
+            opened.pos = offset
+
+    def read(self, task: Task, opened: OpenFile, size: int, offset: int) -> bytes:
+        """Read of a file at an offset, as a task that has opened it."""
+        fd = self.descriptor_of(task, opened)
+
+        def real(at: int, count: int) -> bytes:
+            if count:  # else the guest need not go there, which may take it long
+                self.seek(task, opened, fd, at)
+            reply = self._request(task, Op(nr.READ, (fd, Out(count), count)))
+            data = reply.out(0, reply.results[0])
+            if count:
+                opened.pos = at + len(data)
+            return data
+
+        if opened.ready is None:
+            return real(offset, size)
+        return opened.ready.read(offset, size, real)
+
+    def close(self, fh: int) -> None:
+        """Close every task's descriptor; of one that waits, as soon as it does not."""
+        opened = self.by_handle.pop(fh)
+        for task, fd in opened.fds.items():
+            machine = self.kernel.machine
+            if task.gone or machine.dead or task.machine is not machine:
+                continue
+            if task.waits:
+                task.later.append(Op(nr.CLOSE, (fd,)))
+            else:
+                self.kernel.request(task, [Op(nr.CLOSE, (fd,))])

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Copies of a kernel that stands still, to go back to.
+
+A copy is what differs from the image: pages, the processors, and the agent's tasks.  It
+is put back on a fresh board, so that the emulator, too, is each time in the same state:
+what it has translated shows in the guest's clock, by one block now and then.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kpfs.linux.board.board import PAGE_SIZE, address_of
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.tasks import Task
+from kpfs.linux.store import image
+
+PAGEMAP = "/proc/self/pagemap"
+_ENTRY = 8
+_THERE, _OF_FILE = 3 << 62, 1 << 61  # of an entry of pagemap: present or swapped
+
+Pages = dict[int, bytes]  # by their numbers
+
+
+class Frozen(NamedTuple):
+    """A copy of a kernel."""
+
+    ram: Pages
+    region: Pages
+    standing: dict[str, Any]  # of the board: kpfs.linux.store.image.standing()
+    machine: dict[str, Any]  # what Python has of these
+    tasks: dict[str, Any]
+    each: list[tuple[Task, dict[str, Any]]]
+
+
+_OF_MACHINE = "_seqs", "_busy", "_current", "dead"
+_OF_TASKS = "_by_pid", "_free", "waiting", "_dying", "_said"
+
+
+def freeze(kernel: LinuxKernel) -> Frozen:
+    """Copy a kernel; ValueError: somebody waits in it.
+
+    Context: the kernel's lock is held.
+    """
+    machine, tasks = kernel.machine, kernel.tasks
+    tasks.check(tasks.agent)
+    if tasks.waiting:
+        raise ValueError("a task waits; a snapshot is of a kernel that stands still")
+    machine.settle(machine.now())
+    board = machine.board
+    return Frozen(
+        ram={number: _page(board.ram, number) for number in _own_pages(board.ram)},
+        region={n: _page(board.region, n) for n in _own_pages(board.region)},
+        standing=image.standing(board),
+        machine=_kept(machine, _OF_MACHINE),
+        tasks=_kept(tasks, _OF_TASKS),
+        each=[(task, dict(vars(task))) for task in _known(kernel)],
+    )
+
+
+def thaw(kernel: LinuxKernel, frozen: Frozen) -> None:
+    """Make a kernel what it was, though it may be dead.
+
+    Context: the kernel's lock is held.
+    """
+    board = kernel.another_board(frozen.standing)
+    _put(board.ram, frozen.ram)
+    _put(board.region, frozen.region)
+    for task in _known(kernel):
+        task.gone = True  # but for those that were there
+    for task, values in frozen.each:
+        vars(task).update(values)
+    _restore(kernel.machine, frozen.machine)
+    _restore(kernel.tasks, frozen.tasks)
+    kernel.machine.skip(0)
+
+
+def _known(kernel: LinuxKernel) -> list[Task]:
+    return [*vars(kernel.tasks)["_by_pid"].values(), kernel.tasks.agent]
+
+
+def _kept(owner: object, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: _copy(vars(owner)[name]) for name in names}
+
+
+def _restore(owner: object, values: dict[str, Any]) -> None:
+    vars(owner).update({name: _copy(value) for name, value in values.items()})
+
+
+def _copy(value: Any) -> Any:
+    return value.copy() if isinstance(value, list | dict | set) else value
+
+
+# ---- pages
+def _page(memory: mmap.mmap, number: int) -> bytes:
+    return memory[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]
+
+
+def _own_pages(memory: mmap.mmap) -> Iterator[int]:
+    """Those of a private mapping that were written.  Document: proc(5), pagemap."""
+    count = len(memory) // PAGE_SIZE
+    with open(PAGEMAP, "rb", buffering=0) as pagemap:
+        first = address_of(memory) // PAGE_SIZE
+        raw = os.pread(pagemap.fileno(), count * _ENTRY, first * _ENTRY)
+    entries = memoryview(raw).cast("Q")
+    return (n for n, e in enumerate(entries) if e & _THERE and not e & _OF_FILE)
+
+
+def _put(memory: mmap.mmap, pages: Pages) -> None:
+    """Make pages of a fresh board what they were."""
+    for number, data in pages.items():
+        memory[number * PAGE_SIZE : (number + 1) * PAGE_SIZE] = data

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Functions of the kernel that the host calls, and functions of the host that it calls.
+
+A task of the guest calls one of the kernel's: it makes a system call for that, before
+whose function the board stops, and the one that is meant is run in its place.
+
+A function of the host has an address for the kernel, in a page that the kernel gives
+for instructions: those there load its number and come to one place, where the board
+stops.  Python returns from there, so what follows is never run.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
+from kpfs.linux.board import registers
+from kpfs.linux.board.board import PAGE_SIZE
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.machine import Op
+from kpfs.linux.running.tasks import Task
+
+# takes the first three arguments, and gives the value; it must not raise anything
+Function = Callable[[int, int, int], int]
+
+_ENTRY, _NUMBER = "__x64_sys_getppid", nr.GETPPID
+_COOKIE = 0x6B70_6673_6361_6C6C  # the argument of a system call that is made for this
+_DI = 14  # in struct pt_regs
+_ARGUMENTS = "rdi", "rsi", "rdx"
+_STUB = struct.Struct("<BIBi6x")  # mov $number, %eax; jmp to where the board stops
+_MOV_EAX, _JMP, _JMP_END, _RET = 0xB8, 0xE9, 10, b"\xc3"
+_STUBS = PAGE_SIZE // _STUB.size - 1  # of a page, at whose end is that place
+_STOP_AT = _STUBS * _STUB.size
+
+
+class Held(NamedTuple):
+    """The functions of the host, for a snapshot."""
+
+    functions: dict[int, Function]
+    unused: list[int]
+    gate: int
+
+
+class Functions:
+    """Of one kernel.  Context: its lock is held; MachineDiedError."""
+
+    def __init__(self, kernel: LinuxKernel) -> None:
+        self._kernel = kernel
+        self._entry = kernel.symbols.address(_ENTRY)
+        self._meant: tuple[int, tuple[int, ...]] | None = None  # address, arguments
+        self._forget()
+        kernel.follow(self._forget)
+
+    def _forget(self) -> None:
+        """The machine is a fresh one."""
+        self.restore(Held({}, [], 0))
+
+    # ---- snapshots
+    def held(self) -> Held:
+        """What there is now."""
+        return Held(dict(self._functions), list(self._unused), self._gate)
+
+    def restore(self, held: Held) -> None:
+        """The machine is what it was then, on a board of its own."""
+        self._functions, self._unused = dict(held.functions), list(held.unused)
+        self._gate = held.gate
+        self._kernel.machine.on_call = self._on_call
+        self._watch()
+
+    def _watch(self) -> None:
+        places = [self._gate] if self._gate else []
+        if self._meant is not None:
+            places.append(self._entry)
+        calls = [(place, abi.NEVER) for place in places]
+        self._kernel.machine.board.set_calls(calls)
+
+    # ---- the kernel's
+    def call(self, task: Task, name: str, *args: int) -> int:
+        """Have a task call a function of the kernel, which may sleep: its value.
+
+        It is signed.
+        EOPNOTSUPP: the kernel has no such function.
+        """
+        kernel = self._kernel
+        target = kernel.symbols.address(name) or kernel.symbols.address(
+            f"{name}_noprof"
+        )
+        if not target or not self._entry:
+            raise KernelError(errno.EOPNOTSUPP, f"this kernel has no {name}()")
+        self._meant = target, args
+        self._watch()
+        try:
+            return kernel.request(task, [Op(_NUMBER, (_COOKIE,))]).results[0]
+        finally:
+            self._meant = None
+            self._watch()
+
+    # ---- the host's
+    def add(self, task: Task, function: Function) -> int:
+        """Give a function an address.  ENOMEM: the kernel has no room for that."""
+        if not self._unused:
+            self._add_page(task)
+        address = self._unused.pop()
+        self._functions[address] = function
+        return address
+
+    def remove(self, address: int) -> None:
+        """The kernel does not call it any more."""
+        if self._functions.pop(address, None) is not None:
+            self._unused.append(address)
+
+    def _add_page(self, task: Task) -> None:
+        page = self.call(task, "alloc_insn_page") & abi.NEVER
+        if not page:
+            raise KernelError(errno.ENOMEM, "no page for instructions")
+        self._gate = self._gate or page + _STOP_AT
+        stubs = range(page, page + _STOP_AT, _STUB.size)
+        code = [
+            _STUB.pack(_MOV_EAX, at & 0xFFFFFFFF, _JMP, self._gate - at - _JMP_END)
+            for at in stubs
+        ]
+        self._kernel.memory.write(page, b"".join(code) + _RET)
+        self._kernel.machine.board.flush()
+        self._unused += reversed(stubs)
+        self._watch()
+
+    # ---- where the board stops
+    def _on_call(self) -> None:
+        board, memory = self._kernel.machine.board, self._kernel.memory
+        read, write, number = board.read_reg, board.write_reg, registers.GENERAL
+        if board.get(abi.Board.asked_at) == self._gate:
+            low = read(number["rax"])
+            function = self._functions[self._gate & ~0xFFFFFFFF | low]
+            value = function(*[read(number[name]) for name in _ARGUMENTS])
+            stack = read(number["rsp"])
+            write(number["rax"], value)
+            write(number["rsp"], stack + 8)
+            write(number["rip"], memory.word(stack))
+        elif self._meant is None or (
+            memory.word(read(number["rdi"]) + 8 * _DI) != _COOKIE
+        ):
+            return  # it is somebody's own
+        else:
+            (target, args), self._meant = self._meant, None
+            for name, value in zip(_ARGUMENTS, args, strict=False):
+                write(number[name], value)
+            write(number["rip"], target)
+        board.set(asked_at=0)

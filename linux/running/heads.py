@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lists of the kernel, of which one look tells whether they are as in the image."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from kpfs.base.errors import MemoryFault
+from kpfs.linux.board.board import Board
+from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.symbols import Symbols
+
+_HEAD = struct.Struct("<2Q")  # next, prev
+
+
+class Heads:
+    """The heads of some lists.  Context: the machine's lock is held."""
+
+    def __init__(
+        self,
+        board: Board,
+        saved: KernelMemory,
+        symbols: Symbols,
+        names: Iterable[str],
+    ) -> None:
+        """saved: as it is in the image."""
+        self._ram = board.ram
+        self._heads: list[tuple[int, bytes]] = []
+        self._known = True
+        for name in names:
+            try:
+                address = symbols.address(name)
+                head = saved.read(address, _HEAD.size)
+            except MemoryFault:  # an older kernel has none of that name
+                self._known = False
+                return
+            first, last = _HEAD.unpack(head)
+            self._known &= first == last  # else the head alone would not tell
+            self._heads.append((board.translate(address), head))
+
+    def unchanged(self) -> bool:
+        """Whether each is what it was; False where that cannot be told."""
+        ram = self._ram
+        return self._known and all(
+            ram[at : at + _HEAD.size] == head for at, head in self._heads
+        )

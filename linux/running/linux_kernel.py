@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A real kernel that runs: machine, tasks, the lock, and the time that passes."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any
+
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.lock import FairLock
+from kpfs.linux.board.board import Board
+from kpfs.linux.memory import dmesg
+from kpfs.linux.memory.memory import LiveMemory, SavedMemory
+from kpfs.linux.memory.modules import LoadedModule, loaded_modules
+from kpfs.linux.memory.structures import Structures
+from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.directories import Directories
+from kpfs.linux.running.machine import Machine, MachineDiedError, Op, Out, only_look
+from kpfs.linux.running.ready import ReadyTexts, open_texts
+from kpfs.linux.running.tasks import Reply, Task, Tasks
+from kpfs.linux.running.watched import Watched
+from kpfs.linux.store import image, store
+
+log = logging.getLogger(__name__)
+
+NSEC = 1_000_000_000
+QUIET_STEP_NS = 4_000_000
+LOOK = 0.5  # s between looks whether they still live
+MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for somebody who waits
+LONG_WAIT, REST = 1.0, 0.02  # s without any news, after which so long at least
+READ_SIZE = 128 << 10
+UNWATCHED = 0.05  # s between looks whether nobody looks any more
+LAST_LINES = 10  # of a dead guest's log that are said
+
+
+class LinuxKernel:
+    """The composition root for a kernel of a distribution.
+
+    ``lock`` is held, once, for whatever touches what is below.
+    """
+
+    def __init__(self, name: str, *, quiet: bool = False, exact: bool = False) -> None:
+        """name: of a kernel that was made; UnfitError where there is none."""
+        self.folder = store.folder(name)
+        self.meta = image.read_meta(self.folder)
+        self.symbols = Symbols(os.path.join(self.folder, image.SYMBOLS))
+        self.lock = FairLock()
+        self._quiet, self._exact = quiet, exact
+        self._saved = image.open_ram(self.folder, self.meta)
+        cr3 = self.meta.processors[0].registers["cr3"]
+        self.saved_memory = SavedMemory(self._saved.fileno(), cr3)
+        self.structures = Structures(self.saved_memory, self.symbols)
+        self._texts = open_texts(self.folder)
+        self._followers: list[Callable[[], None]] = []
+        self._ticker: threading.Thread | None = None
+        self._stopped = False
+        self._on_wake: Callable[[], None] | None = None
+        self.directories: Directories | None = None  # once somebody follows them
+        # before something may begin to look: has the tasks do what was left out
+        self.catch_up: Callable[[], None] = lambda: None
+        self._somebody_waits = threading.Event()
+        self._start_machine()
+
+    def _start_machine(self) -> None:
+        """A machine that goes on from the image, and nobody in it."""
+        board = image.load(self._saved, self.meta, exact=self._exact)
+        self.machine = Machine(board, quiet=self._quiet)
+        self._next_look = self._last_news = 0.0
+        self._watch_ends = 0.0  # when to look whether it does
+        self.always_watched = False  # by what does not show in the text
+        self._look_at(board)
+        self.tasks = Tasks(self.machine, self.lock)
+        self.tasks.on_wait = self._somebody_waits.set
+        self.tasks.last_words = self._last_words
+
+    # ---- reboot
+    def follow(self, follower: Callable[[], None]) -> None:
+        """Have somebody told, under the lock, that another machine runs from now on."""
+        self._followers.append(follower)
+
+    def reboot(self) -> None:
+        """Start from the image again; what was open before answers ESHUTDOWN.
+
+        ENOMEM: there is no room for another machine, and nothing has changed.
+        Context: lock held.
+        """
+        machine, tasks = self.machine, self.tasks
+        try:
+            self._start_machine()
+        except (OSError, MemoryError) as error:
+            raise KernelError(errno.ENOMEM, f"no second machine: {error}") from error
+        log.info("reboot")
+        machine.dead = machine.dead or "the guest was rebooted"
+        tasks.stop()
+        machine.close()
+        if self.directories is not None:
+            self.directories.on_change()
+            self.follow_directories(self.directories.on_change)
+        for follower in self._followers:
+            follower()
+
+    # ---- the kernel's log
+    def dmesg(self) -> list[dmesg.Record]:
+        """The kernel's log, also of one that is dead.  Context: lock held."""
+        return dmesg.read_log(self.memory, self.symbols)
+
+    def _last_words(self) -> list[str]:
+        return [record.shown() for record in self.dmesg()[-LAST_LINES:]]
+
+    def another_board(self, standing: dict[str, Any]) -> Board:
+        """Have the machine run on another board, as the image was but standing so.
+
+        standing: see kpfs.linux.store.image.standing().  Context: lock held.
+        """
+        meta = image.stand(self.meta, standing)
+        board = image.load(self._saved, meta, exact=self._exact)
+        old, machine = self.machine.board, self.machine
+        machine.board, machine.region = board, board.region
+        self._look_at(board)
+        old.close()
+        if self.directories is not None:
+            self.directories.on_change()
+            self.follow_directories(self.directories.on_change)
+        return board
+
+    def _look_at(self, board: Board) -> None:
+        """What is read out of a machine's memory is that of this board."""
+        self.memory = LiveMemory(board)
+        self._watcher: Watched | None = None
+        self._watched = self._unsure = True
+        memories = self.saved_memory, self.memory
+        self.ready = ReadyTexts(self._texts, *memories, self.symbols)
+
+    # ---- what is in its memory
+    def modules(self) -> list[LoadedModule]:
+        """Those that are loaded, also in a kernel that is dead; [] without BTF.
+
+        Context: lock held.
+        """
+        try:
+            return loaded_modules(self.memory, self.symbols, self.structures)
+        except MemoryFault:
+            return []
+
+    # ---- requests
+    def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
+        """See Tasks.request()."""
+        if not only_look(ops):
+            self.catch_up()
+        try:
+            return self.tasks.request(task, ops, memory)
+        finally:
+            self._ran(ops)
+
+    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+        """See Tasks.begin()."""
+        if not only_look(ops):
+            self.catch_up()
+        places = self.tasks.begin(task, ops, memory)
+        self._ran(ops)
+        return places
+
+    def attempt(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+        """See Tasks.attempt()."""
+        results = self.tasks.attempt(task, ops, memory)
+        self._ran()
+        return results
+
+    def read_file(self, path: str) -> bytes:
+        """All of a file of the guest, read by the agent.  Context: lock held."""
+        agent, content = self.tasks.agent, b""
+        name = path.encode("latin-1") + b"\0"
+        fd = self.request(agent, [Op(nr.OPENAT, (nr.AT_FDCWD, name, 0, 0))]).results[0]
+        if fd < 0:
+            raise KernelError(-fd, path)
+        read = Op(nr.READ, (fd, Out(READ_SIZE), READ_SIZE))
+        while (size := (reply := self.request(agent, [read])).results[0]) > 0:
+            content += reply.out(0, size)
+        self.request(agent, [Op(nr.CLOSE, (fd,))])
+        if size < 0:
+            raise KernelError(-size, path)
+        return content
+
+    def make_file(self, task: Task, data: bytes) -> int:
+        """A task's descriptor of a file that holds data and has no name.
+
+        ENOMEM: the guest has no room for it.  Context: lock held.
+        """
+        fd = self.request(task, [Op(nr.MEMFD_CREATE, (b"module\0", 0))]).results[0]
+        if fd < 0:
+            raise KernelError(-fd, "memfd_create")
+        for at in range(0, len(data), READ_SIZE):
+            part = data[at : at + READ_SIZE]
+            taken = self.request(task, [Op(nr.WRITE, (fd, part, len(part)))]).results
+            if taken != [len(part)]:
+                self.request(task, [Op(nr.CLOSE, (fd,))])
+                raise KernelError(errno.ENOMEM, "no room for a file in the guest")
+        return fd
+
+    def _ran(self, ops: Sequence[Op] = ()) -> None:
+        if ops:
+            self._last_news = monotonic()
+            self._unsure |= not only_look(ops)
+        if self.directories is not None:
+            self.directories.ran(ops)
+        if self._on_wake is not None:
+            self._on_wake()
+
+    def follow_directories(self, on_change: Callable[[], None]) -> None:
+        """Have somebody told, under the lock, that directories may have changed."""
+        self.directories = Directories(
+            self.machine.board, self.saved_memory, self.symbols, on_change
+        )
+
+    # ---- who looks
+    @property
+    def watched(self) -> bool:
+        """Whether something in the guest may look at what its tasks do.
+
+        Context: the lock is not held.
+        """
+        if self._unsure or (
+            self._watched and monotonic() > self._watch_ends and not self.lock.taken()
+        ):
+            with self.lock:
+                self._look_who_watches()
+        return self._watched
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether ``watched`` need not wait for the lock."""
+        return not self._unsure
+
+    def _look_who_watches(self) -> None:
+        if self._watcher is None:
+            board, saved = self.machine.board, self._saved.fileno()
+            self._watcher = Watched(board, saved, self.saved_memory, self.symbols)
+        self._watched = self.always_watched or self._watcher.look()
+        self._watch_ends = monotonic() + UNWATCHED
+        self._unsure = False
+
+    # ---- time
+    def start(self, on_wake: Callable[[], None] | None = None) -> None:
+        """Let time pass for those who wait.
+
+        on_wake is called under the lock when something may have become readable.
+        """
+        self._on_wake = on_wake
+        self._ticker = threading.Thread(target=self._tick, name="tick", daemon=True)
+        self._ticker.start()
+
+    @property
+    def ticker(self) -> int:
+        """The thread that runs the guest while those who have asked it wait; or 0."""
+        return (self._ticker.ident or 0) if self._ticker is not None else 0
+
+    def _tick(self) -> None:
+        pause = threading.Event()
+        while not self._stopped:
+            self._somebody_waits.wait()
+            with self.lock:
+                seconds = self._pass_time()
+                if seconds is None:
+                    self._somebody_waits.clear()
+            if seconds is not None:
+                pause.wait(seconds)
+
+    def _look_after_waiting(self) -> None:
+        """Find out now and then whether those who wait still live.
+
+        In a quiet guest by its own clock: what it executes must not depend on the
+        host's.
+        """
+        machine = self.machine
+        now = machine.now() / NSEC if machine.quiet else monotonic()
+        if now > self._next_look:
+            self._next_look = now + LOOK
+            for task in list(self.tasks.waiting):
+                self.tasks.look_after(task)
+
+    def _pass_time(self) -> float | None:
+        """Catch up with the host's clock; s until that is due again, None: never."""
+        tasks, machine = self.tasks, self.machine
+        if self._stopped or machine.dead or not tasks.waiting:
+            return None
+        try:
+            machine.catch_up()
+            if machine.quiet:  # whatever somebody waits for may need time
+                machine.advance(machine.now() + QUIET_STEP_NS)
+            self._look_after_waiting()
+        except MachineDiedError:
+            tasks.died()
+            return None
+        waiting = len(tasks.waiting)
+        tasks.look()
+        if len(tasks.waiting) < waiting:
+            self._last_news, self._unsure = monotonic(), True
+        self._ran()
+        if machine.quiet:
+            return MIN_SLEEP
+        left = (machine.deadline() - machine.host_now()) / NSEC
+        least = REST if monotonic() > self._last_news + LONG_WAIT else MIN_SLEEP
+        return min(max(left, least), MAX_SLEEP)
+
+    # ---- the rest
+    def stats(self) -> dict[str, int]:
+        """Counters of the machine."""
+        return self.machine.stats()
+
+    def stop(self) -> None:
+        """End the guest; nothing of this kernel may be used afterwards."""
+        self._stopped = True
+        self._somebody_waits.set()
+        if self._ticker is not None:
+            self._ticker.join()
+        with self.lock:
+            self.machine.dead = self.machine.dead or "the guest is gone"
+            self.tasks.stop()
+            self.machine.close()
+            self._saved.close()

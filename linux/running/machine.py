@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A running guest: requests to its agent, and its time.
+
+A request is a batch of system calls of one task, made in one turn.  What the guest
+waits for comes with time: while nobody waits, time stands still, and the next request
+finds it where the host's clock is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Callable, Sequence
+from time import monotonic_ns
+from typing import NamedTuple
+
+from kpfs.base import abi
+from kpfs.base.errors import KernelError
+from kpfs.linux.board.board import Board
+from kpfs.linux.board.stops import reason
+from kpfs.linux.running import syscalls as nr
+
+MASK64 = (1 << 64) - 1
+AGENT = 0  # its slot
+STOP, FINALLY = abi.OP_STOP, abi.OP_FINALLY  # flags of an operation
+TURN_NS = abi.TURN_BLOCKS * abi.NS_PER_BLOCK  # of the guest's time, at least
+# in one go: what Linux calls a soft lockup, though a tracer of all functions takes 10 s
+MAX_TURNS = 20_000_000_000 // TURN_NS
+STEP_NS = 300_000_000  # of a pause of the host that is lived through tick by tick
+_SLOT_HEAD = struct.Struct("<QQQ")
+_SLOT_START = struct.Struct("<QQQ16sQQ")
+_NAME_MAX = 15
+_OP = struct.Struct("<Q6Qq6sBB")
+_RET = struct.Struct("<q")
+_I = abi.AgentSlot
+
+
+class MachineDiedError(KernelError):
+    """The guest is dead."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(errno.ESHUTDOWN, why)
+
+
+class Out(NamedTuple):
+    """Room for so many bytes that a system call writes."""
+
+    size: int
+
+
+class Result(NamedTuple):
+    """What an operation of the same request returned, and something more."""
+
+    op: int
+    plus: int = 0
+
+
+class Place(NamedTuple):
+    """An offset in the slot's data: of what an earlier argument holds."""
+
+    offset: int
+
+
+Argument = int | bytes | Out | Result | Place
+
+
+class Op(NamedTuple):
+    nr: int
+    args: tuple[Argument, ...] = ()
+    flags: int = 0
+
+
+_LOOKS = frozenset(
+    (nr.READ, nr.CLOSE, nr.LSEEK, nr.POLL, nr.STATX, nr.GETDENTS64, nr.READLINKAT)
+)
+
+
+def only_look(ops: Sequence[Op]) -> bool:
+    """Whether operations change neither a directory nor what the kernel does."""
+    return all(
+        op.nr in _LOOKS or (op.nr == nr.OPENAT and _opens_only(op.args[2]))
+        for op in ops
+    )
+
+
+def _opens_only(flags: Argument) -> bool:
+    return isinstance(flags, int) and not flags & (os.O_TRUNC | os.O_CREAT)
+
+
+class Batch:
+    """Operations as they lie in a slot, and their data."""
+
+    def __init__(self, ops: Sequence[Op], memory: bytes = b"") -> None:
+        self.data = bytearray(memory)
+        self.size = len(memory)  # with the room that no data are written to
+        self.places: list[int] = []  # of the arguments that are there, in their order
+        packed = []
+        for op in ops:
+            values, kinds = [0] * abi.NR_ARGS, bytearray(abi.NR_ARGS)
+            for i, argument in enumerate(op.args):
+                values[i], kinds[i] = self._argument(argument)
+            packed.append(_OP.pack(op.nr, *values, 0, bytes(kinds), op.flags, 0))
+        self.count = len(packed)
+        self.ops = b"".join(packed)
+
+    def _argument(self, argument: Argument) -> tuple[int, int]:
+        if isinstance(argument, int):
+            return argument & MASK64, abi.ARG_VALUE
+        if isinstance(argument, Result):
+            return argument.plus & MASK64, abi.ARG_RESULT + argument.op
+        if isinstance(argument, Place):
+            return argument.offset, abi.ARG_DATA
+        at = self.size
+        self.places.append(at)
+        if isinstance(argument, bytes):
+            self.data += bytes(at - len(self.data))  # what was left out
+            self.data += argument
+            self.size += len(argument)
+        else:  # what is there is overwritten or not looked at
+            self.size += argument.size
+        self.size += -self.size % 8
+        return at, abi.ARG_DATA
+
+
+class Machine:
+    """Context: the caller holds the kernel's lock."""
+
+    def __init__(self, board: Board, *, quiet: bool = False) -> None:
+        """quiet: time passes by what the guest executes, and when it waits."""
+        self.board = board
+        self.region = board.region
+        self.quiet = quiet
+        self.dead = ""
+        self.on_call: Callable[[], object] = lambda: None  # one of the board's calls
+        self._seqs = [0] * abi.NR_SLOTS
+        self._busy: set[int] = set()  # slots whose request is not done yet
+        self._current = AGENT
+        self._ahead = board.get(abi.Board.now) - monotonic_ns()  # of the host's clock
+
+    # ---- requests
+    def clear(self, slot: int, name: bytes, uid: int, gid: int) -> None:
+        """Prepare a slot for a task that will be forked onto it."""
+        base = abi.SLOTS_AT + slot * abi.SLOT_SIZE
+        head = _SLOT_START.pack(0, 0, 0, name[:_NAME_MAX], uid, gid)
+        self.region[base : base + len(head)] = head
+        self._seqs[slot] = 0
+
+    def adopt(self) -> None:
+        """Take the slots as they lie in the region, with what is asked there."""
+        for slot in range(abi.NR_SLOTS):
+            base = abi.SLOTS_AT + slot * abi.SLOT_SIZE
+            seq, done, _ = _SLOT_HEAD.unpack_from(self.region, base)
+            self._seqs[slot] = seq
+            if done != seq:
+                self._busy.add(slot)
+
+    def forget(self, slot: int) -> None:
+        """The slot's task is gone, whatever it was asked for."""
+        self._busy.discard(slot)
+
+    def start(self, slot: int, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+        """Have a task begin with operations; returns where their data are.
+
+        memory: what its data begin with, for a Place.
+        """
+        batch = Batch(ops, memory)
+        at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA
+        self.region[at : at + len(batch.data)] = bytes(batch.data)
+        self.begin(slot, batch.ops, batch.count)
+        return batch.places
+
+    def begin(self, slot: int, ops: bytes, count: int) -> None:
+        """Have a task begin with operations of a Batch, whose data are there."""
+        base = abi.SLOTS_AT + slot * abi.SLOT_SIZE
+        region = self.region
+        at = base + _I.ops
+        region[at : at + len(ops)] = ops
+        seq = self._seqs[slot] = self._seqs[slot] + 1
+        _SLOT_HEAD.pack_into(region, base, seq, seq - 1, count)
+        if slot == AGENT or slot != self._current:
+            self.give_way()
+        if slot and slot != self._current:
+            at = abi.AgentControl.wake + slot // 64 * 8
+            self._set_control(at, self._control(at) | 1 << slot % 64)
+        self._set_control(abi.AgentControl.news, 1)
+        self._busy.add(slot)
+
+    def current(self) -> int:
+        """The slot whose task stands at its pause, AGENT if none does."""
+        return self._current
+
+    def _control(self, at: int) -> int:
+        return int.from_bytes(self.region[at : at + 8], "little")
+
+    def _set_control(self, at: int, value: int) -> None:
+        self.region[at : at + 8] = value.to_bytes(8, "little")
+
+    def give_way(self) -> None:
+        """Have the task that stands at its pause sleep when the machine goes on."""
+        self.board.set(call_agent=1)
+        if self._current:
+            self._set_control(abi.AgentControl.give_way, 1)
+            self._current = AGENT
+
+    def others_run(self) -> None:
+        """Have the agent let all others run before it comes to its pause."""
+        self._set_control(abi.AgentControl.others, 1)
+
+    def memory(self, slot: int) -> memoryview:
+        """The slot's data themselves."""
+        at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA
+        return memoryview(self.region)[at : at + abi.DATA_SIZE]
+
+    @staticmethod
+    def address(slot: int, offset: int) -> int:
+        """Where a place in a slot's data is for its task."""
+        base = abi.REGION_BASE + abi.SLOTS_AT + slot * abi.SLOT_SIZE
+        return base + abi.SLOT_DATA + offset
+
+    def has_done(self, slot: int) -> bool:
+        at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + _I.done
+        done = self._control(at) == self._seqs[slot]
+        if done:
+            self._busy.discard(slot)
+        return done
+
+    def results(self, slot: int, count: int) -> list[int]:
+        """What so many operations of the last request have returned."""
+        at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + _I.ops + abi.AgentOp.ret
+        return [
+            _RET.unpack_from(self.region, at + number * abi.AgentOp.SIZE)[0]
+            for number in range(count)
+        ]
+
+    def data(self, slot: int, offset: int, size: int) -> bytes:
+        """What lies in the slot's data."""
+        at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA + offset
+        return self.region[at : at + size]
+
+    # ---- running
+    def step(self) -> int:
+        """Run until the host is to do something: one of abi.STOP_*."""
+        while (why := self.board.run()) == abi.STOP_CALL:
+            self.on_call()
+        at_pause = why == abi.STOP_PAUSE
+        self._current = self.board.get(abi.Board.who) if at_pause else AGENT
+        return why
+
+    def run(self, slot: int) -> bool:
+        """Run until the task has done what it was asked for; False: it waits."""
+        self._set_control(abi.AgentControl.others, len(self._busy - {AGENT}))
+        turns = 0
+        while True:
+            why = self.step()
+            if why == abi.STOP_PAUSE:
+                if self.has_done(slot):
+                    return True
+                if not self.current():
+                    return False
+                self.give_way()  # it is another task
+            else:
+                turns = self._turn(why, turns)
+
+    def settle(self, until: int) -> None:
+        """Run until nothing can run before time passes, but not much beyond a moment.
+
+        Somebody who never rests, as some tracers' threads, would hold everybody up.
+        """
+        self.give_way()
+        turns = 0
+        while True:
+            why = self.step()
+            if why == abi.STOP_PAUSE:
+                if not self.current():
+                    return
+                self.give_way()
+            else:
+                turns = self._turn(why, turns)
+                if self.now() >= until:
+                    return
+
+    def _turn(self, why: int, turns: int) -> int:
+        """The machine stopped in between; it is dead if that is not for a turn."""
+        if why != abi.STOP_TURN or turns > MAX_TURNS:
+            raise self.died(why)
+        return turns + 1
+
+    def died(self, why: int) -> MachineDiedError:
+        """What the machine, which has stopped so, has died of."""
+        self.dead = reason(self.board, why)
+        return MachineDiedError(self.dead)
+
+    # ---- time, in ns of the guest's clock
+    def now(self) -> int:
+        return self.board.get(abi.Board.now)
+
+    def skip(self, ns: int) -> None:
+        """Let the guest's clock go on from here, after so many ns that pass at once."""
+        now = self.board.get(abi.Board.now) + ns
+        self.board.set(now=now)
+        self._ahead = now - monotonic_ns()
+
+    def host_now(self) -> int:
+        """What the guest's clock would say if it followed the host's."""
+        return monotonic_ns() + self._ahead
+
+    def wait_from_here(self, lead: int = 0) -> None:
+        """Have the guest's clock, for who waits, be no more than lead ns ahead.
+
+        It is ahead of the host's after what was executed fast, and of waits that were
+        shortened: who waits now is not to wait until the host has caught up.
+        """
+        begin = self.now() - lead
+        if self.host_now() < begin:
+            self._ahead = begin - monotonic_ns()
+
+    def deadline(self) -> int:
+        """When the first of the guest's timers is due; abi.NEVER."""
+        return self.board.get(abi.Board.deadline)
+
+    def advance(self, until: int, done: Callable[[], bool] = lambda: False) -> None:
+        """Let time pass up to a moment or until done, timer by timer.
+
+        If that is long, only its end is lived through so, and the rest at once.
+        """
+        board = self.board
+        first = max(board.get(abi.Board.now), until - STEP_NS)
+        board.set(now=first)
+        while (due := self.deadline()) <= until:
+            if due > board.get(abi.Board.now):
+                board.set(now=due)
+            self.settle(until)
+            if done():
+                return
+        if until > board.get(abi.Board.now):
+            board.set(now=until)
+
+    def catch_up(self) -> None:
+        """Let the guest's clock follow the host's."""
+        if self.quiet:
+            return
+        now = self.host_now()
+        behind = now - self.board.get(abi.Board.now)
+        if behind <= 0:
+            return  # it has executed for longer than the host, or somebody waited
+        if self.deadline() <= now:
+            self.advance(now)
+        else:
+            self.board.set(now=now)
+
+    def close(self) -> None:
+        self.board.close()
+
+    def stats(self) -> dict[str, int]:
+        """Counters of the board."""
+        names = "blocks", "syscalls", "exceptions", "interrupts", "halts", "flushes"
+        return {name: self.board.get(getattr(abi.Board, name)) for name in names}

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Long texts of the kernel that are not made again for each reader.
+
+/proc/kallsyms and available_filter_functions take the kernel a fifth of a second and a
+thousand system calls.  Each begins with what is about the kernel itself, which stays
+the same and is kept with the image; what modules, probes and the like add stands behind
+that, and is read once after each change.  Changes show in lists in the kernel's memory.
+
+Of each open file the kernel makes the first piece, which also tells whether this reader
+is shown addresses; after that a read of nothing stands for each of his.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from kpfs.base.errors import MemoryFault
+from kpfs.base.ktypes import Symbol
+from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.store import image
+
+PIECE = 64 << 10
+MAX_NODES = 4096
+_ADDRESS = re.compile(rb"^[0-9a-f]{16}", re.M)
+# reads so many bytes at an offset of the guest's own file
+Real = Callable[[int, int], bytes]
+
+
+class List(NamedTuple):
+    """A list of the kernel, and how much around each of its nodes tells what it is."""
+
+    symbol: str
+    before: int
+    behind: int
+
+
+MODULES = List("modules", 8, 72)  # struct module: state, list, name
+LISTS = {
+    image.SYMBOLS: (
+        MODULES,
+        List("ftrace_mod_maps", 0, 64),
+        List("ftrace_ops_trampoline_list", 64, 64),
+        List("bpf_kallsyms", 544, 16),  # struct bpf_ksym: start, end, name, lnode
+        List("kprobe_insn_slots", 0, 32),  # struct kprobe_insn_page: list, insns
+        List("kprobe_optinsn_slots", 0, 32),
+    ),
+    image.FUNCTIONS: (MODULES,),
+}
+PATHS = {
+    b"/proc/kallsyms": image.SYMBOLS,
+    b"/sys/kernel/tracing/available_filter_functions": image.FUNCTIONS,
+    b"/sys/kernel/debug/tracing/available_filter_functions": image.FUNCTIONS,
+}
+
+
+class ReadyText:
+    """What is kept of one text, for one machine.  Context: its lock is held."""
+
+    def __init__(
+        self,
+        shown: mmap.mmap,
+        lists: tuple[List, ...],
+        saved: KernelMemory,
+        memory: KernelMemory,
+        symbols: Symbols,
+    ) -> None:
+        """shown: as it is with what saved has."""
+        self._shown = shown
+        self._hidden = b""
+        self.has_addresses = _ADDRESS.match(shown) is not None
+        self._lists, self._symbols = lists, symbols
+        self._saved, self._memory = saved, memory
+        self._tails: tuple[bytes, dict[bool, bytes]] = b"", {}
+
+    @cached_property
+    def _places(self) -> list[tuple[List, Symbol]]:
+        """The lists that this kernel has."""
+        return [
+            (each, symbol)
+            for each in self._lists
+            for symbol in self._symbols.lookup_name(each.symbol)[:1]
+        ]
+
+    @cached_property
+    def _first(self) -> bytes:
+        return self.fingerprint(self._saved)
+
+    def begin(self, hidden: bool) -> mmap.mmap | bytes:
+        """What is about the kernel itself; hidden: without addresses."""
+        if not hidden:
+            return self._shown
+        self._hidden = self._hidden or _ADDRESS.sub(b"0" * 16, self._shown)
+        return self._hidden
+
+    def tail(self, hidden: bool, real: Real) -> bytes:
+        """What stands behind that now."""
+        now = self.fingerprint(self._memory)
+        if now == self._first:
+            return b""
+        if self._tails[0] != now:
+            self._tails = now, {}
+        tails = self._tails[1]
+        if hidden not in tails:
+            tail, start = b"", len(self._shown)
+            while piece := real(start + len(tail), PIECE):
+                tail += piece
+            tails[hidden] = tail
+        return tails[hidden]
+
+    def fingerprint(self, memory: KernelMemory) -> bytes:
+        """Differs after each change of the text."""
+        return b"".join(
+            node for place in self._places for node in _nodes(memory, *place)
+        )
+
+
+def _nodes(memory: KernelMemory, each: List, place: Symbol) -> Iterator[bytes]:
+    """What tells of each node of a list, of which a structure has the head."""
+    size = each.before + each.behind
+    for head in range(place.addr, place.addr + place.size, 8):
+        node, left = _word(memory, head), MAX_NODES
+        if _word(memory, node + 8) != head:
+            continue  # no head: what it points at does not point back
+        while node not in (head, 0) and left:
+            yield _around(memory, node - each.before, size)
+            node, left = _word(memory, node), left - 1
+
+
+def _word(memory: KernelMemory, addr: int) -> int:
+    return int.from_bytes(_around(memory, addr, 8), "little")
+
+
+def _around(memory: KernelMemory, addr: int, size: int) -> bytes:
+    try:
+        return memory.read(addr, size)
+    except MemoryFault:
+        return b""
+
+
+class ReadyReader:
+    """One open file.  Context: the machine's lock is held."""
+
+    def __init__(self, text: ReadyText) -> None:
+        self._text = text
+        # whether addresses may be hidden from him
+        self._choices = [False, True] if text.has_addresses else [False]
+        self._decided = False
+
+    def read(self, offset: int, size: int, real: Real) -> bytes:
+        """So many bytes at an offset."""
+        if not self._decided or not self._choices:
+            data = real(offset, size)
+            self._decide(offset, data)
+            return data
+        hidden = self._choices[0]
+        begin = self._text.begin(hidden)
+        tail = self._text.tail(hidden, real)
+        real(offset, 0)
+        data = begin[offset : offset + size]
+        at = max(offset - len(begin), 0)
+        return data + tail[at : at + size - len(data)]
+
+    def _decide(self, offset: int, data: bytes) -> None:
+        """Find out what he is shown by what the guest itself has given."""
+        self._choices = [
+            hidden
+            for hidden in self._choices
+            if self._text.begin(hidden)[offset : offset + len(data)] == data
+        ]
+        if len(self._choices) < 2:
+            self._decided = True
+
+
+def open_texts(folder: str) -> dict[str, mmap.mmap]:
+    """The texts that an image has, by the names of their files."""
+    texts = {}
+    for name in LISTS:
+        with (
+            contextlib.suppress(OSError, ValueError),  # an image of an older kpfs
+            open(os.path.join(folder, name), "rb") as file,
+        ):
+            texts[name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return texts
+
+
+class ReadyTexts:
+    """All of them, for one machine."""
+
+    def __init__(
+        self,
+        texts: dict[str, mmap.mmap],
+        saved: KernelMemory,
+        memory: KernelMemory,
+        symbols: Symbols,
+    ) -> None:
+        """texts: of open_texts(); saved, memory: what the kernel was and is."""
+        self._texts = {
+            name: ReadyText(text, LISTS[name], saved, memory, symbols)
+            for name, text in texts.items()
+        }
+
+    def reader(self, path: bytes) -> ReadyReader | None:
+        """For a path of the guest that is opened for reading."""
+        text = self._texts.get(PATHS.get(path, ""))
+        return ReadyReader(text) if text else None

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tasks of the guest that stand for processes of the host, and their requests."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from kpfs.base import abi
+from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
+from kpfs.base.lock import FairLock, Waiter
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import AGENT, Machine, MachineDiedError, Op
+
+log = logging.getLogger(__name__)
+
+WARP_NS = 60_000_000  # of the guest's time that passes at once when somebody waits
+SHARE_NS = 20_000_000  # of the guest's time for those whom a request has woken
+_EINTR_SIGNAL = 10  # SIGUSR1, which the agent's tasks take and forget
+_SIGKILL = 9
+_NAME_SIZE = 16
+
+
+class Reply:
+    """What a request has come to: a result for each operation, and what was written."""
+
+    def __init__(self, machine: Machine, slot: int, places: list[int], count: int):
+        self.results = machine.results(slot, count)
+        self._machine = machine
+        self._slot = slot
+        self._places = places
+
+    def out(self, number: int, size: int) -> bytes:
+        """So many bytes of the argument that is the number-th one in memory."""
+        return self._machine.data(self._slot, self._places[number], size)
+
+
+class Task:
+    """One task of the guest."""
+
+    def __init__(
+        self, machine: Machine, slot: int, pid: int, host_pid: int, comm: str
+    ) -> None:
+        self.machine = machine
+        self.slot = slot
+        self.pid = pid
+        self.host_pid = host_pid
+        self.comm = comm
+        self.waits = False  # its last request is not done
+        # it was waited for without the lock, and its results are still to be taken
+        self.owed = False
+        self.gone = False
+        self.waiter: Waiter | None = None  # who waits for that
+        self.later: list[Op] = []  # to be made as soon as it does not wait
+
+
+class Tasks:
+    """All tasks.  Context: control, lock held once."""
+
+    def __init__(self, machine: Machine, lock: FairLock) -> None:
+        self._machine = machine
+        self._lock = lock
+        self._by_pid: dict[int, Task] = {}
+        self._free = list(range(abi.NR_SLOTS - 1, 0, -1))
+        self.waiting: set[Task] = set()
+        self._dying: list[Task] = []  # their slots are not free yet
+        self.agent = Task(machine, AGENT, 1, 0, "init")
+        # makes the task of a new caller
+        self.create: Callable[[Caller, str], Task] = partial(self.fork, self.agent)
+        self.owner = os.getuid()
+        self._said = False  # that the guest is dead
+        self.on_wait: Callable[[], object] = lambda: None  # somebody begins to wait
+        self.last_words: Callable[[], list[str]] = list  # of a guest that is dead
+
+    # ---- who
+    def known(self, pid: int) -> Task | None:
+        """The task of a process of the host, if it has one."""
+        return self._by_pid.get(pid)
+
+    def task(self, caller: Caller) -> Task:
+        """The caller's task, forked if it is new; it does not wait."""
+        task = self._by_pid.get(caller.pid)
+        if task is not None and not self.free(task):
+            task = None
+        comm = host_comm(caller.pid)
+        if task is None:
+            task = self.create(caller, comm)
+        elif comm and comm != task.comm:
+            name = comm.encode("latin-1")[: _NAME_SIZE - 1] + b"\0"
+            self.request(task, [Op(nr.PRCTL, (nr.PR_SET_NAME, name))])
+            task.comm = comm
+        return task
+
+    def fork(self, parent: Task, caller: Caller, comm: str) -> Task:
+        """A new task, of that pid if it is free; EAGAIN where there are too many."""
+        if not self._free:
+            self.bury()
+        if not self._free:
+            self.reap()
+        if not self._free:
+            raise KernelError(errno.EAGAIN, f"more than {abi.NR_SLOTS} tasks")
+        slot = self._free[-1]
+        # who has made the mount is root in it
+        uid = abi.KEEP_ID if caller.uid == self.owner else caller.uid
+        self._machine.clear(slot, comm.encode("latin-1"), uid, caller.gid)
+        for pid in (caller.pid, 0):
+            fork = Op(abi.AGENT_FORK, (slot, pid))
+            made = self.request(parent, [fork]).results[0]
+            if made not in (-errno.EEXIST, -errno.EINVAL):
+                break
+        if made < 0:
+            raise KernelError(-made, "the guest cannot fork")
+        self._free.pop()
+        task = Task(self._machine, slot, made, caller.pid, comm)
+        self._by_pid[caller.pid] = task
+        return task
+
+    def free(self, task: Task) -> bool:
+        """Have a task not wait in a call that its process has left; False: it is lost.
+
+        One that nothing can interrupt is killed: nobody is held up by it.
+        """
+        if task.waits:
+            self.interrupt(task)
+        if task.waits:
+            self._pass(task)
+        if task.waits:
+            self.kill(task)
+        while task.later and not task.gone:
+            ops, task.later = task.later[: abi.NR_OPS], task.later[abi.NR_OPS :]
+            self.attempt(task, ops)
+        return not task.gone
+
+    def exit(self, task: Task, status: int = 0) -> None:
+        """Let a task end."""
+        if task.waits:
+            self.kill(task)
+            return
+        self._machine.start(task.slot, [Op(nr.EXIT_GROUP, (status,))])
+        self._run(task)
+        self._lose(task)
+
+    def kill(self, task: Task) -> None:
+        """Have a task end, whatever it does, as soon as it can."""
+        self._quick(Op(nr.KILL, (task.pid, _SIGKILL)))
+        self._lose(task)
+
+    def _lose(self, task: Task) -> None:
+        """It has ended, or will."""
+        if task.gone:
+            return
+        task.gone = True
+        self._ended(task)
+        self._machine.forget(task.slot)
+        if self._by_pid.get(task.host_pid) is task:
+            del self._by_pid[task.host_pid]
+        self._dying.append(task)
+        self.bury()
+
+    def bury(self) -> None:
+        """Free the slots of tasks that are no more."""
+        alive = []
+        for task in self._dying:
+            if self._quick(Op(nr.KILL, (task.pid, 0))) == -errno.ESRCH:
+                self._free.append(task.slot)
+            else:
+                alive.append(task)
+        self._dying = alive
+
+    def _quick(self, op: Op) -> int:
+        """What a call of the agent returns, which never waits."""
+        self._machine.start(AGENT, [op])
+        self._run(self.agent)
+        return self._machine.results(AGENT, 1)[0]
+
+    def reap(self) -> None:
+        """Let the tasks of processes that are gone end."""
+        for task in list(self._by_pid.values()):
+            if not os.path.exists(f"/proc/{task.host_pid}"):
+                self.exit(task)
+
+    # ---- requests
+    def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
+        """Make system calls of a task; waits, without the lock, for those that wait.
+
+        EINTR: the caller got a signal, and the call cannot be interrupted.
+        """
+        self.check(task)
+        if not self.free(task):
+            raise KernelError(errno.EINTR, "its task was stuck, and was killed")
+        places = self.begin(task, ops, memory)
+        if task.waits:
+            task.owed = True
+            try:
+                self._await(task)
+            finally:
+                task.owed = False
+        if task.gone:
+            raise KernelError(errno.EINTR, "something in the guest has killed its task")
+        return Reply(self._machine, task.slot, places, len(ops))
+
+    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+        """Begin with system calls; task.waits says whether they are not done yet."""
+        self.check(task)
+        with self._watched():
+            self._machine.catch_up()
+        places = self._machine.start(task.slot, ops, memory)
+        if not self._run(task):
+            self._begin_to_wait(task)
+            self._pass(task)
+        self._let_others_run(task)
+        return places
+
+    def attempt(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+        """Make system calls of a task, of which none may wait: their results.
+
+        One that does is interrupted; [] if even that takes long.
+        """
+        self.check(task)
+        with self._watched():
+            self._machine.catch_up()
+        self._machine.start(task.slot, ops, memory)
+        if not self._run(task):
+            self._begin_to_wait(task)
+            self.interrupt(task)
+        self._let_others_run(task)
+        if task.waits or task.gone:
+            return []
+        return self._machine.results(task.slot, len(ops))
+
+    def _pass(self, task: Task) -> None:
+        """Let a moment pass for a task that waits: for a grace period and the like.
+
+        Nobody can tell that it was short.
+        """
+        machine = self._machine
+        until = machine.now() + WARP_NS
+        with self._watched():
+            machine.advance(until, lambda: machine.has_done(task.slot))
+        self.look()
+        if task.waits:
+            machine.wait_from_here()
+            self.look_after(task)
+
+    def look_after(self, task: Task) -> None:
+        """Find out whether a task that waits still lives: an oops ends it, say."""
+        if self._quick(Op(nr.KILL, (task.pid, 0))) == -errno.ESRCH:
+            self._lose(task)
+
+    def _let_others_run(self, task: Task) -> None:
+        """Have those go on that this request has woken."""
+        if self.waiting - {task}:
+            with self._watched():
+                self._machine.settle(self._machine.now() + SHARE_NS)
+            self.look()
+
+    def _begin_to_wait(self, task: Task) -> None:
+        task.waits = True
+        self.waiting.add(task)
+        self.on_wait()
+
+    def _run(self, task: Task) -> bool:
+        with self._watched():
+            return self._machine.run(task.slot)
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Whatever the guest dies of in there is said at once."""
+        try:
+            yield
+        except MachineDiedError:
+            self.died()
+            raise
+
+    def _await(self, task: Task) -> None:
+        """Wait until the task's request is done, or its caller gets a signal."""
+        while task.waits:
+            waiter = task.waiter = Waiter()
+            self._lock.sleep(waiter)
+            self.check(task)
+            if task.waits and not waiter.awake:
+                self.interrupt(task)
+                if task.waits:
+                    raise KernelError(errno.EINTR, "a signal")
+
+    def interrupt(self, task: Task) -> None:
+        """Have the call that a task waits in fail with EINTR, if it can."""
+        made = self._quick(Op(nr.TGKILL, (task.pid, task.pid, _EINTR_SIGNAL)))
+        self.look()
+        if made == -errno.ESRCH:  # something in the guest has killed it
+            self._lose(task)
+
+    def look(self) -> None:
+        """Find out which requests are done by now, and wake who waits for them."""
+        for task in [t for t in self.waiting if self._machine.has_done(t.slot)]:
+            self._ended(task)
+
+    def _ended(self, task: Task) -> None:
+        task.waits = False
+        self.waiting.discard(task)
+        if task.waiter is not None:
+            waiter, task.waiter = task.waiter, None
+            waiter.wake()
+
+    def stop(self) -> None:
+        """The guest is not to be used any more."""
+        self._said = True
+        self.died()
+
+    def died(self) -> None:
+        """The guest is dead: said once, and nobody has anything to wait for."""
+        if not self._said:
+            self._said = True
+            words = "".join(f"\n  {line}" for line in self.last_words())
+            log.error("the guest is dead: %s%s", self._machine.dead, words)
+        for task in list(self.waiting):
+            self._ended(task)
+
+    def check(self, task: Task) -> None:
+        """ESHUTDOWN where the guest is dead, or the task is one of a guest before."""
+        if self._machine.dead:
+            self.died()
+            raise MachineDiedError(self._machine.dead)
+        if task.machine is not self._machine:
+            raise MachineDiedError("its task was in a guest that is gone")
+
+
+def host_comm(pid: int) -> str:
+    """The name of a process of the host; "" if it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", "rb", 0) as file:
+            return file.read().rstrip(b"\n").decode("latin-1")
+    except OSError:
+        return ""

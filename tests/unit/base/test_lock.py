@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel's lock: in turn, and again by its owner."""
+
+import threading
+import time
+
+import pytest
+
+from kpfs.base.errors import KernelError
+from kpfs.base.lock import PATIENCE, FairLock, Waiter
+
+
+class Taker(threading.Thread):
+    """Takes the lock and notes that it has it; ``waiter`` is how it waits."""
+
+    def __init__(self, lock, log, name):
+        super().__init__(name=name, daemon=True)
+        self.taken, self.log = lock, log
+        self.waiting = threading.Event()
+
+    def run(self):
+        try:
+            with self.taken, self.taken:
+                self.log.append(self.name)
+        except KernelError as error:
+            self.log.append((self.name, error.errno))
+
+
+class KnownLock(FairLock):
+    """Knows who waits for it, in their order."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiters: list[Waiter] = []
+        self.wait = self.known_wait
+
+    def known_wait(self, waiter):
+        self.waiters.append(waiter)
+        waiter.sleep()
+
+
+@pytest.fixture
+def lock():
+    return KnownLock()
+
+
+@pytest.fixture
+def log() -> list[object]:
+    return []
+
+
+def start(lock, log, name):
+    """One more that waits for the lock."""
+    before = len(lock.waiters)
+    thread = Taker(lock, log, name)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while len(lock.waiters) == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    return thread
+
+
+def test_its_owner_takes_it_again(lock, log):
+    with lock:
+        with lock:
+            pass
+        assert lock.turns == 1
+        other = start(lock, log, "b")
+        assert log == []
+    other.join(10)
+    assert log == ["b"]
+    assert lock.turns == 2
+
+
+def test_in_the_order_in_which_they_came(lock, log):
+    names = [f"t{i}" for i in range(8)]
+    with lock:
+        threads = [start(lock, log, name) for name in names]
+    for thread in threads:
+        thread.join(10)
+    assert log == names
+
+
+def test_who_comes_later_does_not_get_it_first(lock, log):
+    """Not even who gives it back, and wants it again at once."""
+    with lock:
+        thread = start(lock, log, "waits")
+    with lock:
+        assert log == ["waits"]
+    thread.join(10)
+
+
+def test_a_signal_ends_a_wait_that_lasts(lock, log):
+    began = time.monotonic()
+    with lock:
+        threads = [start(lock, log, name) for name in "abc"]
+        lock.waiters[1].interrupt()
+        threads[1].join(10)
+        assert time.monotonic() - began >= PATIENCE
+        assert log == [("b", 4)]
+    for thread in threads:
+        thread.join(10)
+    assert log == [("b", 4), "a", "c"]
+
+
+def test_a_signal_does_not_end_a_wait_that_is_short(lock, log):
+    with lock:
+        thread = start(lock, log, "a")
+        lock.waiters[0].interrupt()
+    thread.join(10)
+    assert log == ["a"]
+
+
+def test_a_waiter_that_is_woken_and_interrupted():
+    waiter = Waiter()
+    waiter.interrupt()
+    waiter.wake()
+    waiter.sleep()
+    assert waiter.awake
+
+
+def test_many_at_once():
+    lock, count = FairLock(), [0]
+
+    def work():
+        for _ in range(300):
+            with lock:
+                seen = count[0]
+                if seen % 7 == 0:
+                    time.sleep(0)
+                count[0] = seen + 1
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert count == [2400]
