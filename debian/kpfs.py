@@ -5,6 +5,7 @@
 import sys
 
 sys.path.insert(0, "/usr/lib/kpfs")
+sys.path.append("/usr/lib/python3/dist-packages")  # -S leaves it out
 
 from kpfs.cli import main
 

@@ -143,7 +143,7 @@ def packages() -> Finding:
     from importlib.metadata import PackageNotFoundError, version
 
     words = []
-    for name in ("unicorn", "capstone"):
+    for name in ("unicorn", "capstone", "zstandard"):
         with contextlib.suppress(PackageNotFoundError):
             words.append(f"{name} {version(name)}")
     return Finding(OK, ", ".join(words) or "unicorn and capstone")

@@ -109,6 +109,7 @@ KEEPERS = {
     "pytest": ("kpfs.api.pytest_plugin",),
     "rich": ("kpfs.top.screen",),
     "textual": ("kpfs.top.screen",),
+    "zstandard": ("kpfs.linux.package.compression",),
 }
 # module -> the files that test it, for those that tests/unit has no file of
 ELSEWHERE = TESTS / "tested_elsewhere.tsv"

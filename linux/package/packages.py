@@ -9,17 +9,15 @@ import os
 import re
 import subprocess
 import tarfile
-import tempfile
-import zlib
 from collections.abc import Iterator, Sequence
-from typing import IO, NamedTuple, Protocol
+from typing import IO, NamedTuple
 
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.package.compression import MAX_UNPACKED, decompress
 
 _AR_MAGIC, _AR_HEADER = b"!<arch>\n", 60
 _RPM_MAGIC, _RPM_LEAD, _RPM_HEADER = b"\xed\xab\xee\xdb", 96, b"\x8e\xad\xe8"
 _CPIO_HEADER = 110
-MAX_UNPACKED = 2 << 30  # bytes, of which no kernel's package has half
 TOO_LARGE = "the package is damaged: it holds more than any kernel"
 # linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
 _PACKAGE = re.compile(
@@ -27,15 +25,6 @@ _PACKAGE = re.compile(
     r"(?:-(?P<flavour>cloud|rt))?-amd64(?P<unsigned>-unsigned)?"
 )
 _NAME = re.compile(r"(?P<version>\d+\.\d+)(?:-(?P<flavour>cloud|rt))?")
-
-
-class Unpacker(Protocol):
-    """As the compressions of Python's library have it."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
 class Files(NamedTuple):
@@ -134,7 +123,7 @@ def _read_package(path: str) -> Files:
                 return _sort(_rpm_files(file.read()), path)
     except OSError as error:
         raise UnfitError(f"{path}: {error.strerror}") from None
-    except (lzma.LZMAError, zlib.error, tarfile.TarError, EOFError, ValueError):
+    except (lzma.LZMAError, tarfile.TarError, EOFError, ValueError):
         raise UnfitError(f"{path}: the package is damaged") from None
     raise UnfitError(f"{path}: neither a .deb nor an .rpm")
 
@@ -188,7 +177,7 @@ def _deb_files(file: IO[bytes]) -> Iterator[tuple[str, bytes]]:
 def _tar_files(name: str, file: IO[bytes], size: int) -> Iterator[tuple[str, bytes]]:
     data: IO[bytes] = file
     if name.endswith(".zst"):
-        data = io.BytesIO(zstd(file.read(size)))
+        data = io.BytesIO(decompress(file.read(size), "the package", MAX_UNPACKED))
     left = MAX_UNPACKED
     with tarfile.open(fileobj=data, mode="r|*") as archive:
         for member in archive:
@@ -200,42 +189,6 @@ def _tar_files(name: str, file: IO[bytes], size: int) -> Iterator[tuple[str, byt
                 yield member.name, content.read()
 
 
-def zstd(data: bytes) -> bytes:
-    """Undo zstd, which Python's library knows from 3.14 on."""
-    with tempfile.TemporaryFile() as packed:
-        packed.write(data)
-        packed.seek(0)
-        try:
-            unpacker = subprocess.Popen(
-                ["zstd", "-dcq"],
-                stdin=packed,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-        except FileNotFoundError:
-            raise UnfitError(
-                "the package is packed by zstd, which is missing (Debian: apt install "
-                "zstd)"
-            ) from None
-        with unpacker:
-            assert unpacker.stdout
-            found = unpacker.stdout.read(MAX_UNPACKED + 1)
-            if len(found) > MAX_UNPACKED:
-                unpacker.kill()
-                raise UnfitError(TOO_LARGE)
-    if unpacker.returncode:
-        raise UnfitError("the package is damaged")
-    return found
-
-
-def unpack(unpacker: Unpacker, data: bytes) -> bytes:
-    """Undo what Python's library knows; EOFError where it ends too early."""
-    found = unpacker.decompress(data, MAX_UNPACKED)
-    if not unpacker.eof:
-        raise UnfitError(TOO_LARGE) if len(found) == MAX_UNPACKED else EOFError
-    return found
-
-
 # ---- .rpm: headers, then a cpio archive
 def _rpm_files(data: bytes) -> Iterator[tuple[str, bytes]]:
     at = _RPM_LEAD
@@ -245,15 +198,7 @@ def _rpm_files(data: bytes) -> Iterator[tuple[str, bytes]]:
         entries = int.from_bytes(data[at + 8 : at + 12], "big")
         at += 16 + 16 * entries + int.from_bytes(data[at + 12 : at + 16], "big")
         at += -at % 8 if padded else 0
-    yield from _cpio_files(_decompress(data[at:]))
-
-
-def _decompress(data: bytes) -> bytes:
-    if data.startswith(b"\x28\xb5\x2f\xfd"):
-        return zstd(data)
-    if data.startswith(b"\x1f\x8b"):
-        return unpack(zlib.decompressobj(31), data)
-    return unpack(lzma.LZMADecompressor(), data)
+    yield from _cpio_files(decompress(data[at:], "the package", MAX_UNPACKED))
 
 
 def _cpio_files(data: bytes) -> Iterator[tuple[str, bytes]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import lzma
 import os
 import re
 import zipfile
@@ -20,6 +19,7 @@ from typing import IO
 from kpfs.base.errors import KernelError
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.package.compression import MAX_UNPACKED, decompress
 from kpfs.linux.store import depmod
 from kpfs.linux.store.aliases import Aliases, normalized
 
@@ -60,20 +60,9 @@ def _strings(image: ElfFile, name: str) -> list[str]:
 
 
 def unpacked(path: str, data: bytes) -> bytes:
-    """A module's file as it is without its packing; UnfitError."""
-    from kpfs.linux.package.packages import unpack, zstd
-
-    try:
-        match path.rpartition(".")[2]:
-            case "xz":
-                return unpack(lzma.LZMADecompressor(), data)
-            case "gz":
-                return unpack(zlib.decompressobj(31), data)
-            case "zst":
-                return zstd(data)
-    except (lzma.LZMAError, zlib.error, EOFError):
-        raise UnfitError(f"{path}: the module is damaged") from None
-    return data
+    """Return a module's file without its compression.  Raises UnfitError."""
+    packed = path.endswith((".xz", ".gz", ".zst"))
+    return decompress(data, f"{path}: the module") if packed else data
 
 
 def tables(paths: Iterable[str], read: Callable[[str], bytes]) -> dict[str, bytes]:
@@ -175,8 +164,6 @@ class Modules:
 
     def read(self, name: str) -> bytes:
         """A module's file, unpacked; UnfitError where that fails."""
-        from kpfs.linux.package.packages import MAX_UNPACKED
-
         path = self.path(name)
         if self._archive.getinfo(path).file_size > MAX_UNPACKED:
             raise UnfitError(f"{path}: the module is damaged")

@@ -91,8 +91,6 @@ cp -a SOURCE/lib %{buildroot}/
 @pytest.mark.skipif(not shutil.which("rpmbuild"), reason="rpmbuild is missing")
 @pytest.mark.parametrize("payload", ["w9.gzdio", "w2.xzdio", "w3.zstdio"])
 def test_a_package_that_rpmbuild_has_made(tmp_path, payload):
-    if "zst" in payload and not shutil.which("zstd"):
-        pytest.skip("zstd is missing")
     top = tmp_path / "top"
     folder = tmp_path / "lib/modules/6.1.0-9"
     (folder / "kernel").mkdir(parents=True)
@@ -162,17 +160,6 @@ def test_a_package_that_has_no_end(tmp_path, monkeypatch, data):
     monkeypatch.setattr(packages, "MAX_UNPACKED", 20)
     with pytest.raises(UnfitError, match="more than any kernel"):
         packages.read_packages([str(path)])
-
-
-@pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is missing")
-def test_zstd(monkeypatch):
-    packed = subprocess.run(["zstd", "-c"], input=b"text" * 9, capture_output=True)
-    assert packages.zstd(packed.stdout) == b"text" * 9
-    with pytest.raises(UnfitError, match="damaged"):
-        packages.zstd(packed.stdout[:-4])
-    monkeypatch.setattr(packages, "MAX_UNPACKED", 20)
-    with pytest.raises(UnfitError, match="more than any kernel"):
-        packages.zstd(packed.stdout)
 
 
 def test_a_path_that_leads_elsewhere_is_a_name_in_an_archive(tmp_path):

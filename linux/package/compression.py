@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Undoes the compressions of kernels, modules and packages, without programs of hosts.
+
+LZ4 is undone in Python: the package of that name has no wheel for musl, and does not
+know the form that kernels have (``lz4 -l``).  A kernel of 50 MB takes a second by this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from kpfs.linux.errors import UnfitError
+
+MAX_UNPACKED = 2 << 30  # bytes, of which no kernel's package has half
+XZ, ZSTD = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
+_ZSTD_PIECE = 4 << 10  # bytes to feed at once: they become 128 MiB at most
+_LZ4_BLOCK = (8 << 20) + (8 << 20) // 255 + 16  # bytes; Kernel: lz4_compressbound()
+
+
+class _Unpacker(Protocol):
+    """A decompressor of the standard library."""
+
+    @property
+    def eof(self) -> bool: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def decompress(data: bytes, what: str, limit: int = MAX_UNPACKED) -> bytes:
+    """Return what data contain, by the compression that their first bytes tell.
+
+    what: the name of the data in errors.  Raises UnfitError if the data are damaged or
+    packed in an unknown way, or contain more bytes than limit.
+    """
+    for method in _METHODS:
+        if data.startswith(method.magic):
+            try:
+                found = method.unpack(data, limit + 1)
+            except ValueError as error:
+                raise UnfitError(f"{what} is damaged: {error}") from None
+            if len(found) > limit:
+                raise UnfitError(f"{what} is damaged: it holds more than any kernel")
+            return found
+    first = data[:4].hex()
+    raise UnfitError(f"{what} is damaged, or packed in an unknown way ({first})")
+
+
+# ---- one function for each compression: at most room bytes; ValueError: damaged
+def _by_library(
+    unpacker: _Unpacker, data: bytes, room: int, error: type[Exception]
+) -> bytes:
+    try:
+        found = unpacker.decompress(data, room)
+    except error as why:
+        raise ValueError(str(why)) from None
+    if not unpacker.eof and len(found) < room:
+        raise ValueError("it ends too early")
+    return found
+
+
+def _xz(data: bytes, room: int) -> bytes:
+    import lzma
+
+    return _by_library(lzma.LZMADecompressor(), data, room, lzma.LZMAError)
+
+
+def _gzip(data: bytes, room: int) -> bytes:
+    import zlib
+
+    return _by_library(zlib.decompressobj(31), data, room, zlib.error)
+
+
+def _bzip2(data: bytes, room: int) -> bytes:
+    import bz2
+
+    return _by_library(bz2.BZ2Decompressor(), data, room, OSError)
+
+
+def _zstd(data: bytes, room: int) -> bytes:
+    import zstandard
+
+    found = bytearray()
+    while data.startswith(ZSTD):  # several frames may follow one another
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        at = 0
+        while not frame.eof and len(found) < room:
+            if at >= len(data):
+                raise ValueError("it ends too early")
+            try:
+                found += frame.decompress(data[at : at + _ZSTD_PIECE])
+            except zstandard.ZstdError as error:
+                raise ValueError(str(error)) from None
+            at += _ZSTD_PIECE
+        data = frame.unused_data + data[at:]
+    return bytes(found[:room])
+
+
+def _lz4(data: bytes, room: int) -> bytes:
+    """Kernel: unlz4()"""
+    found, at = bytearray(), 4
+    # a kernel's size stands behind its blocks
+    while at + 4 < len(data) and len(found) < room:
+        size = int.from_bytes(data[at : at + 4], "little")
+        at += 4
+        block = data[at : at + size]
+        if size > _LZ4_BLOCK or len(block) < size:
+            raise ValueError("it ends too early")
+        try:
+            found += _lz4_block(block)
+        except IndexError:
+            raise ValueError("an LZ4 block ends too early") from None
+        at += size
+    return bytes(found[:room])
+
+
+def _lz4_block(block: bytes) -> bytearray:
+    """Undo one block: literals and copies of earlier bytes in turn.
+
+    Each may be a million sequences, so nothing here is a call.
+    """
+    found, at, end = bytearray(), 0, len(block)
+    while at < end:
+        token = block[at]
+        at += 1
+        count = token >> 4
+        if count == 15:
+            more = 255
+            while more == 255:
+                more = block[at]
+                count += more
+                at += 1
+        found += block[at : at + count]
+        at += count
+        if at >= end:
+            break
+        distance = block[at] | block[at + 1] << 8
+        at += 2
+        count = (token & 15) + 4
+        if count == 19:
+            more = 255
+            while more == 255:
+                more = block[at]
+                count += more
+                at += 1
+        start = len(found) - distance
+        if not 0 <= start < len(found):
+            raise ValueError("an LZ4 block refers to nothing")
+        if distance >= count:
+            found += found[start : start + count]
+        else:  # it copies what it writes
+            found += (found[start:] * (count // distance + 1))[:count]
+    return found
+
+
+class _Method(NamedTuple):
+    magic: bytes
+    unpack: Callable[[bytes, int], bytes]
+
+
+_METHODS = (
+    _Method(XZ, _xz),
+    _Method(b"\x5d\0\0", _xz),  # LZMA alone, which the same class knows
+    _Method(b"\x1f\x8b", _gzip),
+    _Method(b"BZh", _bzip2),
+    _Method(ZSTD, _zstd),
+    _Method(b"\x02\x21\x4c\x18", _lz4),
+)
