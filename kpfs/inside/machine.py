@@ -16,16 +16,16 @@ from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.inside.kind import Kind
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
-from kpfs.linux.inside.command import Command, Ended
+from kpfs.linux.inside.command import InsideCommand, Outcome
 from kpfs.linux.inside.loop import CallError
-from kpfs.linux.inside.mounted import Guest
+from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.request import Request
 from kpfs.linux.store import store
 
 TROUBLE = 2
 
 
-def start(kind: Kind) -> Guest:
+def start(kind: Kind) -> PreparedKernel:
     """A kernel that has the host's files; UnfitError, EmulatorError, CallError."""
     folder = store.folder(kind.kernel)
     return mounted.start(folder, quiet=kind.quiet, exact=kind.exact)
@@ -34,12 +34,12 @@ def start(kind: Kind) -> Guest:
 class Session:
     """One command, for a client at the other end of a socket."""
 
-    def __init__(self, guest: Guest, client: socket.socket) -> None:
+    def __init__(self, guest: PreparedKernel, client: socket.socket) -> None:
         self._loop = guest.loop
         self._guest = guest
         self._client = client
         self._input = b""
-        self._command: Command | None = None
+        self._command: InsideCommand | None = None
 
     def run(self, request: Request, stdio: list[int]) -> None:
         """Run the command and tell the client how it ended; never raises."""
@@ -48,13 +48,13 @@ class Session:
         try:
             ended = self._run(request, stdio)
         except (KernelError, CallError) as error:
-            ended = Ended(TROUBLE, f"the guest died: {error}")
+            ended = Outcome(TROUBLE, f"the guest died: {error}")
         self._tell(status=ended.status, why=ended.why)
 
-    def _run(self, request: Request, stdio: list[int]) -> Ended:
+    def _run(self, request: Request, stdio: list[int]) -> Outcome:
         guest = self._guest
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
-        command = Command(self._loop, guest.worker, guest.files, request, stdio)
+        command = InsideCommand(self._loop, guest.worker, guest.files, request, stdio)
         self._command = command
         command.on_stop = self._stopped
         return command.run()

@@ -20,9 +20,9 @@ from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.inside.kind import Kind
 from kpfs.inside.machine import Session, refuse, start
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.inside.learned import Learned
 from kpfs.linux.inside.loop import CallError
-from kpfs.linux.inside.mounted import Guest
+from kpfs.linux.inside.mounted import PreparedKernel
+from kpfs.linux.inside.read_ahead import ReadAhead
 from kpfs.linux.inside.rehearsal import rehearse
 from kpfs.linux.inside.request import Request
 
@@ -53,11 +53,13 @@ def serve(kind: Kind, path: str, listener: socket.socket, patience: int) -> None
 class Server:
     """A ready guest.  Context: one thread."""
 
-    def __init__(self, guest: Guest, path: str, listener: socket.socket) -> None:
+    def __init__(
+        self, guest: PreparedKernel, path: str, listener: socket.socket
+    ) -> None:
         self._guest = guest
         self._path = path
         self._listener = listener
-        self._learned = Learned(guest.loop, guest.worker)
+        self._read_ahead = ReadAhead(guest.loop, guest.worker)
         self._lessons, self._teach = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
@@ -69,7 +71,7 @@ class Server:
         patience = seconds * 1000
         rehearsed = False
         while True:
-            busy = self._learned.pending or not rehearsed
+            busy = self._read_ahead.pending or not rehearsed
             found = poll.poll(0 if busy else patience)
             if not found and not busy:
                 return
@@ -77,10 +79,10 @@ class Server:
                 rehearse(self._guest.loop, self._guest.worker)
                 rehearsed = True
             elif not found:
-                self._learned.step()
+                self._read_ahead.step()
             for fd, _ in found:
                 if fd == self._lessons.fileno():
-                    self._learned.add(json.loads(self._lessons.recv(_LESSON)))
+                    self._read_ahead.add(json.loads(self._lessons.recv(_LESSON)))
                 else:
                     self._accept()
 

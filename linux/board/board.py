@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The board in C (linux/board), with an engine of libunicorn and the guest's memory.
+"""Python's side of the board: its C library, one libunicorn engine and the machine's
+memory.
 
-What runs here is a kernel of a distribution, unmodified.  All hooks are in C, and the
-GIL is given up while the guest runs.
+An unmodified Linux kernel runs here. All hooks are in C, and the GIL is released while
+the kernel runs.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from kpfs.guest.emu.libunicorn import EmulatorError, find_library
 from kpfs.linux.board import registers
 
 IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
-# No kernel finds RDRAND on it, which would give no two boots alike, nor AVX and XSAVE,
-# which libunicorn lacks; programs find all of x86-64-v2.
+# It has no RDRAND, which would make every boot differ, and neither AVX nor XSAVE, which
+# libunicorn lacks; programs find all of x86-64-v2.
 CPU_MODEL = 15  # UC_CPU_X86_NEHALEM
 MAX_RAM = abi.HOLE_BASE
 PAGE_SIZE = 4096
@@ -30,23 +31,23 @@ _API = (
     "uc_mmio_map", "uc_ctl",
     "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
-# where libunicorn 2.1.4 has a pointer to its processor, and the state in that
+# offsets in libunicorn 2.1.4: of the pointer to its processor, of the state in that
 _CPU_IN_ENGINE = 0x1B8
-# behind a jmp_buf of the host's C library
+# it lies behind a jmp_buf of the host's C library
 _STATE_IN_CPU = {"x86_64": 0x8A50, "aarch64": 0x8AC0}
 _STATE = struct.Struct("<16QQQ4QII")  # the begin of struct state in linux/board/uc.h
 _IDT_BASE, _CR2 = 408, 440
 _CPUID = b"\x0f\xa2"
-_FEATURES = 1  # the leaf of CPUID that has the processor's number too
+_FEATURES = 1  # the leaf of CPUID that also has the processor's number
 _U64 = struct.Struct("<Q")
 _MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
 _MSR = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
 
 
 class Board:
-    """One machine.  ``ram`` and ``region`` are its memory, ``words`` struct board's.
+    """One machine. ``ram`` and ``region`` are its memory, ``words`` is struct board.
 
-    Context: whoever uses it holds the machine's lock.
+    Context: the caller holds the machine's lock.
     """
 
     def __init__(
@@ -107,7 +108,9 @@ class Board:
         )
 
     def _find_state(self) -> int:
-        """Address of the processor's state; EmulatorError where it is not as known."""
+        """Return the address of the processor's state. Raises EmulatorError if its
+        layout is unknown.
+        """
         values = [0x5EED_0000_1234_0000 + number for number in range(16)]
         order = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15"
         for name, value in zip(order.split(), values, strict=True):
@@ -124,7 +127,7 @@ class Board:
         return address
 
     def _note_features(self) -> None:
-        """What CPUID says of the engine's only processor, for all of them."""
+        """Copy CPUID of the engine's one processor for all processors of the board."""
         general = registers.GENERAL
         self.region[: len(_CPUID)] = _CPUID
         self.write_reg(general["rax"], _FEATURES)
@@ -139,7 +142,7 @@ class Board:
 
     # ---- fields of struct board
     def get(self, field: int) -> int:
-        """A word at an offset of abi.Board."""
+        """Return the word at an offset of abi.Board."""
         return self.words[field >> 3]
 
     def set(self, **values: int) -> None:
@@ -147,7 +150,7 @@ class Board:
             self.words[getattr(abi.Board, name) >> 3] = value
 
     def get_cpu(self, number: int, field: int) -> int:
-        """A word of a processor, at an offset of abi.Cpu."""
+        """Return the word of a processor at an offset of abi.Cpu."""
         return self.words[self.cpu_word(number, field)]
 
     def set_cpu(self, number: int, **values: int) -> None:
@@ -156,21 +159,23 @@ class Board:
 
     @staticmethod
     def cpu_word(number: int, field: int) -> int:
-        """Where in ``words`` a field of struct cpu begins."""
+        """Return the index in ``words`` of a field of struct cpu."""
         return (abi.Board.cpus + number * abi.Cpu.SIZE + field) >> 3
 
     def add_flushers(self, addresses: Iterable[int]) -> None:
-        """Functions of the kernel that write code by another mapping of its page."""
+        """Drop translated code after these functions, which write code by another
+        mapping.
+        """
         first = abi.Board.flushers >> 3
         for number, address in zip(range(abi.NR_FLUSHERS), addresses, strict=False):
             self.words[first + number] = address
         self._board.board_watch(self._pointer)
 
     def set_calls(self, calls: Sequence[tuple[int, int]]) -> None:
-        """Functions of the kernel at whose begin to stop with STOP_CALL.
+        """Stop with STOP_CALL where these functions begin.
 
-        Each with the offset of a word, from where the first argument points to, that
-        must be 0; abi.NEVER for none.
+        Each comes with an offset from its first argument: the board stops only if the
+        word there is 0. abi.NEVER: it always stops.
         """
         calls = [*calls, *[(0, abi.NEVER)] * (abi.NR_CALLS - len(calls))]
         first, zeros = abi.Board.calls >> 3, abi.Board.call_zeros >> 3
@@ -179,17 +184,17 @@ class Board:
         self._board.board_watch(self._pointer)
 
     def listen(self, size: int) -> None:
-        """Keep up to so many bytes of what comes to the agent's port."""
+        """Keep up to that many bytes of what the agent writes to its port."""
         self._debug = (ctypes.c_char * size)()
         self.set(debug=ctypes.addressof(self._debug), debug_limit=size, debug_size=0)
 
     def heard(self) -> bytes:
-        """What has come there."""
+        """Return what the agent has written to its port."""
         size = self.get(abi.Board.debug_size)
         return ctypes.string_at(self._debug, size) if self._debug else b""
 
     def console(self, since: int) -> tuple[bytes, int]:
-        """What was printed to the serial port since, and how much that is in all."""
+        """Return what the serial port printed since then, and the length of it all."""
         size, limit = self.get(abi.Board.console_size), abi.CONSOLE_SIZE
         ring = bytes(self._raw)[abi.Board.console :]
         start = max(since, size - limit)
@@ -215,7 +220,7 @@ class Board:
         self._check(self._lib.uc_reg_write(self._engine, registers.MSR, raw))
 
     def read_table(self, name: str) -> tuple[int, int, int, int]:
-        """Selector, base, limit and flags of gdtr, idtr, ldtr or tr."""
+        """Return selector, base, limit and flags of gdtr, idtr, ldtr or tr."""
         raw = ctypes.create_string_buffer(_MMR.size)
         number = registers.TABLES[name]
         self._check(self._lib.uc_reg_read(self._engine, number, raw))
@@ -227,16 +232,16 @@ class Board:
         self._check(self._lib.uc_reg_write(self._engine, registers.TABLES[name], raw))
 
     def set_mode(self, mode: int) -> None:
-        """Let the processor be in a mode, as it was when it was saved: abi.MODE_*."""
+        """Put the processor into the mode that it was saved in: abi.MODE_*."""
         self._board.board_mode(self._pointer, ctypes.c_uint64(mode))
 
     def select(self, cpu: int) -> None:
-        """Have registers be those of a processor, on which the next run begins."""
+        """Make registers those of one processor. The next run begins on it."""
         self._board.board_select(self._pointer, ctypes.c_uint64(cpu))
 
     # ---- running
     def run(self) -> int:
-        """Run until the host is to do something: one of abi.STOP_*."""
+        """Run until the host has to act; return the reason, one of abi.STOP_*."""
         return int(self._run(self._pointer))
 
     def flush(self) -> None:
@@ -244,13 +249,13 @@ class Board:
         self._board.board_flush(self._pointer)
 
     def translate(self, address: int, cr3: int = 0) -> int:
-        """The offset in RAM of a virtual address, abi.NEVER for none."""
+        """Return the offset in RAM of a virtual address, or abi.NEVER."""
         cr3 = cr3 or self.read_reg(registers.CONTROL["cr3"])
         words = ctypes.c_uint64(cr3), ctypes.c_uint64(address)
         return int(self._board.board_translate(self._pointer, *words))
 
     def close(self) -> None:
-        """Free the engine; the board is not to be used any more."""
+        """Free the engine. The board cannot be used afterwards."""
         if self._engine:
             places = [self.get_cpu(n, abi.Cpu.context) for n in range(abi.MAX_CPUS)]
             for context in (*places, self.get(abi.Board.reset)):
@@ -261,7 +266,7 @@ class Board:
 
 
 def read_agent() -> bytes:
-    """The program that is the guest's first process."""
+    """Return the program that is the kernel's first process."""
     with open(os.path.join(IMAGE_DIR, "agent"), "rb") as file:
         return file.read()
 
@@ -278,5 +283,5 @@ def _load_board() -> ctypes.CDLL:
 
 
 def address_of(memory: mmap.mmap) -> int:
-    """Where a mapping is in this process."""
+    """Return the address of a mapping in this process."""
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The processor's registers as libunicorn numbers them: what an image keeps."""
+"""The processor's registers by libunicorn's numbers, in the order in which images keep
+them.
+"""
 
 from __future__ import annotations
 

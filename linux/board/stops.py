@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Why a board has stopped for good, in words."""
+"""Explain in words why a board has stopped for good."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PANIC_MAX = 100
 
 
 def reason(board: Board, why: int) -> str:
-    """why: what board.run() has returned, one of abi.STOP_*."""
+    """Return the reason for a stop. why: abi.STOP_*, as board.run() returned it."""
     where = ""
     if board.get(abi.Board.nr_cpus) > 1:
         where = f" on CPU {board.get(abi.Board.current)}"
@@ -28,7 +28,7 @@ def reason(board: Board, why: int) -> str:
 
 
 def _panic_text(board: Board) -> str:
-    """The format that panic() was called with, which says enough."""
+    """Return the format string of the panic() call."""
     at = board.translate(board.read_reg(registers.GENERAL["rdi"]))
     text = board.ram[at : at + _PANIC_MAX] if at < len(board.ram) else b""
     return text.split(b"\0")[0].decode("latin-1").strip()

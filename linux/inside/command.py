@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One command inside a guest: how it begins, its signals and its end."""
+"""Run one command inside a Linux kernel: start it, pass signals on, report its end."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ NSEC = 1_000_000_000
 _FIRST_FREE = 3
 _LAST_FD = 0xFFFFFFFF
 _SIGACTION = bytes(32)  # SIG_DFL
-_IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # by the agent's tasks
+_IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # the agent ignores these
 _TIMESPEC = struct.Struct("<qq")
 _ROOM = abi.DATA_SIZE - 8192  # bytes of arguments and environment
 
 
-class Ended(NamedTuple):
-    """How it went."""
+class Outcome(NamedTuple):
+    """The outcome of a command."""
 
-    status: int  # as a shell gives it
-    why: str = ""  # if it is not the command's own affair
+    status: int  # exit status as a shell reports it
+    why: str = ""  # a line for the user, if the command is not to blame
 
 
-class Command:
-    """A command that runs; made in the guest's first moment."""
+class InsideCommand:
+    """A command in the kernel. Creating it starts it, so create it before anything else
+    runs.
+    """
 
     def __init__(
         self,
@@ -52,14 +54,14 @@ class Command:
         request: Request,
         stdio: Sequence[int],
     ) -> None:
-        """worker: made by tree.build(); stdio: three descriptors of the host."""
+        """worker: from tree.build(). stdio: three descriptors of the host."""
         self._loop = loop
         self._worker = worker
         self._request = request
         self._stdio = stdio
         self._outputs: list[Output] = []
-        self._terminal: Worker | None = None  # has the pty's master
-        self.ended: Ended | None = None
+        self._terminal: Worker | None = None  # holds the pty's master
+        self.ended: Outcome | None = None
         self.on_stop: Callable[[int], object] = lambda _signal: None
         self._status = -1
         files.allow(request.writable)
@@ -72,14 +74,14 @@ class Command:
     def _prepare_guest(self) -> None:
         agent, machine = self._loop.agent, self._loop.machine
         if not machine.quiet:
-            machine.skip(VALID * NSEC)  # what is known of files may be of long ago
+            machine.skip(VALID * NSEC)  # what the kernel caches of files may be stale
             now = _TIMESPEC.pack(*divmod(time.time_ns(), NSEC))
             agent.call(Op(nr.CLOCK_SETTIME, (time.CLOCK_REALTIME, now)))
         name = (self._request.hostname or socket.gethostname()).encode()
         agent.call(Op(nr.SETHOSTNAME, (name, len(name))))
 
     def _show_directories(self) -> None:
-        """Those of the host that are wanted although the guest has its own above."""
+        """Mount the host directories that the command needs over the kernel's own."""
         request = self._request
         if tree.is_hidden(request.cwd):
             tree.show_host_directory(self._worker, request.cwd)
@@ -87,7 +89,9 @@ class Command:
             tree.show_host_directory(self._worker, path, writable=True)
 
     def _begin(self) -> None:
-        """Fork the command; it is on its way when this returns."""
+        """Fork the command's task and have it call execve(). Returns while that is
+        under way.
+        """
         worker = self._worker
         null = Op(nr.OPEN, (b"/dev/null\0", os.O_RDWR))
         default = [Op(nr.RT_SIGACTION, (signal.SIGCHLD, _SIGACTION, 0, 8))]
@@ -105,7 +109,9 @@ class Command:
         self._wait()
 
     def _open_stdio(self) -> list[int]:
-        """The command's descriptors; those begin who serve the other ends."""
+        """Return the command's descriptors 0 to 2, and start what serves their other
+        ends.
+        """
         stdio = self._stdio
         tty = [os.isatty(fd) for fd in stdio]
         ends: list[int] = []
@@ -138,7 +144,9 @@ class Command:
         return theirs
 
     def _half_pipe(self, name: str, end: int) -> tuple[tuple[Worker, int], int]:
-        """A pipe of whose ends a new worker alone has that one, and we the other."""
+        """Open a pipe and fork a worker that keeps only one end; return the worker and
+        our end.
+        """
         ends = open_pipe(self._worker)
         server = self._worker.fork(name)
         self._worker.call(Op(nr.CLOSE, (ends[end],)))
@@ -162,7 +170,9 @@ class Command:
         self._master = master
 
     def _become(self, command: Worker, ends: list[int]) -> None:
-        """Have the worker be the command."""
+        """Set up a worker's descriptors, signals and limits, then turn it into the
+        command.
+        """
         request = self._request
         dups = [Op(nr.DUP2, (fd, number)) for number, fd in enumerate(ends)]
         defaults = [
@@ -187,11 +197,11 @@ class Command:
         self._try(command)
 
     def _try(self, command: Worker) -> None:
-        """execve() the next path that may be meant."""
+        """Call execve() with the next candidate path, or report that none is left."""
         if not self._paths:
             status = NOT_FOUND if self._failed == errno.ENOENT else NOT_EXECUTABLE
             why = f"{self._request.argv[0]}: {os.strerror(self._failed)}"
-            self.ended = Ended(status, why)
+            self.ended = Outcome(status, why)
             return
         self._path = self._paths.pop(0)
         path = os.fsencode(self._path) + b"\0"
@@ -237,30 +247,32 @@ class Command:
             self._status = os.WEXITSTATUS(status)
 
     def signal(self, number: int, *, group: bool) -> None:
-        """Send it a signal, and to its whole group if that is meant."""
+        """Send the command a signal, or its whole process group."""
         pid = -self._command.pid if group else self._command.pid
         self._loop.agent.attempt(Op(nr.KILL, (pid, number)))
 
     def resize(self, size: bytes) -> None:
-        """The host's terminal has another size: struct winsize."""
+        """Pass a new size of the host's terminal on; size is a struct winsize."""
         terminal = self._terminal
         if terminal and not self._loop.expects(terminal.slot):
             op = Op(nr.IOCTL, (self._master, termios.TIOCSWINSZ, size))
             terminal.attempt(op)
 
-    def run(self) -> Ended:
-        """Until it ends."""
+    def run(self) -> Outcome:
+        """Run the kernel until the command ends; return how it ended."""
         loop = self._loop
         loop.run(lambda: self.ended is not None or self._status >= 0)
         if self.ended is None:
             self._drain()
-            self.ended = Ended(
+            self.ended = Outcome(
                 self._status, diagnose(self._worker) if self._status else ""
             )
         return self.ended
 
     def _drain(self) -> None:
-        """Let out what it has written; who goes on in the guest is not waited for."""
+        """Write out what the command left in its pipes. Processes that it left behind
+        are not awaited.
+        """
         self._loop.settle()
         self._loop.run(lambda: all(output.idle for output in self._outputs))
 
@@ -271,7 +283,7 @@ class _Strings(NamedTuple):
 
 
 def _strings(argv: tuple[str, ...], environment: dict[str, str]) -> _Strings:
-    """Arguments and environment, in memory."""
+    """Lay out arguments and environment as one block of strings, with their offsets."""
     data, places = bytearray(), []
     variables = [f"{name}={value}" for name, value in environment.items()]
     for text in (*argv, *variables):
@@ -282,7 +294,7 @@ def _strings(argv: tuple[str, ...], environment: dict[str, str]) -> _Strings:
 
 
 def _candidates(request: Request) -> list[str]:
-    """The files that the command's name may mean, as execvp() takes them."""
+    """Return the paths that a command's name may mean, in the order of execvp(3)."""
     name = request.argv[0]
     if "/" in name:
         return [name]

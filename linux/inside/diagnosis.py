@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Why a command failed, where that is the guest's doing: no AVX, too little memory."""
+"""Explain a failed command where the emulated machine is the cause: no AVX, too little
+memory.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _KILLED = re.compile(
 
 
 def diagnose(worker: Worker) -> str:
-    """One line for the user; "" where it is the command's own affair."""
+    """Return one line for the user, or "" where the command failed by itself."""
     if worker.board.get(abi.Board.unknown) & 0xFF in _VEX:
         return (
             "the command uses instructions that the guest's processor lacks (AVX, FMA "
@@ -32,7 +34,10 @@ def diagnose(worker: Worker) -> str:
 
 
 def out_of_memory(log: str, memory: int) -> str:
-    """What the log says of processes killed for lack of memory; memory: MiB."""
+    """Return one line if the log reports processes killed for lack of memory.
+
+    memory: the machine's, in MiB.
+    """
     killed = list(_KILLED.finditer(log))
     if not killed:
         return ""

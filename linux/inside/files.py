@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A file server of a guest, without the files: takes FUSE's requests apart.
+"""The frame of a FUSE server for a kernel's requests: it decodes them and
+packs replies.
 
-Who serves files says what each request about a node is answered with.
+A subclass answers each request about one of its nodes.
 """
 
 from __future__ import annotations
@@ -19,34 +20,38 @@ Answers = Mapping[int, Callable[[N, bytes], bytes]]
 Entry = tuple[bytes, int, int]  # name, inode and type of what is in a directory
 
 
-class Room(Protocol):
-    """Where a reply is written."""
+class ReplyMemory(Protocol):
+    """The memory that a reply is written to."""
 
     def put(self, at: int, data: bytes) -> None: ...
 
     def views(self, at: int, size: int) -> list[memoryview]:
-        """The memory from there on, in pieces."""
+        """Return size bytes of memory from an offset on, in pieces."""
 
 
 class Files(ABC, Generic[N]):
-    """Answers requests.  Context: one thread."""
+    """Answers FUSE requests. Context: one thread."""
 
     def __init__(self, nodes: dict[int, N], answers: Answers[N]) -> None:
-        """answers: by opcode; OSError is an answer, too."""
+        """answers: functions by opcode. An OSError that one raises becomes the reply's
+        errno.
+        """
         self._nodes = nodes
         self._answers = answers
         self.requests = 0
 
     @abstractmethod
-    def _read(self, node: N, body: bytes, reply: Room) -> int:
-        """Write contents behind the head of a reply: how many bytes.  OSError."""
+    def _read(self, node: N, body: bytes, reply: ReplyMemory) -> int:
+        """Write file contents behind the head of a reply; return the number of bytes.
+        Raises OSError.
+        """
 
     @abstractmethod
     def _forget(self, number: int, lookups: int) -> None:
-        """The guest has forgotten so many answers about a node."""
+        """Drop that many lookups of a node, which the kernel has given back."""
 
-    def answer(self, request: bytes, reply: Room) -> int:
-        """Write the reply to a request: its size, or 0."""
+    def answer(self, request: bytes, reply: ReplyMemory) -> int:
+        """Write the reply to a request; return its size, or 0 if there is no reply."""
         _, opcode, unique, number, *_ = wire.IN_HEADER.unpack_from(request)
         body = request[wire.IN_HEADER.size :]
         self.requests += 1
@@ -69,7 +74,7 @@ class Files(ABC, Generic[N]):
         return head + size
 
     def _answer(self, opcode: int, number: int, body: bytes) -> bytes | None:
-        """The body of a reply, None if there is none to be given."""
+        """Return the body of a reply, or None if the request gets no reply."""
         if opcode == Opcode.INIT:
             return wire.init_reply(body)
         if opcode == Opcode.FORGET:
@@ -93,7 +98,10 @@ class Files(ABC, Generic[N]):
 def directory_reply(
     rows: Sequence[Entry], body: bytes, before: Callable[[bytes], bytes]
 ) -> bytes:
-    """What READDIR asks for; before(name): what READDIRPLUS has ahead of each row."""
+    """Pack the entries that fit into a reply to READDIR.
+
+    before(name): what READDIRPLUS puts ahead of each entry.
+    """
     _, offset, size = wire.READ_IN.unpack_from(body)
     out = bytearray()
     plus = len(before(b"."))
@@ -107,5 +115,5 @@ def directory_reply(
 
 
 def text(body: bytes) -> bytes:
-    """The first name in a request."""
+    """Return the first NUL-terminated name of a request."""
     return body.split(b"\0", 1)[0]

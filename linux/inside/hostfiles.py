@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The host's files, as the file server of a guest: answers what FUSE asks.
+"""Serve the host's files to a Linux kernel by FUSE.
 
-Attributes, inode numbers and times are the host's own.  Only regular files are ever
-opened, and only what lies below a folder that was given for it is changed, whatever a
-kernel asks for that means harm: a path never leads through a symbolic link, which a
-kernel follows itself.
+Attributes, inode numbers and times are the host's own. Two rules hold whatever a
+malicious kernel asks for: only regular files are opened, and only what lies below a
+folder given for writing is changed. A path therefore never leads through a symbolic
+link; the kernel follows those itself.
 """
 
 from __future__ import annotations
@@ -18,19 +18,27 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kpfs.linux.inside import wire
-from kpfs.linux.inside.files import Answers, Entry, Files, Room, directory_reply, text
+from kpfs.linux.inside.files import (
+    Answers,
+    Entry,
+    Files,
+    ReplyMemory,
+    directory_reply,
+    text,
+)
 from kpfs.linux.inside.wire import Opcode
 
-VALID = 2  # s that the guest takes what it knows for true
-MAX_OPEN = 256  # files that are kept open
-# What the guest has of its own: there the host's is an empty directory.
+VALID = 2  # s for which the kernel may cache names and attributes
+RENAME_NOREPLACE = 1  # of renameat2(2)
+MAX_OPEN = 256  # descriptors that are kept open
+# The kernel mounts its own file systems here, so the host's directories show as empty.
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
-TMP = b"/tmp"  # likewise, but directories in it can be shown
+TMP = b"/tmp"  # hidden too, but directories in it can be shown
 _READ_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Identity(NamedTuple):
-    """What of a file does not change."""
+    """The parts of a file's attributes that never change."""
 
     device: int
     inode: int
@@ -38,7 +46,7 @@ class Identity(NamedTuple):
 
 
 class Node:
-    """A file by its path, or, after it was unlinked, by its descriptor."""
+    """A file, found by its path, or by its descriptor once it was unlinked."""
 
     __slots__ = ("fd", "identity", "listing", "lookups", "number", "path", "writable")
 
@@ -48,17 +56,19 @@ class Node:
         self.identity = identity
         self.lookups = 0
         self.fd = -1
-        self.writable = False  # fd is
+        self.writable = False  # whether fd is
         self.listing: list[Entry] = []
 
 
 class HostFiles(Files[Node]):
-    """Answers requests.  Context: one thread."""
+    """Answers FUSE requests from the host's files. Context: one thread."""
 
     valid = VALID
 
     def __init__(self, writable: tuple[str, ...] = ()) -> None:
-        """writable: absolute real paths of folders in which all may be changed."""
+        """writable: absolute real paths of folders below which everything may
+        be changed.
+        """
         self._writable = tuple(os.fsencode(path).rstrip(b"/") for path in writable)
         self._uid, self._gid = os.getuid(), os.getgid()
         root = Node(wire.ROOT_ID, b"/", _identity(self._lstat(b"/")))
@@ -91,18 +101,18 @@ class HostFiles(Files[Node]):
         super().__init__({wire.ROOT_ID: root}, answers)
 
     def allow(self, writable: tuple[str, ...]) -> None:
-        """Let all below these folders be changed."""
+        """Allow changes below more folders."""
         self._writable += tuple(os.fsencode(path).rstrip(b"/") for path in writable)
 
     def packed(self) -> list[tuple[int, str, int]]:
-        """Number, path and count of lookups of what the guest knows."""
+        """Return the nodes that the kernel knows: number, path, count of lookups."""
         return [
             (node.number, os.fsdecode(node.path), node.lookups)
             for node in self._nodes.values()
         ]
 
     def adopt(self, nodes: list[tuple[int, str, int]]) -> None:
-        """Go on for a guest that knows what packed() tells of.  OSError."""
+        """Serve a kernel that already knows the nodes of packed(). Raises OSError."""
         for number, name, lookups in nodes:
             path = os.fsencode(name)
             node = Node(number, path, _identity(self._lstat(path)))
@@ -134,7 +144,9 @@ class HostFiles(Files[Node]):
         return wire.entry(node.number, self._attr(st), self.valid)
 
     def _attr(self, st: os.stat_result) -> bytes:
-        """Our own files are root's, as they are in a user namespace of our own."""
+        """Pack attributes. The user's own files belong to root, as in a user
+        namespace.
+        """
         uid = 0 if st.st_uid == self._uid else st.st_uid
         gid = 0 if st.st_gid == self._gid else st.st_gid
         return wire.attributes(st, uid, gid)
@@ -167,7 +179,9 @@ class HostFiles(Files[Node]):
 
     # ---- directories
     def _list(self, node: Node, offset: int) -> list[Entry]:
-        """Name, inode and type of each entry, as it was when they began to be read."""
+        """Return the entries of a directory (name, inode, type) as they were when its
+        reading began.
+        """
         if offset and node.listing:
             return node.listing
         rows = [(b".", node.identity.inode, stat.S_IFDIR >> 12)]
@@ -201,7 +215,9 @@ class HostFiles(Files[Node]):
 
     # ---- contents
     def _file(self, node: Node, *, write: bool = False) -> int:
-        """A descriptor of a regular file; EACCES for all others."""
+        """Return an open descriptor of a regular file. Raises OSError: EACCES for any
+        other type.
+        """
         if node.fd >= 0 and (node.writable or not write):
             if node.path:
                 self._open.move_to_end(node.number)
@@ -226,7 +242,7 @@ class HostFiles(Files[Node]):
             os.close(node.fd)
             node.fd = -1
 
-    def _read(self, node: Node, body: bytes, reply: Room) -> int:
+    def _read(self, node: Node, body: bytes, reply: ReplyMemory) -> int:
         _, offset, size = wire.READ_IN.unpack_from(body)
         views = reply.views(wire.OUT_HEADER.size, size)
         count = os.preadv(self._file(node), views, offset)
@@ -237,7 +253,7 @@ class HostFiles(Files[Node]):
 
     # ---- changes
     def _may_change(self, path: bytes) -> None:
-        """EROFS where nothing may be changed."""
+        """Raise EROFS if a path lies below no writable folder."""
         for folder in self._writable:
             if path == folder or path.startswith(folder + b"/"):
                 return
@@ -245,7 +261,7 @@ class HostFiles(Files[Node]):
 
     @contextlib.contextmanager
     def _folder(self, path: bytes) -> Iterator[int]:
-        """The directory, open, in which something is to be changed."""
+        """Open the directory of a path that is about to be changed."""
         self._may_change(path)
         fd = _open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | _READ_FLAGS)
         try:
@@ -273,7 +289,7 @@ class HostFiles(Files[Node]):
         else:
             fd = os.dup(node.fd)
         try:
-            target = f"/proc/self/fd/{fd}"  # which is the file itself
+            target = f"/proc/self/fd/{fd}"  # the file itself
             if valid & wire.FATTR_MODE:
                 os.chmod(target, mode & 0o7777)
             if valid & (wire.FATTR_UID | wire.FATTR_GID):
@@ -302,7 +318,9 @@ class HostFiles(Files[Node]):
         return self._entry(path)
 
     def _create(self, node: Node, body: bytes) -> bytes:
-        """open() of what was not there when the guest looked: it may be by now."""
+        """Create and open a file, which may exist by now although the kernel
+        saw none.
+        """
         flags, mode, umask, _ = wire.CREATE_IN.unpack_from(body)
         name = text(body[wire.CREATE_IN.size :])
         path = _child(node, name)
@@ -350,7 +368,7 @@ class HostFiles(Files[Node]):
         return b""
 
     def _keep(self, path: bytes) -> None:
-        """Who has a file open that is about to go reads and writes it on."""
+        """Keep an unlinked file usable for tasks that still have it open."""
         node = self._by_path.get(path)
         if node is None or not stat.S_ISREG(os.lstat(path).st_mode):
             return
@@ -372,7 +390,7 @@ class HostFiles(Files[Node]):
 
     def _rename2(self, node: Node, body: bytes) -> bytes:
         parent, flags, _ = wire.RENAME2_IN.unpack_from(body)
-        if flags & ~1:  # all but RENAME_NOREPLACE
+        if flags & ~RENAME_NOREPLACE:
             raise OSError(errno.EINVAL, "such a rename")
         names = body[wire.RENAME2_IN.size :]
         if flags and os.path.lexists(
@@ -418,9 +436,10 @@ class HostFiles(Files[Node]):
 
 
 class EmptyFiles(HostFiles):
-    """What all hosts have, alike: a root, and in it what a guest has of its own.
+    """A file tree that is the same on every host: a root with empty mount
+    points.
 
-    Nothing that is said of them is remembered, so that others can go on from there.
+    The kernel caches nothing of it, so another host's files can take its place later.
     """
 
     valid = 0
@@ -443,7 +462,9 @@ def _identity(st: os.stat_result) -> Identity:
 
 
 def _child(node: Node, name: bytes) -> bytes:
-    """The path of a name in a directory; ENOENT in those that are the guest's own."""
+    """Return the path of a name in a directory. Raises ENOENT below the kernel's own
+    mount points.
+    """
     if not node.path or node.path in HIDDEN:
         raise OSError(errno.ENOENT, "not there")
     if not stat.S_ISDIR(node.identity.kind):
@@ -454,7 +475,9 @@ def _child(node: Node, name: bytes) -> bytes:
 
 
 def _open(path: bytes, flags: int) -> int:
-    """open(2) of a path that may have no symbolic link in it; ESTALE."""
+    """Open a path without following any symbolic link. Raises ESTALE if there
+    is one.
+    """
     fd = os.open(path, flags | os.O_NOFOLLOW)
     if os.readlink(b"/proc/self/fd/%d" % fd) != path:
         os.close(fd)
@@ -463,7 +486,7 @@ def _open(path: bytes, flags: int) -> int:
 
 
 def _set_mode(path: bytes, mode: int) -> None:
-    """chmod(2), where mkdir(2) or mknod(2) has left something out."""
+    """Set the mode bits that mkdir(2) or mknod(2) left out."""
     fd = _open(path, os.O_PATH | _READ_FLAGS)
     try:
         os.chmod(f"/proc/self/fd/{fd}", mode & 0o7777)
@@ -472,7 +495,7 @@ def _set_mode(path: bytes, mode: int) -> None:
 
 
 def _kind(entry: os.DirEntry[bytes]) -> int:
-    """Its type as in st_mode, if readdir() says it, else 0."""
+    """Return an entry's type as in st_mode if readdir(3) tells it, else 0."""
     if entry.is_symlink():
         return stat.S_IFLNK >> 12
     if entry.is_dir(follow_symlinks=False):

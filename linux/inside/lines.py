@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Long texts of the kernel whose lines are known: it makes one, and the rest is put in.
+"""Speed up the kernel's long texts: it makes one line, and the known rest is put in.
 
 The kernel makes /proc/kallsyms and available_filter_functions line by line into a
-buffer, from which reads are answered.  What of them is about the kernel itself stays
-the same and is kept with the image.  When the first line is in the buffer, and is the
-one that is known, as this reader is shown it, those that follow are put behind it, and
-the kernel is told that these were all for now.  Modules, programs and the like come
-behind that, and the kernel makes their lines itself.
+buffer, from which it answers reads. The lines about the kernel itself never change, and
+are kept with the image. So the board stops after the first line. If that line is the
+known one, as this reader is shown it, the known lines that follow are put behind it,
+and the kernel is told that there were no more for now. The kernel makes the lines of
+modules and BPF programs itself, behind these.
 
-That is left to the kernel as long as one of the functions that make a line has been
-changed, by a probe or a tracer.
+Nobody can see the difference: while any function that makes a line is probed or traced,
+the kernel makes all lines itself.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from kpfs.linux.memory.symbols import Symbols
 from kpfs.linux.running.ready import open_texts
 from kpfs.linux.store import image
 
-ROOM = 1 << 20  # bytes of a reader's buffer, which the kernel itself makes so large
-# struct seq_file: its first fields, and from where on it has op and, 16 bytes on, file
+ROOM = 1 << 20  # bytes to which the kernel itself enlarges a reader's buffer
+# struct seq_file: its first fields; the range in which op lies; file is behind op
 _BUF, _SIZE, _COUNT, _INDEX = 0, 8, 24, 40
 _OP_FROM, _OP_TO, _FILE_BEHIND_OP = 56, 160, 16
-_FILE_SIZE = 256  # bytes of struct file among which f_op is
+_FILE_SIZE = 256  # bytes at the start of struct file, f_op among them
 _NEXT, _SHOW = 2, 3  # of struct seq_operations
 _ADDRESS = re.compile(rb"^[0-9a-f]{16}", re.M)
-_READER = "seq_read_iter"  # calls next
-# What makes a line, beside the functions of the operations themselves.  Compilers add
-# a dot and more to a name.
+_READER = "seq_read_iter"  # the caller of next()
+# The functions that make a line, besides those of the operations themselves.  Compilers
+# may append a dot and a suffix to a name.
 _PRINTS = (
     "seq_printf", "seq_vprintf", "seq_puts", "__seq_puts", "seq_putc", "seq_write",
     "vsnprintf", "format_decode", "number", "string", "string_nocheck", "pointer",
@@ -50,11 +50,11 @@ _PRINTS = (
 
 
 class Source(NamedTuple):
-    """Where the kernel makes a text, and what its lines take."""
+    """One long text: where the kernel makes it, and by which functions."""
 
-    file: str  # of the image
+    file: str  # of the image that has the known text
     operations: str
-    file_operations: str  # of the only file that is meant, "" for any
+    file_operations: str  # of the one file that shows the text; "" for any
     functions: tuple[str, ...]
 
 
@@ -73,19 +73,19 @@ SOURCES = (
 
 
 class Place(NamedTuple):
-    """The same, by addresses of a kernel; as JSON has it."""
+    """A Source resolved to addresses of one kernel. JSON can hold it."""
 
     file: str
     op: int
     file_ops: list[int]
     next: int
     show: int
-    reader: list[int]  # begin and end of who calls next
+    reader: list[int]  # begin and end of the function that calls next()
     functions: list[list[int]]  # begin and size of each
 
 
 def find(folder: str, board: Board) -> list[Place]:
-    """Those that a kernel has and that are sure; folder: that of its image."""
+    """Return the texts that a kernel surely has. folder: of its image."""
     try:
         symbols = Symbols(os.path.join(folder, image.SYMBOLS))
     except (OSError, ValueError):
@@ -120,15 +120,17 @@ def _find(source: Source, symbols: Symbols, memory: KernelMemory) -> Place | Non
 
 
 class KnownLines:
-    """Of one machine.  Context: it does not run."""
+    """Puts known lines into the buffers of one machine. Context: the machine stands
+    still.
+    """
 
     def __init__(self, board: Board, folder: str, places: Sequence[Place]) -> None:
-        """The machine's kernel must not have been changed yet."""
+        """Context: the kernel is as in its image; nothing has changed it yet."""
         self._board = board
         self._memory = LiveMemory(board)
         texts = open_texts(folder)
         self._known = [
-            _Known(texts[place.file], place, board, self._memory)
+            _KnownText(texts[place.file], place, board, self._memory)
             for place in places
             if place.file in texts
         ]
@@ -136,14 +138,14 @@ class KnownLines:
         self._arm(armed=False)
 
     def _arm(self, *, armed: bool) -> None:
-        """Have the board stop where a text begins; while armed, at each next line."""
+        """Stop the board where a text begins and, if armed, before each next line."""
         self._armed = armed
         shows = [(known.place.show, _INDEX) for known in self._known]
         steps = [(known.place.next, abi.NEVER) for known in self._known if armed]
         self._board.set_calls(shows + steps)
 
     def call(self) -> None:
-        """The board has stopped at the begin of a function."""
+        """Act on a stop of the board at the beginning of a function."""
         at = self._board.get(abi.Board.asked_at)
         seq = self._board.read_reg(registers.GENERAL["rdi"])
         for known in self._known:
@@ -155,8 +157,10 @@ class KnownLines:
             except MemoryFault:
                 self._arm(armed=False)
 
-    def _begin(self, known: _Known, seq: int) -> None:
-        """Before the first line: have the kernel make its buffer larger, by twice."""
+    def _begin(self, known: _KnownText, seq: int) -> None:
+        """Before the first line, make the kernel enlarge its buffer, by a factor of two
+        each time.
+        """
         if not known.is_unchanged():
             return
         size = self._memory.word(seq + _SIZE)
@@ -165,10 +169,11 @@ class KnownLines:
         elif not self._armed:
             self._arm(armed=True)
 
-    def _step(self, known: _Known, seq: int) -> None:
-        """After the first line of some: put in those that follow.
+    def _step(self, known: _KnownText, seq: int) -> None:
+        """After a line, put in the known lines that follow it.
 
-        Where that cannot be, the kernel goes on itself, for this reader and others.
+        If that is impossible, the kernel makes the rest itself, for this reader and all
+        others.
         """
         general, memory = registers.GENERAL, self._memory
         sp = self._board.read_reg(general["rsp"])
@@ -177,7 +182,7 @@ class KnownLines:
         found: tuple[bytes, int] | None = None
         index, size = memory.word(seq + _INDEX), memory.word(seq + _SIZE)
         count, buffer = memory.word(seq + _COUNT), memory.word(seq + _BUF)
-        # others may look for an offset by what each line takes
+        # other callers may seek an offset by the length of each line
         reads = begin <= caller < end and 0 < count < min(size, PAGE_SIZE)
         if reads and known.is_meant(seq) and known.is_unchanged():
             begun = memory.read(buffer, count)
@@ -191,15 +196,15 @@ class KnownLines:
         self._memory.write(buffer + count, lines)
         self._memory.write(seq + _COUNT, (count + len(lines)).to_bytes(8, "little"))
         self._memory.write(seq + _INDEX, index.to_bytes(8, "little"))
-        # return NULL: there is none for now
+        # next() returns NULL: no more lines for now
         self._board.write_reg(general["rax"], 0)
         self._board.write_reg(general["rsp"], sp + 8)
         self._board.write_reg(general["rip"], caller)
         self._board.set(asked_at=0)
 
 
-class _Known:
-    """One text."""
+class _KnownText:
+    """One text of one machine."""
 
     def __init__(
         self, text: mmap.mmap, place: Place, board: Board, memory: KernelMemory
@@ -214,15 +219,17 @@ class _Known:
             for at, size in pages_of(begin, count)
             if (start := board.translate(at)) < len(self._ram)
         ]
-        self._offsets = {0: 0}  # of lines by their numbers
+        self._offsets = {0: 0}  # line number -> offset in the text
 
     def is_unchanged(self) -> bool:
-        """Whether nobody could tell that functions are not called."""
+        """Return True if no probe or tracer has changed a function that makes the
+        lines.
+        """
         ram = self._ram
         return all(ram[at : at + len(code)] == code for at, code in self._code)
 
     def is_meant(self, seq: int) -> bool:
-        """Whether a struct seq_file is that of the file; MemoryFault."""
+        """Return True if a struct seq_file belongs to this text. Raises MemoryFault."""
         raw = self._memory.read(seq + _OP_FROM, _OP_TO - _OP_FROM)
         at = raw.find(self.place.op.to_bytes(8, "little"))
         if at < 0 or at % 8:
@@ -234,11 +241,11 @@ class _Known:
         return any(ops.to_bytes(8, "little") in raw for ops in self.place.file_ops)
 
     def after(self, number: int, lines: bytes, room: int) -> tuple[bytes, int] | None:
-        """Whole lines that follow some, of which the last has that number.
+        """Return the whole lines that follow, and the number of the line behind them.
 
-        And the number of the line behind them.
-        None where those are not as known, or the last ones; no lines where they do not
-        tell yet whether this reader is shown addresses.
+        lines: what stands in the buffer; number: of its last line; room: bytes left.
+        None: the lines differ from the known ones, or there are no more. No lines: it
+        is not clear yet whether this reader may see addresses.
         """
         at = self._offsets.get(number - lines.count(b"\n") + 1, -1)
         if at < 0 or not lines.endswith(b"\n"):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs a guest that has programs of its own: workers, time, what the host waits for.
+"""The event loop of a kernel that runs commands: workers, time, and the host's
+descriptors.
 
-A worker is a task of the agent that makes system calls for us, mostly such as wait: the
-board stops as soon as one has done its request, and so nothing is ever polled.
+A worker is a task of the agent that makes system calls for kpfs, most of which wait.
+The board stops as soon as a worker has finished a request, so nothing is ever polled
+inside the kernel.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from kpfs.linux.board.board import Board
 from kpfs.linux.inside import runnable
 from kpfs.linux.running.machine import AGENT, Machine, Op
 
-LEAD_NS = 60_000_000  # of the guest's clock before the host's: nobody can tell
+LEAD_NS = 60_000_000  # by which the kernel's clock may lead the host's unnoticed
 BEHIND_NS = 10_000_000
 LATE_NS = 1_000_000_000
-REST_MS = 10  # of sleep while nothing happens
-# Between two pauses of the agent this many blocks of code run if nobody else does; the
-# kernel's tick is about as much again.
+REST_MS = 10  # longest sleep while nothing happens
+# If no other task runs, fewer blocks of code than this run between two pauses of the
+# agent; the kernel's tick takes about half of them.
 QUIET_BLOCKS = 2_000
 _KEEP = abi.KEEP_ID
 
@@ -28,11 +30,11 @@ Then = Callable[[], object]
 
 
 class CallError(OSError):
-    """A call that had to succeed did not."""
+    """A system call failed that had to succeed."""
 
 
 class Worker:
-    """A task that makes calls for the host."""
+    """A task of the kernel that makes calls for the host."""
 
     def __init__(self, loop: Loop, slot: int, pid: int) -> None:
         self._loop = loop
@@ -45,17 +47,17 @@ class Worker:
 
     @property
     def memory(self) -> memoryview:
-        """Its data."""
+        """Return the data area of its slot."""
         return self._loop.machine.memory(self.slot)
 
     def start(self, ops: Sequence[Op], then: Then, memory: bytes = b"") -> list[int]:
-        """Begin with a request; then() follows when it is done."""
+        """Begin a request, and call then() when it is done."""
         places = self._loop.machine.start(self.slot, ops, memory)
         self._loop.expect(self.slot, then)
         return places
 
     def restart(self, ops: bytes, count: int, then: Then) -> None:
-        """Begin with operations of a Batch, whose data are there."""
+        """Begin a request with prepared operations, whose data are in place."""
         self._loop.machine.begin(self.slot, ops, count)
         self._loop.expect(self.slot, then)
 
@@ -63,17 +65,17 @@ class Worker:
         return self._loop.machine.results(self.slot, count)
 
     def attempt(self, *ops: Op, memory: bytes = b"") -> list[int]:
-        """Make calls, and wait until they are done: their results."""
+        """Make calls, wait until they are done and return their results."""
         self.start(ops, lambda: None, memory)
         self.wait()
         return self.results(len(ops))
 
     def wait(self) -> None:
-        """Until its request is done."""
+        """Run the kernel until this worker's request is done."""
         self._loop.run(lambda: not self._loop.expects(self.slot))
 
     def call(self, *ops: Op, memory: bytes = b"") -> list[int]:
-        """The same; CallError if one of them fails."""
+        """Make calls as attempt() does. Raises CallError if one of them fails."""
         results = self.attempt(*ops, memory=memory)
         for op, result in zip(ops, results, strict=True):
             if result < 0:
@@ -81,17 +83,17 @@ class Worker:
         return results
 
     def fork(self, name: str) -> Worker:
-        """Another worker, which has all that this one has."""
+        """Fork another worker, which inherits everything that this one has."""
         slot = self._loop.take_slot(name)
         (pid,) = self.call(Op(abi.AGENT_FORK, (slot, 0)))
         return Worker(self._loop, slot, pid)
 
 
 class Loop:
-    """Context: one thread, to which the machine belongs."""
+    """Runs one kernel. Context: the thread that owns the machine."""
 
     def __init__(self, machine: Machine, counts: Sequence[int] = ()) -> None:
-        """counts: where those of tasks that can run are, if that is known."""
+        """counts: offsets of the counters of tasks that can run; empty if unknown."""
         self.machine = machine
         self._counts = counts
         self.agent = Worker(self, AGENT, 1)
@@ -100,7 +102,7 @@ class Loop:
         self._ready: dict[int, Then] = {}
         self._poll = select.poll()
         self._quiet_since = 0  # blocks at the last pause of the agent
-        self.on_turn: Then = lambda: None  # now and then
+        self.on_turn: Then = lambda: None  # called once for each look at the host
         machine.others_run()
 
     # ---- workers
@@ -110,7 +112,7 @@ class Loop:
         return slot
 
     def adopt(self, slot: int, pid: int) -> Worker:
-        """A worker of a guest that goes on from where it was kept."""
+        """Return a worker that exists already in a kernel that was kept."""
         self._free.remove(slot)
         return Worker(self, slot, pid)
 
@@ -118,21 +120,23 @@ class Loop:
         self._then[slot] = then
 
     def expects(self, slot: int) -> bool:
-        """Whether the worker of a slot has a request that is not done."""
+        """Return True if the worker of a slot has an unfinished request."""
         return slot in self._then
 
     def forget(self, worker: Worker) -> None:
-        """It has become something else, or has ended."""
+        """Drop a worker that has become another program or has ended."""
         self._then.pop(worker.slot, None)
         self.machine.forget(worker.slot)
 
     def release(self, worker: Worker) -> None:
-        """It has ended: another one can have its slot."""
+        """Drop a worker that has ended, and free its slot."""
         self.forget(worker)
         self._free.append(worker.slot)
 
     def _finish(self, slot: int) -> bool:
-        """If a worker has done its request: go on with what follows."""
+        """If the worker of a slot has done its request, call what follows and return
+        True.
+        """
         if not self.machine.has_done(slot):
             return False
         self._then.pop(slot)()
@@ -140,7 +144,7 @@ class Loop:
 
     # ---- what the host waits for
     def watch(self, fd: int, events: int, then: Then) -> None:
-        """Call then() whenever poll() finds one of these events."""
+        """Call then() whenever poll() reports one of these events."""
         self._ready[fd] = then
         self._poll.register(fd, events)
 
@@ -149,7 +153,7 @@ class Loop:
             self._poll.unregister(fd)
 
     def _look(self, timeout_ms: int) -> bool:
-        """Wait for the host; whether anything has happened there."""
+        """Wait for events of the host; return True if there was one."""
         found = self._poll.poll(timeout_ms)
         for fd, _ in found:
             if then := self._ready.get(fd):
@@ -159,22 +163,22 @@ class Loop:
 
     # ---- running
     def run(self, done: Callable[[], bool]) -> None:
-        """Run the guest until done() is true; MachineDiedError if it dies."""
+        """Run the kernel until done() is true. Raises MachineDiedError."""
         while not done():
             self.step()
 
     def settle(self) -> None:
-        """Run until the agent has its turn, and no worker has anything to tell."""
+        """Run until the agent has its turn and no worker has finished anything."""
         while not self._advance():
             pass
 
     def step(self) -> None:
-        """Run it up to the next thing that concerns us."""
+        """Run the kernel for one step; let time pass if it is idle."""
         if self._advance():
             self._idle()
 
     def _advance(self) -> bool:
-        """The same; whether the agent has come to its pause."""
+        """Run the machine for one step. Return True when the agent has paused."""
         machine = self.machine
         why = machine.step()
         if why == abi.STOP_TURN:
@@ -193,17 +197,17 @@ class Loop:
         return not self._finish_any()
 
     def _finish_any(self) -> bool:
-        """Whether any worker had something to tell that it could not tell at once."""
+        """Call what follows for each worker that has finished; True if one had."""
         finished = [self._finish(slot) for slot in list(self._then)]
         return any(finished)
 
     def _idle(self) -> None:
-        """The agent has come to its pause: time passes if nobody else can run."""
+        """At the agent's pause, let time pass if no other task can run."""
         blocks = self.machine.board.get(abi.Board.blocks)
         ran, self._quiet_since = blocks - self._quiet_since, blocks
-        # Nobody ran, but perhaps somebody can, whose turn it is when the agent has had
-        # its share. Time that passed now would count as the agent's, which would then
-        # have to wait for seconds: it is SCHED_IDLE.
+        # No other task ran, but one may be runnable and get its turn when the agent has
+        # had its share. If time passed now, the kernel would charge it to the agent,
+        # which as SCHED_IDLE would then have to wait for seconds.
         if ran < QUIET_BLOCKS and not self._others_can_run():
             self._pass_time()
 
@@ -211,17 +215,19 @@ class Loop:
         return runnable.others(self.machine.board, self._counts)
 
     def follow_host(self) -> None:
-        """Have the guest's clock not fall far behind the host's."""
+        """Set the kernel's clock forward if it has fallen far behind the host's."""
         machine = self.machine
         host, now, due = machine.host_now(), machine.now(), machine.deadline()
         if machine.quiet or now + BEHIND_NS > host:
             return
-        if due != abi.NEVER:  # a timer that is late for long is taken for a lockup
+        if due != abi.NEVER:  # the kernel takes a timer that is very late for a lockup
             host = min(host, max(now, due) + LATE_NS)
         machine.board.set(now=host)
 
     def _pass_time(self) -> None:
-        """Up to the next timer: at once, if the host's clock is there, or waiting."""
+        """Advance the clock to the next timer: at once if the host's is there, else
+        after waiting.
+        """
         machine = self.machine
         self.follow_host()
         machine.wait_from_here(LEAD_NS)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest that has its mounts, kept beside the kernel's image for later starts.
+"""A kernel with everything mounted, kept beside its image so that later
+starts are quick.
 
-To load the modules and to mount everything takes longer than most commands do.  So that
-is done once, over files that are the same on every host, and what has changed since the
-image was saved is kept: a file of pages, as reproducible as the image.  A start puts
-these pages over the image's and goes on from there.
+Loading modules and mounting takes longer than most commands. It is therefore done once,
+over files that are the same on every host, and the pages that changed since the image
+was saved are kept in a file. The file is as reproducible as the image. A start maps the
+image, puts these pages over it and goes on from there.
 """
 
 from __future__ import annotations
@@ -27,40 +28,42 @@ from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
 from kpfs.linux.inside.lines import KnownLines, Place, find
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
-from kpfs.linux.inside.tree import Served
+from kpfs.linux.inside.tree import FileSources
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Machine, Op
 from kpfs.linux.store import image
 
 PAGEMAP = "/proc/self/pagemap"
-FILE = "mounted"  # in the folder of a kernel
+FILE = "mounted"  # its name in the folder of a kernel
 _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _HEAD = struct.Struct("<32s32sI")  # key, SHA-256 of what follows, size of the facts
 _IFREQ = struct.Struct("<16sh22x")
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
 _ENTRY = struct.Struct("<Q")
-_THERE, _OF_FILE = 3 << 62, 1 << 61  # of an entry of pagemap: present or swapped
+_THERE, _OF_FILE = 3 << 62, 1 << 61  # pagemap: present or swapped; page of a file
 
 
-class Guest(NamedTuple):
-    """What commands are forked from."""
+class PreparedKernel(NamedTuple):
+    """A running kernel, ready to fork commands from."""
 
     loop: Loop
     files: HostFiles
     worker: Worker
 
 
-class Kept(NamedTuple):
-    """What the file has."""
+class KeptPages(NamedTuple):
+    """The contents of the file."""
 
-    facts: dict[str, Any]  # the board, the tasks, and which pages follow
-    pages: memoryview  # those of RAM, then those of the region
+    facts: dict[str, Any]  # board, tasks, and the numbers of the pages that follow
+    pages: memoryview  # of RAM, then of the region
 
 
-def start(folder: str, *, quiet: bool, exact: bool) -> Guest:
-    """A guest with this host's files; UnfitError, EmulatorError, CallError."""
+def start(folder: str, *, quiet: bool, exact: bool) -> PreparedKernel:
+    """Return a kernel that serves this host's files. Raises UnfitError, EmulatorError,
+    CallError.
+    """
     meta = image.read_meta(folder)
-    kept: Kept | None = None
+    kept: KeptPages | None = None
     if tree.fits_host() and os.access(PAGEMAP, os.R_OK):
         kept = read(folder, meta) or make(folder, meta)
     with image.open_ram(folder, meta) as saved:
@@ -71,31 +74,31 @@ def start(folder: str, *, quiet: bool, exact: bool) -> Guest:
         _put(kept, board)
     counts = kept.facts["counts"] if kept else runnable.find(folder, board)
     loop = Loop(Machine(board, quiet=quiet), counts)
-    served = Served(HostFiles(), _package(folder, meta))
+    served = FileSources(HostFiles(), _package(folder, meta))
     places = (
         [Place(*row) for row in kept.facts["lines"]] if kept else find(folder, board)
     )
     loop.machine.on_call = KnownLines(board, folder, places).call
     if not kept:
-        return Guest(loop, served.host, _build(loop, served, folder).worker)
+        return PreparedKernel(loop, served.host, _build(loop, served, folder).worker)
     loop.machine.adopt()
     served.host.adopt(kept.facts["host"])
     served.package.adopt(kept.facts["package"])
     built = tree.adopt(loop, served, kept.facts["tree"])
-    return Guest(loop, served.host, built.worker)
+    return PreparedKernel(loop, served.host, built.worker)
 
 
-def make(folder: str, meta: image.Meta) -> Kept:
-    """Mount everything, and keep that if the folder can be written.
+def make(folder: str, meta: image.Meta) -> KeptPages:
+    """Mount everything, and keep the result if the folder is writable.
 
-    UnfitError, EmulatorError, CallError.
+    Raises UnfitError, EmulatorError, CallError.
     """
     key = _key(meta)
     with image.open_ram(folder, meta) as saved:
         board = image.load(saved, meta, exact=False)
         counts = runnable.find(folder, board)
         loop = Loop(Machine(board, quiet=True), counts)
-        served = Served(EmptyFiles(), _package(folder, meta))
+        served = FileSources(EmptyFiles(), _package(folder, meta))
         built = _build(loop, served, folder)
         loop.settle()
         kept = _changes(board, saved.fileno())
@@ -117,8 +120,8 @@ def _package(folder: str, meta: image.Meta) -> PackageFiles:
     return PackageFiles(os.path.join(folder, image.MODULES), meta.release)
 
 
-def _build(loop: Loop, served: Served, folder: str) -> tree.Built:
-    """What commands find: the files, and a network that is the loopback alone."""
+def _build(loop: Loop, served: FileSources, folder: str) -> tree.MountedTree:
+    """Bring up the loopback interface and mount the files."""
     agent, up = loop.agent, _IFREQ.pack(b"lo", _IFF_UP)
     (fd,) = agent.call(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
     agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))
@@ -126,8 +129,8 @@ def _build(loop: Loop, served: Served, folder: str) -> tree.Built:
 
 
 # ---- pages
-def _changes(board: Board, saved: int) -> Kept:
-    """The pages in which a board differs from the image that it began with."""
+def _changes(board: Board, saved: int) -> KeptPages:
+    """Return the pages in which a board differs from the image that it started with."""
     ram, pages = [], []
     for number in _own_pages(board.ram):
         at = number * PAGE_SIZE
@@ -141,11 +144,14 @@ def _changes(board: Board, saved: int) -> Kept:
         if page != empty:
             region.append(number)
             pages.append(page)
-    return Kept({"ram": ram, "region": region}, memoryview(b"".join(pages)))
+    return KeptPages({"ram": ram, "region": region}, memoryview(b"".join(pages)))
 
 
 def _own_pages(memory: mmap.mmap) -> Iterator[int]:
-    """Those of a private mapping that were written.  Document: proc(5), pagemap."""
+    """Yield the numbers of the pages of a private mapping that were written.
+
+    Document: proc(5), pagemap.
+    """
     count = len(memory) // PAGE_SIZE
     with open(PAGEMAP, "rb", buffering=0) as pagemap:
         first = address_of(memory) // PAGE_SIZE
@@ -155,7 +161,7 @@ def _own_pages(memory: mmap.mmap) -> Iterator[int]:
             yield number
 
 
-def _put(kept: Kept, board: Board) -> None:
+def _put(kept: KeptPages, board: Board) -> None:
     at, pages = 0, kept.pages
     for memory, name in ((board.ram, "ram"), (board.region, "region")):
         for number in kept.facts[name]:
@@ -166,7 +172,7 @@ def _put(kept: Kept, board: Board) -> None:
 
 # ---- the file
 def _key(meta: image.Meta) -> bytes:
-    """What the file belongs to."""
+    """Return a digest of the image and of all sources that shape the file."""
     key = hashlib.sha256(meta.digest.encode())
     for path in (*_sources(), abi.__file__):
         with open(path, "rb") as file:
@@ -175,7 +181,7 @@ def _key(meta: image.Meta) -> bytes:
 
 
 def _sources() -> list[str]:
-    """All of kpfs.linux: what has a part in it is not listed by hand."""
+    """Return all modules of kpfs.linux, so that no list has to be kept by hand."""
     rooms = [entry.path for entry in os.scandir(_LINUX) if entry.is_dir()]
     return sorted(
         entry.path
@@ -185,8 +191,10 @@ def _sources() -> list[str]:
     )
 
 
-def read(folder: str, meta: image.Meta) -> Kept | None:
-    """What is kept for an image; None where that is nothing, or of another kpfs."""
+def read(folder: str, meta: image.Meta) -> KeptPages | None:
+    """Return what is kept for an image, or None if nothing fits this version
+    of kpfs.
+    """
     try:
         with open(os.path.join(folder, FILE), "rb") as file:
             head = file.read(_HEAD.size)
@@ -198,18 +206,18 @@ def read(folder: str, meta: image.Meta) -> Kept | None:
     key, digest, size = _HEAD.unpack(head)
     if key != _key(meta) or digest != hashlib.sha256(data).digest():
         return None
-    return Kept(json.loads(bytes(data[:size])), data[size:])
+    return KeptPages(json.loads(bytes(data[:size])), data[size:])
 
 
-def _write(folder: str, key: bytes, kept: Kept) -> None:
-    """OSError, also where somebody else is just writing it."""
+def _write(folder: str, key: bytes, kept: KeptPages) -> None:
+    """Write the file. Raises OSError, also if another process is writing it."""
     facts = json.dumps(kept.facts, sort_keys=True).encode()
     digest = hashlib.sha256(facts + kept.pages).digest()
-    new = os.path.join(folder, f".{FILE}.new")  # what a killed one left is used again
+    new = os.path.join(folder, f".{FILE}.new")  # may be a killed process's
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(file.fileno()).st_ino != os.stat(new).st_ino:
-            return  # it has just been put in place
+            return  # another process has just put it in place
         file.truncate()
         file.write(_HEAD.pack(key, digest, len(facts)))
         file.write(facts)

@@ -14,7 +14,14 @@ from functools import lru_cache
 
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import wire
-from kpfs.linux.inside.files import Answers, Entry, Files, Room, directory_reply, text
+from kpfs.linux.inside.files import (
+    Answers,
+    Entry,
+    Files,
+    ReplyMemory,
+    directory_reply,
+    text,
+)
 from kpfs.linux.inside.wire import Opcode
 
 VALID = 1 << 30  # s that the guest takes what it knows for true
@@ -162,7 +169,7 @@ class PackageFiles(Files[str]):
 
         return directory_reply(self._rows(path), body, entry_of)
 
-    def _read(self, node: str, body: bytes, reply: Room) -> int:
+    def _read(self, node: str, body: bytes, reply: ReplyMemory) -> int:
         _, offset, size = wire.READ_IN.unpack_from(body)
         within = self._within(node)
         if within is None or within not in self._package.sizes:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A command that is run in a guest before anybody has asked for one.
+"""Run one command in a warm kernel before any user asks for one.
 
-libunicorn translates code when it is first run.  Who is forked from a guest in which a
-command has run need not translate again what it takes to start one.
+libunicorn translates code when it first runs. After one command has run, later ones
+that are forked from this kernel start without that cost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NSEC = 1_000_000_000
 
 
 def rehearse(loop: Loop, worker: Worker) -> None:
-    """Do what a command takes, and leave nothing of it but one pid that is used up."""
+    """Start and end a command. It leaves nothing behind but one used pid."""
     machine, agent = loop.machine, loop.agent
     machine.skip(0)
     name = socket.gethostname().encode()
@@ -55,7 +55,7 @@ def rehearse(loop: Loop, worker: Worker) -> None:
         ),
     )
     execve = Op(nr.EXECVE, (_PROGRAM, Place(16), Place(24)))
-    # without such a program it ends at once
+    # if there is no such program, the task ends at once
     command.start([execve, Op(_EXIT, (0,))], lambda: None, memory)
     worker.attempt(Op(nr.WAIT4, (command.pid, 0, 0, 0)))
     loop.release(command)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is to be run inside a guest: the words of a client, before there is a guest.
+"""The client's request: the command to run inside a kernel, and its
+surroundings.
 
-It imports nothing of the guest, as every start waits for that.
+The module imports nothing of the kernel, because every start waits for it.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from typing import Any, NamedTuple
 
 
 class TerminalState(NamedTuple):
-    """How a terminal is, as the kernel's structures have it."""
+    """A terminal's settings, packed as the kernel's structures."""
 
     settings: bytes
     size: bytes
 
 
 class Request(NamedTuple):
-    """What is to be run, and as whom."""
+    """A command to run, with its user, directory and limits."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
@@ -25,11 +26,11 @@ class Request(NamedTuple):
     writable: tuple[str, ...] = ()  # folders of the host, absolute
     umask: int = 0o022
     hostname: str = ""
-    terminal: TerminalState | None = None  # as it was before we took it
+    terminal: TerminalState | None = None  # as it was before kpfs changed it
     files: tuple[int, int] = (1024, 4096)  # RLIMIT_NOFILE
 
     def packed(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the request as JSON text."""
         row = self._asdict()
         if self.terminal:
             row["terminal"] = [part.hex() for part in self.terminal]
@@ -37,7 +38,7 @@ class Request(NamedTuple):
 
     @classmethod
     def unpacked(cls, row: dict[str, Any]) -> Request:
-        """What packed() has made."""
+        """Return the request that packed() described."""
         for name in ("argv", "writable", "files"):
             row[name] = tuple(row[name])
         if row["terminal"]:

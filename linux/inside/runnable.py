@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How many tasks of a guest can run, which its kernel counts for each processor."""
+"""Count the tasks of a Linux kernel that can run, by its own counter for each
+processor.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _POINTER = 8
 
 
 def find(folder: str, board: Board) -> list[int]:
-    """Where in the RAM of a board the counts are; nothing where that is not known.
+    """Return the offsets of the counters in a board's RAM; none if the kernel
+    lacks BTF.
 
     Kernel: struct rq.
     """
@@ -41,6 +44,6 @@ def find(folder: str, board: Board) -> list[int]:
 
 
 def others(board: Board, counts: Sequence[int]) -> bool:
-    """Whether somebody can run besides the agent, who always can."""
+    """Return True if a task besides the agent can run. The agent always can."""
     ram = board.ram
     return sum(int.from_bytes(ram[at : at + SIZE], "little") for at in counts) > 1

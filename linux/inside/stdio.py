@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Standard input, output and error of a command inside a guest.
+"""Connect a command's standard input, output and error with the host's.
 
-What is a terminal on the host is one in the guest, and all else is a pipe there.
+A terminal on the host is a pty in the kernel; everything else is a pipe there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Op, Out, Place
 
 _CHUNK = 1 << 16
-_SAFE = select.PIPE_BUF  # bytes that can be written when poll() says so
+_SAFE = select.PIPE_BUF  # bytes that never block after poll() reported room
 _PIPE = struct.Struct("<2i")
 TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # Python's termios lacks them
 _AGAIN = {errno.EAGAIN, errno.EINTR}
@@ -30,7 +30,7 @@ def _nothing() -> None:
 
 
 class Input:
-    """From a descriptor of the host to one of a worker."""
+    """Copies from a descriptor of the host to one of a worker."""
 
     def __init__(self, loop: Loop, worker: Worker, target: int, fd: int) -> None:
         self._loop = loop
@@ -66,7 +66,7 @@ class Input:
     def _written(self, data: bytes) -> None:
         count = self._worker.results(1)[0]
         if count < 0 and count != -errno.EINTR:
-            return  # nobody reads any more
+            return  # the command has closed its input
         rest = data[max(count, 0) :]
         if rest:
             self._write(rest)
@@ -75,13 +75,13 @@ class Input:
 
 
 class Output:
-    """From a descriptor of a worker to one of the host."""
+    """Copies from a descriptor of a worker to one of the host."""
 
     def __init__(self, loop: Loop, worker: Worker, source: int, fd: int) -> None:
         self._loop = loop
         self._worker = worker
         self._source = source
-        self._fd = os.dup(fd)  # it may be an input too
+        self._fd = os.dup(fd)  # an Input may watch the same descriptor
         self._waits = stat.S_ISREG(os.fstat(fd).st_mode)
         self._pending = b""
         self.ended = False
@@ -89,7 +89,7 @@ class Output:
 
     @property
     def idle(self) -> bool:
-        """Whether all that has come is written."""
+        """Return True if everything that was read is written."""
         return not self._pending
 
     def _next(self) -> None:
@@ -99,14 +99,14 @@ class Output:
         count = self._worker.results(1)[0]
         if count == -errno.EINTR:
             self._next()
-        elif count <= 0:  # EIO: nobody has the terminal open
+        elif count <= 0:  # EIO: no task has the terminal open
             self.ended = True
         else:
             self._pending = bytes(self._worker.memory[:count])
             self._flush()
 
     def _flush(self) -> None:
-        """Write what the host takes; the rest when it takes more."""
+        """Write as much as the host takes now, and the rest when it takes more."""
         self._loop.unwatch(self._fd)
         poll = select.poll()
         if not self._waits:
@@ -120,7 +120,7 @@ class Output:
                 self._pending = self._pending[
                     os.write(self._fd, self._pending[:size]) :
                 ]
-        except OSError:  # as SIGPIPE, which the writer gets
+        except OSError:  # closing the pipe gives the command SIGPIPE
             self._pending = b""
             self.ended = True
             self._worker.start([Op(nr.CLOSE, (self._source,))], _nothing)
@@ -129,7 +129,7 @@ class Output:
 
 
 def open_pipe(worker: Worker) -> tuple[int, int]:
-    """A pipe of a worker's: the end to read from, and that to write to."""
+    """Open a pipe in a worker; return its read end and its write end."""
     places = worker.start([Op(nr.PIPE2, (Out(_PIPE.size), os.O_CLOEXEC))], _nothing)
     worker.wait()
     ends = _PIPE.unpack_from(worker.memory, places[0])
@@ -137,7 +137,7 @@ def open_pipe(worker: Worker) -> tuple[int, int]:
 
 
 def open_terminal(worker: Worker, like: TerminalState) -> tuple[int, int]:
-    """A pty of a worker's, which becomes that of its session: master and slave."""
+    """Open a pty in a worker as its session's terminal; return master and slave."""
     flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
     (master,) = worker.call(Op(nr.OPEN, (b"/dev/ptmx\0", flags)))
     _, slave = worker.call(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a command inside a guest finds as its files.
+"""Build the file system that a command inside a kernel sees.
 
 The host's files come by FUSE at HOST, and the modules of the kernel's package at
-PACKAGE; an overlay whose upper layer is in the guest's memory lies over them at NEW,
-and in that what the guest has of its own.  ALL is the overlay once more, without those.
+PACKAGE. An overlay at NEW lies over both; its upper layer is in the kernel's memory.
+The kernel's own file systems (proc, sysfs, ...) are mounted in NEW. ALL is the same
+overlay without these.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kpfs.linux.running.machine import Batch, Op
 HOST, PACKAGE = "/host", "/package"
 UPPER, NEW, ALL = "/upper", "/new", "/all"
 _PLAIN = nr.MS_NOSUID | nr.MS_NODEV | nr.MS_NOEXEC
-# type, where below NEW, flags, options; what the kernel lacks is left out
+# type, path below NEW, flags, options; types that the kernel lacks are left out
 MOUNTS = (
     ("proc", "/proc", _PLAIN, ""),
     ("sysfs", "/sys", _PLAIN, ""),
@@ -39,7 +40,7 @@ MOUNTS = (
     ("bpf", "/sys/fs/bpf", _PLAIN, "mode=700"),
     ("cgroup2", "/sys/fs/cgroup", _PLAIN, ""),
 )
-OWN = ("/proc", "/sys", "/dev", "/tmp")  # nothing of the host's is there
+OWN = ("/proc", "/sys", "/dev", "/tmp")  # these never show the host's files
 LINKS = (
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
@@ -52,7 +53,9 @@ _MAP_LOCKED = 0x2000
 
 
 class Buffer:
-    """Memory of all workers that the kernel can pin, which the region is not."""
+    """Memory that all workers share and the kernel can pin. It cannot pin the shared
+    region.
+    """
 
     def __init__(self, worker: Worker, address: int) -> None:
         self.address = address
@@ -60,9 +63,9 @@ class Buffer:
         self._ram = memoryview(self._board.ram)
 
     def views(self, at: int, size: int) -> list[memoryview]:
-        """That part of it, page by page.
+        """Return a range of the buffer, page by page.
 
-        Context: the task at its pause is one of the agent's.
+        Context: the current task is one of the agent's.
         """
         views = []
         while size > 0:
@@ -79,21 +82,21 @@ class Buffer:
 
 
 def allocate(worker: Worker, size: int) -> int:
-    """The address of memory that no other worker uses."""
+    """Return the address of memory that no other worker uses."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_LOCKED
     access = mmap.PROT_READ | mmap.PROT_WRITE
     return worker.call(Op(nr.MMAP, (0, size, access, flags, -1, 0)))[0]
 
 
 class Ends(NamedTuple):
-    """What a file server has in the guest."""
+    """A file server's resources in the kernel."""
 
     device: int  # a descriptor of /dev/fuse
     buffer: int  # the address of BUFFER bytes
 
 
 class FileServer:
-    """A worker that hands what the guest asks of /dev/fuse to those who answer."""
+    """A worker that reads requests from /dev/fuse and writes the replies of a Files."""
 
     def __init__(self, worker: Worker, files: Files[Any], ends: Ends) -> None:
         self._worker = worker
@@ -101,11 +104,11 @@ class FileServer:
         self._ends = ends
         self._buffer = Buffer(worker, ends.buffer)
         self._read = Op(nr.READ, (ends.device, ends.buffer, BUFFER))
-        self._asked = 0  # operations of the request that is on its way
+        self._asked = 0  # operations of the request that is under way
 
     @classmethod
     def mounted(cls, worker: Worker, files: Files[Any], path: str) -> FileServer:
-        """Mount files at a directory, which is made, and serve them."""
+        """Mount files at a directory, which is made, and start to serve them."""
         make_directories(worker, path)
         device = worker.call(Op(nr.OPEN, (b"/dev/fuse\0", os.O_RDWR | os.O_CLOEXEC)))[0]
         options = (
@@ -121,7 +124,7 @@ class FileServer:
     def adopted(
         cls, loop: Loop, files: Files[Any], facts: dict[str, int]
     ) -> FileServer:
-        """Go on with what packed() tells of."""
+        """Return a server that goes on from what packed() told."""
         worker = loop.adopt(facts["slot"], facts["pid"])
         server = cls(worker, files, Ends(facts["device"], facts["buffer"]))
         server._asked = facts["asked"]
@@ -129,12 +132,12 @@ class FileServer:
         return server
 
     def packed(self) -> dict[str, int]:
-        """As JSON has it; a request is on its way."""
+        """Return its state for JSON. Context: a request is under way."""
         own = {"slot": self._worker.slot, "pid": self._worker.pid}
         return own | self._ends._asdict() | {"asked": self._asked}
 
     def _next(self, size: int) -> None:
-        """Give a reply of that size, if it is one, and wait for the next request."""
+        """Write a reply of that many bytes, if any, and wait for the next request."""
         ops = [self._read]
         if size:
             ends = self._ends
@@ -157,60 +160,62 @@ class FileServer:
 def mount(
     worker: Worker, source: str, target: str, kind: str, flags: int = 0, data: str = ""
 ) -> None:
-    """mount(2); CallError."""
+    """Call mount(2). Raises CallError."""
     strings = [text.encode() + b"\0" for text in (source, target, kind, data)]
     worker.call(Op(nr.MOUNT, (*strings[:3], flags, strings[3])))
 
 
 def bind(worker: Worker, source: str, target: str) -> None:
-    """Have the directory source be at target too, which is made if need be."""
+    """Bind-mount the directory source at target, which is made if it is missing."""
     make_directories(worker, target)
     mount(worker, source, target, "none", nr.MS_BIND)
 
 
 def make_directories(worker: Worker, path: str) -> None:
-    """``mkdir -p``."""
+    """Make a directory and those above it, as ``mkdir -p``."""
     parts = path.strip("/").split("/")
     for count in range(1, len(parts) + 1):
         name = "/" + "/".join(parts[:count])
         worker.attempt(Op(nr.MKDIR, (os.fsencode(name) + b"\0", 0o755)))
 
 
-class Served(NamedTuple):
-    """What the file servers of a guest answer from."""
+class FileSources(NamedTuple):
+    """The sources of a kernel's file servers."""
 
     host: HostFiles
     package: PackageFiles
 
 
-class Built(NamedTuple):
-    """What serves a guest that has its mounts."""
+class MountedTree(NamedTuple):
+    """A mounted tree: the worker and the servers behind it."""
 
-    worker: Worker  # from which commands are to be forked
+    worker: Worker  # commands are forked from it
     host: FileServer
     package: FileServer
 
     def packed(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return its state for JSON."""
         own = {"slot": self.worker.slot, "pid": self.worker.pid}
         servers = {"host": self.host.packed(), "package": self.package.packed()}
         return {"worker": own, **servers}
 
 
-def adopt(loop: Loop, served: Served, facts: dict[str, Any]) -> Built:
-    """Go on with what packed() tells of."""
+def adopt(loop: Loop, served: FileSources, facts: dict[str, Any]) -> MountedTree:
+    """Return a mounted tree that goes on from what packed() told."""
     host = FileServer.adopted(loop, served.host, facts["host"])
     package = FileServer.adopted(loop, served.package, facts["package"])
-    return Built(loop.adopt(**facts["worker"]), host, package)
+    return MountedTree(loop.adopt(**facts["worker"]), host, package)
 
 
 def fits_host() -> bool:
-    """Whether the host has directories where the guest has mounted its own."""
+    """Return True if the host has a directory for each of the kernel's own mount
+    points.
+    """
     return all(os.path.isdir(path) and not os.path.islink(path) for path in OWN)
 
 
-def build(loop: Loop, served: Served, folder: str) -> Built:
-    """Mount all of it, with modules of the kernel in a folder."""
+def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
+    """Load the modules of a kernel's folder and mount everything."""
     from kpfs.linux.inside.modules import Modules
 
     Modules(folder).load(loop.agent, MODULES)
@@ -236,24 +241,24 @@ def build(loop: Loop, served: Served, folder: str) -> Built:
     for source, target in LINKS:
         names = source.encode() + b"\0", (NEW + target).encode() + b"\0"
         worker.attempt(Op(nr.SYMLINK, names))
-    return Built(worker, host, package_server)
+    return MountedTree(worker, host, package_server)
 
 
 def show_host_directory(worker: Worker, path: str, *, writable: bool = False) -> None:
-    """Have a directory of the host be where it is, among what the guest has itself.
+    """Bind-mount a host directory where one of the kernel's own file systems hides it.
 
-    writable: what is changed there is changed on the host.
+    writable: changes below it change the host.
     """
     bind(worker, (HOST if writable else ALL) + path, NEW + path)
 
 
 def is_hidden(path: str) -> bool:
-    """Whether the guest has its own there."""
+    """Return True if one of the kernel's own file systems is mounted over a path."""
     return path.startswith(tuple(f"{own}/" for own in OWN))
 
 
 def enter(worker: Worker) -> None:
-    """Let the worker's root, and that of those whom it forks, be NEW."""
+    """Make NEW the root of a worker, and so of all that it forks."""
     worker.call(Op(nr.CHDIR, (NEW.encode() + b"\0",)))
     mount(worker, ".", "/", "none", nr.MS_MOVE)
     worker.call(Op(nr.CHROOT, (b".\0",)), Op(nr.CHDIR, (b"/\0",)))

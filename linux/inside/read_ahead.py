@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What commands have read of the host's files, and so will read again."""
+"""Read ahead the host files that earlier commands have read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kpfs.linux.inside.tree import NEW
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import STOP, Op, Result
 
-LIMIT = 96 << 20  # bytes of the guest's memory that are given to it
+LIMIT = 96 << 20  # bytes of the kernel's page cache that may be filled so
 READAHEAD = 187
 
 
-class Learned:
-    """Has a guest read ahead what lessons name, a file at each step."""
+class ReadAhead:
+    """A queue of file ranges that a kernel reads ahead, one at each step."""
 
     def __init__(self, loop: Loop, worker: Worker) -> None:
         self._loop = loop
@@ -27,11 +27,11 @@ class Learned:
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to be read."""
+        """Return True if ranges wait to be read."""
         return bool(self._queue)
 
     def add(self, lesson: list[tuple[str, int, int]]) -> None:
-        """Path, offset and size of what somebody has read."""
+        """Queue the ranges of a lesson: path, offset, size."""
         for path, offset, size in lesson:
             row = path, offset, size
             if row not in self._known and self._size + size <= LIMIT:
@@ -40,8 +40,8 @@ class Learned:
                 self._queue.append(row)
 
     def step(self) -> None:
-        """Read one of them."""
-        self._loop.machine.skip(0)  # time stood still since the last one
+        """Read one range."""
+        self._loop.machine.skip(0)  # time has stood still since the last range
         path, offset, size = self._queue.popleft()
         name = os.fsencode(NEW + path) + b"\0"
         self._worker.attempt(
