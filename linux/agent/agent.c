@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The first process of a guest: makes system calls for the host, as itself and as tasks that
- * it forks. It is static and without a library.
+ * The kernel's first process. It makes system calls for the host, as itself and as tasks that
+ * it forks. It is static and uses no library.
  *
- * All tasks share one address space, so that to switch between them costs no translation of
- * addresses; in all else they are processes of their own.
+ * All tasks share one address space, so that switching between them keeps the translation of
+ * addresses. In all else they are separate processes.
  *
- * The agent itself runs at SCHED_IDLE and spins: when it comes to agent_pause, nothing else
- * can run on its processor; when nothing can on the others, the host stops the machine there.
+ * The agent itself spins at SCHED_IDLE. When it reaches agent_pause, nothing else can run on
+ * its processor. If nothing can run on the others either, the board stops there.
  */
 #include "region.h"
 
@@ -64,9 +64,9 @@ enum {
 #define SA_RESTORER 0x04000000
 #define PR_SET_KEEPCAPS 8
 #define CAP_VERSION 0x20080522
-#define CAP_CHECKPOINT_RESTORE 40 /* to choose the pid of a child */
+#define CAP_CHECKPOINT_RESTORE 40 /* lets a task choose its child's pid */
 #define PAGE 4096ul
-#define MEM_FD 1000 /* beyond what tasks use */
+#define MEM_FD 1000 /* above all descriptors that tasks use */
 #define OWN_BUFFER 65536
 #define RNDADDENTROPY 0x40085203
 
@@ -83,7 +83,7 @@ struct sigaction {
 };
 
 static u32 futexes[NR_SLOTS];
-static volatile long spinning; /* the slot of a task that waits at agent_pause */
+static volatile long spinning; /* slot of the task that waits at agent_pause */
 
 static long call(long nr, long a, long b, long c, long d, long e, long f)
 {
@@ -99,7 +99,7 @@ static long call(long nr, long a, long b, long c, long d, long e, long f)
 
 #define CALL(nr, a, b, c) call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 
-/* To the host, before there is a region. */
+/* Send bytes to the host before the region is mapped. */
 static void say(const char *text)
 {
 	for (; *text; text++)
@@ -142,19 +142,19 @@ static void on_signal(int number)
 asm("restorer: mov $15, %eax\n syscall");
 extern void restorer(void);
 
-/* A signal interrupts what a task waits in, and does nothing else; no call ends a task. */
+/* A signal only interrupts the call that a task waits in; no call ends a task. */
 static void take_signals(void)
 {
 	struct sigaction interrupts = { on_signal, SA_RESTORER, restorer, 0 };
 	struct sigaction ignored = { SIG_IGN, SA_RESTORER, restorer, 0 };
 
 	call(SYS_rt_sigaction, SIGUSR1, (long)&interrupts, 0, 8, 0, 0);
-	call(SYS_rt_sigaction, SIGCHLD, (long)&ignored, 0, 8, 0, 0); /* none becomes a zombie */
+	call(SYS_rt_sigaction, SIGCHLD, (long)&ignored, 0, 8, 0, 0); /* no child becomes a zombie */
 	call(SYS_rt_sigaction, SIGPIPE, (long)&ignored, 0, 8, 0, 0);
 	call(SYS_rt_sigaction, SIGXFSZ, (long)&ignored, 0, 8, 0, 0);
 }
 
-/* Become another user, who may still choose the pids of his children. */
+/* Become another user who may still choose the pids of children. */
 static void become(u64 uid, u64 gid)
 {
 	struct { u32 version, pid; } head = { CAP_VERSION, 0 };
@@ -169,7 +169,7 @@ static void become(u64 uid, u64 gid)
 		CALL(SYS_capset, &head, sets, 0);
 }
 
-/* The agent itself runs only if nobody else can. */
+/* Let the agent run only if nothing else can. */
 static void schedule_as(long policy)
 {
 	u32 priority = 0;
@@ -178,8 +178,8 @@ static void schedule_as(long policy)
 }
 
 /*
- * Begin on one of the processors that the task may use, another for each slot: the kernel
- * would have all tasks begin where the agent is not, and stay there.
+ * Start on one of the processors that the task may use, by its slot. The kernel would start
+ * all tasks on the processors where the agent is not, and leave them there.
  */
 static void spread(long me)
 {
@@ -199,7 +199,7 @@ static void spread(long me)
 
 static void live(long me);
 
-/* A new task's first steps, on its own stack; its slot says who it is. */
+/* First steps of a new task, on its own stack. Its slot tells its name and user. */
 __attribute__((used, noreturn)) static void begin(long me)
 {
 	volatile struct agent_slot *slot = slot_at(me);
@@ -213,7 +213,7 @@ __attribute__((used, noreturn)) static void begin(long me)
 	__builtin_unreachable();
 }
 
-/* clone3(), where the child goes on in begin(). */
+/* clone3(); the child continues in begin(). */
 static long clone_to(struct clone_args *how, long slot)
 {
 	long pid;
@@ -231,7 +231,7 @@ static long clone_to(struct clone_args *how, long slot)
 	return pid;
 }
 
-/* Fork a task onto a slot: its pid, or what failed. */
+/* Fork a task onto a slot; return its pid or -errno. */
 static long fork(long me, long slot, u32 tid)
 {
 	struct clone_args how = {
@@ -256,7 +256,7 @@ static long fork(long me, long slot, u32 tid)
 	return pid;
 }
 
-/* Have free memory hold nothing but zeroes. */
+/* Fill free memory with zeroes. */
 static long give_back(u64 size)
 {
 	volatile u8 *at =
@@ -282,7 +282,7 @@ static u64 argument(volatile struct agent_slot *slot, const volatile struct agen
 	return slot->ops[kind - ARG_RESULT].ret + op->args[i];
 }
 
-/* Whether an operation is to be made: failed says that one before it has stopped the rest. */
+/* Return whether to make an operation. failed: an earlier one has stopped the rest. */
 static int wanted(volatile struct agent_slot *slot, const volatile struct agent_op *op, int failed)
 {
 	if (!failed)
@@ -295,7 +295,7 @@ static int wanted(volatile struct agent_slot *slot, const volatile struct agent_
 	return 1;
 }
 
-/* Make what the slot asks for. */
+/* Make the operations of a slot's request. */
 static void serve(long me)
 {
 	volatile struct agent_slot *slot = slot_at(me);
@@ -323,7 +323,7 @@ static void serve(long me)
 	slot->done = slot->seq;
 }
 
-/* Wake the tasks that the host has named. */
+/* Wake the tasks that the host has marked. */
 static void wake(void)
 {
 	for (int i = 0; i < NR_SLOTS / 64; i++) {
@@ -356,8 +356,8 @@ static void stop_spinning(long me)
 }
 
 /*
- * A task that has done its work waits for more at agent_pause, as if it were in a program of
- * its own, until it is to give way. The agent comes there when nothing else can run.
+ * A task that has done its work waits for more at agent_pause, in user mode, until it has to
+ * give way. The agent comes there when nothing else can run.
  */
 static void live(long me)
 {
@@ -400,7 +400,7 @@ static void mount(const char *type, const char *target)
 	call(SYS_mount, (long)type, (long)target, (long)type, 0, 0, 0);
 }
 
-/* The kernel's symbols, for the host. */
+/* Send the kernel's symbols to the host. */
 static void send_symbols(void)
 {
 	static char buffer[OWN_BUFFER];
@@ -414,7 +414,7 @@ static void send_symbols(void)
 	CALL(SYS_close, fd, 0, 0);
 }
 
-/* Tasks have the pids of the host's processes, which may be up to 4194304. */
+/* Tasks get the pids of the host's processes, which go up to 4194304. */
 static void raise_pid_max(void)
 {
 	static const char most[] = "4194304\n";
@@ -424,7 +424,7 @@ static void raise_pid_max(void)
 	CALL(SYS_close, fd, 0, 0);
 }
 
-/* Let the kernel take its random numbers for good: it then hashes pointers, for one. */
+/* Seed the kernel's random numbers; it needs that to hash pointers, for example. */
 static void seed(void)
 {
 	struct {
@@ -458,8 +458,8 @@ __attribute__((used)) static void run(void)
 	CALL(SYS_close, fd, 0, 0);
 	map(REGION_SIZE);
 	take_signals();
-	CALL(SYS_chmod, "/init", 0, 0); /* nobody becomes another agent, by /proc/self/exe */
-	CALL(SYS_iopl, 0, 0, 0);        /* tasks may not have it */
+	CALL(SYS_chmod, "/init", 0, 0); /* so that no task runs the agent again by /proc/self/exe */
+	CALL(SYS_iopl, 0, 0, 0);        /* tasks must not inherit it */
 	schedule_as(SCHED_IDLE);
 	control()->magic = AGENT_MAGIC;
 	live(0);

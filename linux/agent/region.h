@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /*
- * What the host and the agent share: memory of the host outside the guest's, which the agent
- * maps by /dev/mem. All is addressed by offset, so the host needs no page tables.
+ * The memory that host and agent share. It lies outside the kernel's RAM, and the agent maps
+ * it by /dev/mem. Everything in it is addressed by offset, so the host needs no page tables.
  *
  * A slot belongs to one task. The host writes operations and counts seq up; the task makes
  * them and sets done to seq. Slot 0 is the agent itself, which also wakes the others.
@@ -16,13 +16,13 @@ typedef int64_t s64;
 typedef uint64_t u64;
 #endif
 
-#define REGION_BASE 0x7b7000000000ull /* where the agent has it */
-#define REGION_PHYS 0x800000000ull /* where the guest finds it */
+#define REGION_BASE 0x7b7000000000ull /* the agent's virtual address of it */
+#define REGION_PHYS 0x800000000ull /* its physical address */
 #define NR_SLOTS 512
 #define AGENT_SLOT 0
-#define PAUSE_YIELD 0xffffffffull /* a pause of the agent in which it waits for another task */
+#define PAUSE_YIELD 0xffffffffull /* at this pause the agent waits for another task */
 #define SLOT_SIZE 0x24000
-#define SLOT_STACK 0x2000 /* the stack of its task goes down from there */
+#define SLOT_STACK 0x2000 /* the task's stack grows down from here */
 #define SLOT_DATA 0x2000 /* offset of its data in a slot */
 #define DATA_SIZE 0x22000
 #define SLOTS_AT 0x1000 /* offset of slot 0 */
@@ -30,17 +30,17 @@ typedef uint64_t u64;
 #define NR_OPS 24
 #define NR_ARGS 6
 
-/* What an argument is. */
+/* Kinds of arguments. */
 #define ARG_VALUE 0
-#define ARG_DATA 1 /* an address: that offset in the slot's data */
+#define ARG_DATA 1 /* the address of that offset in the slot's data */
 #define ARG_RESULT 2 /* the result of operation ARG - ARG_RESULT of the same request */
 
-#define OP_STOP 1 /* if it fails, the rest is left out */
-#define OP_FINALLY 2 /* made even then, if what it takes from others has succeeded */
+#define OP_STOP 1 /* if it fails, the following operations are not made */
+#define OP_FINALLY 2 /* made even then, if the operations whose results it uses succeeded */
 
 /* Numbers above all system calls. */
 #define AGENT_FORK 0x10000 /* slot, pid or 0: the new task's pid */
-#define AGENT_GIVE_BACK 0x10001 /* bytes of free memory to be zeroed, so that images are small */
+#define AGENT_GIVE_BACK 0x10001 /* zero that many bytes of free memory, so that images are small */
 
 #define KEEP_ID 0xffffffffull
 #define AGENT_MAGIC 0x746e6567612e706bull
@@ -52,21 +52,21 @@ struct agent_op {
 	s64 ret;
 	u8 kinds[NR_ARGS];
 	u8 flags;
-	u8 made; /* whether it was */
+	u8 made; /* whether it was made */
 };
 
 struct agent_slot {
 	u64 seq;
 	u64 done;
 	u64 count;     /* operations */
-	char name[16]; /* of a task that begins here, "" or KEEP_ID: as who forked it */
+	char name[16]; /* of a new task; "" or KEEP_ID: as the task that forked it */
 	u64 uid, gid;
 	struct agent_op ops[NR_OPS];
 };
 
 struct agent_control {
 	u64 magic;               /* written by the agent when it is ready */
-	u64 give_way;            /* written by the host: who waits at agent_pause is to sleep */
+	u64 give_way;            /* written by the host: the task at agent_pause has to sleep */
 	u64 news;                /* written by the host: there is a request */
 	u64 others;              /* written by the host: how many tasks have something to do */
 	u64 wake[NR_SLOTS / 64]; /* slots that the agent is to wake */

@@ -81,7 +81,7 @@ static void raise(struct cpu *c, int vector)
 	c->pending[vector / 64] |= 1ull << (vector % 64);
 }
 
-/* If the timer is due: its interrupt is pending from now on. */
+/* Make the timer's interrupt pending if it is due. */
 static void timer_tick(struct cpu *c, u64 now)
 {
 	if (now < c->timer)
@@ -102,7 +102,7 @@ bool interrupt_due(const struct board *b, const struct cpu *c)
 	return b->now >= c->timer || pending(c);
 }
 
-/* When the processor that runs is to be looked at again. */
+/* Return the time at which the running processor needs the next look. */
 void set_due(struct board *b)
 {
 	const struct cpu *c = this_cpu(b);
@@ -112,7 +112,7 @@ void set_due(struct board *b)
 		b->due = 0;
 }
 
-/* The highest vector that is pending, which it is no longer then; -1: none. */
+/* Take the highest pending vector; -1 if there is none. */
 int next_interrupt(struct board *b)
 {
 	struct cpu *c = this_cpu(b);
@@ -133,7 +133,7 @@ int next_interrupt(struct board *b)
 	return -1;
 }
 
-/* Whether what the processor that runs sends goes to another one, or itself. */
+/* Return whether an interrupt of the running processor goes to the given one. */
 static bool reaches(struct board *b, u64 icr, u64 number)
 {
 	u64 to = this_cpu(b)->apic[REG_ICR2] >> 24;
@@ -169,7 +169,7 @@ static void take(struct cpu *c, u64 icr)
 	}
 }
 
-/* Whoever is sent an interrupt runs next: who sends one mostly waits for an answer. */
+/* The receiver of an interrupt runs next, as the sender mostly waits for an answer. */
 static void send(struct board *b, u64 icr)
 {
 	for (u64 i = 0; i < b->nr_cpus; i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /*
- * The board that a kernel of a distribution finds: processors, whose exceptions, interrupts
- * and system calls libunicorn leaves to us, their local APICs, a date, a serial port.
+ * The board that a Linux kernel finds: processors, their local APICs, a date, a serial port.
+ * libunicorn leaves exceptions, interrupts and system calls to the board.
  *
- * One engine of libunicorn is all processors in turn. They share its memory, what it has
- * translated, and the clock.
+ * One engine of libunicorn is all processors in turn. They share its memory, its translated
+ * code and the clock.
  *
  * It is built without a C library, and calls libunicorn through a table that Python fills,
  * so that one file serves every Linux of its architecture.
@@ -25,7 +25,7 @@ typedef uint64_t u64;
 #define NEVER (~0ull)
 #define APIC_BASE 0xfee00000ull
 #define APIC_SIZE 0x1000
-#define HOLE_BASE 0x80000000ull /* up to the end of 32 bits nothing answers but the APIC */
+#define HOLE_BASE 0x80000000ull /* from here up to 4 GiB only the APIC answers */
 #define HOLE_END 0x100000000ull
 #define NR_APIC_REGS 64
 #define MAX_CPUS 4
@@ -36,44 +36,44 @@ typedef uint64_t u64;
 #define NR_WATCHED 64 /* words of 64 addresses each */
 #define NS_PER_BLOCK 20
 #define NS_PER_RDTSC 20
-#define LOCKED_OUT 500000000ull /* blocks, of 10 s, without a look at an interrupt that is due */
-#define TURN_BLOCKS 0x100000 /* after so many the host gets a turn */
+#define LOCKED_OUT 500000000ull /* blocks, about 10 s, for which a due interrupt may wait */
+#define TURN_BLOCKS 0x100000 /* after so many blocks the host gets a turn */
 #define CPU_TURN 50000ull /* ns after which another processor runs */
 #define PATIENCE 10000000ull /* ns that the agent rests while others run */
 
-/* Why board_run() came back; the first ones are exact. */
-#define STOP_TURN 0 /* the host is to have a look; nothing else */
-#define STOP_PAUSE 1 /* a task has done its work, or the agent finds nobody that can run: who */
+/* Why board_run() returned. The first four stop at an exact instruction. */
+#define STOP_TURN 0 /* the host is to look at its own affairs */
+#define STOP_PAUSE 1 /* a task has done its work, or the agent found no other that can run: who */
 #define STOP_BREAK 2 /* at break_at: panic() */
 #define STOP_LOCKUP 3 /* interrupts off for LOCKED_OUT */
-#define STOP_FLUSH 4 /* used within alone: translations are to be dropped */
-#define STOP_IRQ 5 /* likewise: an interrupt is to be delivered */
-#define STOP_NEXT 6 /* likewise: it is another processor's turn */
-#define STOP_CALL 7 /* at the begin of one of calls, which is run next: asked_at */
+#define STOP_FLUSH 4 /* internal: drop all translated code */
+#define STOP_IRQ 5 /* internal: deliver an interrupt */
+#define STOP_NEXT 6 /* internal: another processor's turn */
+#define STOP_CALL 7 /* where one of calls begins, before it runs: asked_at */
 #define STOP_HALTED 8 /* no interrupt will ever come */
-#define STOP_TRIPLE_FAULT 9 /* no gate for vector */
+#define STOP_TRIPLE_FAULT 9 /* vector has no gate */
 #define STOP_ERROR 10 /* libunicorn failed with error */
-#define STOP_LOST 11 /* libunicorn did not stop where it was told to */
+#define STOP_LOST 11 /* libunicorn ran past the place to stop at */
 
 #define MODE_KERNEL 0
 #define MODE_USER 3
 
-/* What a processor does. */
+/* States of a processor. */
 #define CPU_RUNS 0
 #define CPU_HALTED 1 /* until an interrupt */
-#define CPU_RESTS 2 /* the agent is at its pause on it, while others run */
+#define CPU_RESTS 2 /* the agent is at its pause there, while others run */
 #define CPU_OFF 3 /* until another one starts it */
 
 #ifndef __ASSEMBLER__
-/* What a processor has beside its registers. */
+/* A processor, without its registers. */
 struct cpu {
 	u64 state;
 	u64 context; /* uc_context *: its registers, while another one runs */
-	u64 start;   /* where it is to start, in real mode; NEVER: it has */
+	u64 start;   /* where to start in real mode; NEVER once it has */
 	u64 since;   /* when it began to rest */
-	u64 called;  /* it is to go on behind the agent's pause */
-	u64 late;    /* the block from which on an interrupt has been due; 0: none is */
-	u64 cr2;     /* as the last page fault has set it */
+	u64 called;  /* go on behind the agent's pause */
+	u64 late;    /* the block since which an interrupt has been due; 0: none */
+	u64 cr2;     /* as set by the last page fault */
 	u64 lstar;   /* 0: not read yet */
 	u64 fmask;
 
@@ -93,43 +93,43 @@ struct board {
 	u64 ram;   /* the guest's memory, and its size in bytes */
 	u64 ram_size;
 
-	/* what the host says */
+	/* set by the host */
 	u64 nr_cpus;
 	u64 pause;                 /* address at which the agent and its tasks wait */
 	u64 break_at;              /* address at which to stop: panic() */
 	u64 flushers[NR_FLUSHERS]; /* functions that write code by another mapping of it */
-	u64 calls[NR_CALLS];       /* functions before which the host is asked */
-	u64 call_zeros[NR_CALLS];  /* if this word of what the first argument points at is 0 */
-	u64 exact;                 /* libunicorn checks every store: no need to watch them */
-	u64 call_agent;            /* it has something to do, on whatever processor it rests */
+	u64 calls[NR_CALLS];       /* functions before which to ask the host */
+	u64 call_zeros[NR_CALLS];  /* only if the word there from the first argument is 0 */
+	u64 exact;                 /* libunicorn checks every store: flushers need no watch */
+	u64 call_agent;            /* wake the agent on the processor where it rests */
 	u64 cpuid[4];              /* leaf 1: eax, ebx, ecx and edx, of the first processor */
 
 	/* time, in ns: the TSC runs at 1 GHz */
 	u64 now;
 	u64 deadline; /* when the first of the timers is due, or NEVER */
 
-	/* why it stopped */
+	/* why the board stopped */
 	u64 stop;
 	u64 stop_at;
-	u64 who; /* the slot of the task that stands at its pause, 0: the agent */
+	u64 who; /* slot of the task that stands at its pause; 0: the agent */
 	u64 error;
 	u64 vector;
-	u64 unknown; /* the first bytes of a program's last instruction that there is not */
+	u64 unknown; /* first bytes of a program's last invalid instruction */
 
 	u64 current;  /* the processor that runs */
 	u64 turn_end; /* when it is another one's turn */
 	u64 due;      /* when to look at turn_end, timer and what is pending */
 
-	u64 returns[NR_RETURNS]; /* where flushers return to, and how many of them */
+	u64 returns[NR_RETURNS]; /* return addresses of flushers under way, with counts */
 	u64 return_counts[NR_RETURNS];
 	u64 watched[NR_WATCHED]; /* a Bloom filter of flushers, returns and calls */
-	u64 asked_at;   /* the call for which the board has stopped, which was not run yet; 0 */
-	u64 flushed_at; /* translations were dropped for this block, which was not run yet; 0 */
+	u64 asked_at;   /* the call for which the board stopped and which has not run yet; 0 */
+	u64 flushed_at; /* the block for which code was dropped and which has not run yet; 0 */
 
 	u64 cmos; /* index */
 
 	/* what was printed */
-	u64 console_size; /* in all; it is kept modulo CONSOLE_SIZE */
+	u64 console_size; /* bytes in all; the ring keeps the last CONSOLE_SIZE */
 	u64 debug_size;
 	u64 debug_limit;
 	u64 debug; /* a buffer of the host for port 0xe9 */
@@ -141,10 +141,10 @@ struct board {
 	u64 interrupts;
 	u64 halts;
 	u64 flushes;
-	u64 strays; /* accesses to what is not there, and the last one's address */
+	u64 strays; /* accesses to absent addresses, and the last one's address */
 	u64 stray_at;
 	u64 turns; /* of processors */
-	u64 reset; /* uc_context *: a processor without a past */
+	u64 reset; /* uc_context *: a processor after reset */
 	struct cpu cpus[MAX_CPUS];
 	u8 console[CONSOLE_SIZE];
 };

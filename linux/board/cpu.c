@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The processors: whose turn it is, and how one begins. */
+/* Processors: their turns, and how one starts. */
 #include "internal.h"
 
 #define CR0_PROTECTED 1
@@ -10,9 +10,9 @@
 #define REAL_CODE 0x9b00
 #define REAL_DATA 0x9300
 #define CPUID_FEATURES 1
-#define CPUID_APIC_ID 24 /* bits of ebx from there on */
+#define CPUID_APIC_ID 24 /* first bit of the id in ebx */
 
-/* As behind INIT and a start-up interrupt: real mode, at the begin of a page. */
+/* Start as after INIT and a start-up interrupt: in real mode, where a page begins. */
 static void start(struct board *b)
 {
 	struct cpu *c = this_cpu(b);
@@ -26,7 +26,7 @@ static void start(struct board *b)
 	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
 	for (int i = 0; i < 16; i++)
 		s->regs[i] = 0;
-	/* it leaves the long mode, which it begins in here, when paging is switched off */
+	/* the engine is in long mode, and leaves it when paging is switched off */
 	s->cr[0] = CR0_PROTECTED | CR0_PAGED;
 	uc.reg_write(engine(b), UC_X86_REG_CR0, &cr0);
 	uc.reg_write(engine(b), UC_X86_REG_MSR, &efer);
@@ -45,14 +45,14 @@ static void start(struct board *b)
 	c->lstar = 0;
 }
 
-/* Whether addresses are translated as with other control registers: what is known may stay. */
+/* Return whether two sets of control registers translate alike: then the TLB may stay. */
 static bool same_addresses(const struct state *s, const u64 cr[5])
 {
-	/* the one that started the others has this one alone, and in long mode it says nothing */
+	/* only the boot processor has this bit, and in long mode it means nothing */
 	return s->cr[0] == cr[0] && s->cr[3] == cr[3] && !((s->cr[4] ^ cr[4]) & ~(u64)CR4_PSE);
 }
 
-/* Have another processor be the one that runs. */
+/* Switch to another processor. */
 void select_cpu(struct board *b, u64 number)
 {
 	struct state *s = state(b);
@@ -87,7 +87,7 @@ bool others_can_run(const struct board *b)
 	return false;
 }
 
-/* How long the processor that runs may do so: until another one wants to. */
+/* Set the end of the running processor's turn: when another one can run. */
 void begin_turn(struct board *b)
 {
 	b->turn_end = NEVER;
@@ -110,8 +110,8 @@ void begin_turn(struct board *b)
 }
 
 /*
- * Whether a processor's turn may come: that of one that rests does when nobody else can run,
- * or it has rested for long.
+ * Return whether a processor may have a turn. One that rests may if no other can run, or if
+ * it has rested for long.
  */
 static bool may_run(const struct board *b, const struct cpu *c, bool nobody)
 {
@@ -121,8 +121,8 @@ static bool may_run(const struct board *b, const struct cpu *c, bool nobody)
 }
 
 /*
- * Have the next processor run: the one that runs now is the last to be asked. If all have
- * halted, time passes. False: nobody ever will.
+ * Switch to the next processor that can run; the current one comes last. If all have halted,
+ * time passes to the first timer. False: none will ever run again.
  */
 bool next_cpu(struct board *b)
 {
@@ -147,7 +147,7 @@ bool next_cpu(struct board *b)
 	return next_cpu(b);
 }
 
-/* Have the agent look at what the host wants, if it rests. */
+/* Wake the agent for the host's request, if it rests. */
 void call_agent(struct board *b)
 {
 	if (!b->call_agent)
@@ -163,7 +163,7 @@ void call_agent(struct board *b)
 	}
 }
 
-/* libunicorn has one processor, and says so: the others have other numbers. */
+/* Answer CPUID with each processor's own number; libunicorn knows one processor only. */
 static int on_cpuid(uc_engine u, void *data)
 {
 	struct board *b = data;
@@ -179,7 +179,7 @@ static int on_cpuid(uc_engine u, void *data)
 	return 1;
 }
 
-/* The state of an engine that has not run yet is that of each processor. */
+/* Every processor starts from the state of an engine that has not run yet. */
 bool add_cpus(struct board *b)
 {
 	size_t hook;

@@ -9,7 +9,7 @@
 #define FLAGS_NT 0x4000
 #define FLAGS_RF 0x10000
 
-/* Each file calls only what stands before it here. */
+/* Each file calls only functions of the files that stand before it here. */
 
 /* stop.c */
 void board_stop(struct board *b, u64 why, u64 at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The guest's memory by virtual address, as its own page tables have it. */
+/* Access the kernel's memory by virtual addresses, through its own page tables. */
 #include "internal.h"
 
 #define PTE_PRESENT 1
@@ -25,7 +25,7 @@ u64 board_walk(const struct board *b, u64 cr3, u64 addr)
 	return table | (addr & 4095);
 }
 
-/* A word of memory on the host, NULL where there is none; it may not cross a page. */
+/* Return the host's address of a word, or NULL. The word may not cross a page. */
 static u64 *word(struct board *b, u64 addr)
 {
 	u64 at = board_walk(b, state(b)->cr[3], addr);

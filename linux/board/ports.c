@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* I/O ports: a clock that shows one date, a serial port to write to, and the agent's own. */
+/* I/O ports: a clock with a fixed date, a serial port for output, and the agent's port. */
 #include "internal.h"
 
 #define PORT_CMOS 0x70
@@ -11,7 +11,7 @@
 #define CMOS_CENTURY 0x32
 #define NR_CMOS 16
 
-/* 1 January 2022, 00:00:00: the kernel is told the time when it starts to run. */
+/* 1 January 2022, 00:00:00. The kernel is told the true time when it starts to run. */
 static const u8 cmos[NR_CMOS] = {
 	0, 0, 0, 0, 0, 0, 6, 1, 1, 0x22, 0x26, 2, 0, 0x80, 0, 0,
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The board runs: turns of libunicorn, and what is done between them. */
+/* The main loop of the board: turns of libunicorn, and the work between them. */
 #include "internal.h"
 
-#define GO_ON NEVER /* nothing that concerns the host */
+#define GO_ON NEVER /* the host has nothing to do */
 
-/* Not right behind sti either: "sti; hlt" is one thing. */
+/* An interrupt must wait for the instruction behind sti, too: "sti; hlt" is atomic. */
 static bool takes_interrupts(const struct board *b)
 {
 	const struct state *s = state(b);
@@ -12,7 +12,7 @@ static bool takes_interrupts(const struct board *b)
 	return s->flags & FLAGS_IF && !(s->hflags & HFLAG_INHIBIT_IRQ);
 }
 
-/* Something is due; whether this block is not to be run, or needs no further look. */
+/* Handle what is due. True: stop before this block, or look no further at it. */
 static bool attend(struct board *b, u64 addr)
 {
 	struct cpu *c = this_cpu(b);
@@ -40,7 +40,7 @@ static bool attend(struct board *b, u64 addr)
 	return true;
 }
 
-/* At the begin of each block of code: the only place where the board stops exactly. */
+/* Called where each block of code begins: only there can the board stop exactly. */
 static void on_block(uc_engine u, u64 addr, u32 size, void *data)
 {
 	struct board *b = data;
@@ -71,8 +71,8 @@ static bool on_stray(uc_engine u, int type, u64 addr, int size, int64_t value, v
 }
 
 /*
- * A hook that never fires, but whose presence makes libunicorn check every store against the
- * code that it has translated.
+ * A hook that never fires. Its presence makes libunicorn check every store against the code
+ * that it has translated.
  */
 static bool on_fetch(uc_engine u, int type, u64 addr, int size, int64_t value, void *data)
 {
@@ -91,7 +91,7 @@ static bool interrupt(struct board *b)
 	return deliver(b, vector, false, 0);
 }
 
-/* The processor goes on behind the instruction pause, if it stands there. */
+/* Move the processor behind the instruction pause, if it stands there. */
 static void pass_pause(struct board *b)
 {
 	struct state *s = state(b);
@@ -100,7 +100,7 @@ static void pass_pause(struct board *b)
 		s->ip += 2;
 }
 
-/* Nobody else can run, or not for long: the agent tells it the host, or looks again. */
+/* No other processor can run, or not soon: tell the host, or let the agent look again. */
 static u64 rested(struct board *b)
 {
 	b->who = state(b)->regs[RDI];
@@ -110,7 +110,7 @@ static u64 rested(struct board *b)
 	return GO_ON;
 }
 
-/* Another processor's turn, or that of the same one again. */
+/* Give the turn to the next processor, which may be the same one. */
 static u64 next(struct board *b)
 {
 	struct cpu *c;
@@ -128,7 +128,7 @@ static u64 next(struct board *b)
 	return rests ? rested(b) : GO_ON;
 }
 
-/* A task's pause is for the host at once; the agent's is one when nobody else can run. */
+/* A task's pause concerns the host at once; the agent's only if nothing else can run. */
 static u64 at_pause(struct board *b)
 {
 	struct cpu *c = this_cpu(b);
@@ -143,7 +143,7 @@ static u64 at_pause(struct board *b)
 	return next(b);
 }
 
-/* Without interrupts it never goes on by itself, but another one may start it again. */
+/* Halted without interrupts it never goes on by itself, but another may restart it. */
 static u64 halt(struct board *b)
 {
 	b->halts++;
@@ -151,7 +151,7 @@ static u64 halt(struct board *b)
 	return next(b);
 }
 
-/* One run of libunicorn, up to the next stop. */
+/* Run libunicorn up to the next stop. */
 static u64 run_once(struct board *b)
 {
 	struct state *s = state(b);
@@ -160,7 +160,7 @@ static u64 run_once(struct board *b)
 	b->stop_at = NEVER;
 	forget_exception(b);
 	b->error = uc.emu_start(engine(b), s->ip, 1, 0, 0);
-	/* it ends by looking up the address to stop at, a page fault that sets cr2 */
+	/* libunicorn looks up the address to stop at, a page fault that changes cr2 */
 	s->cr[2] = this_cpu(b)->cr2;
 	if (b->error)
 		return STOP_ERROR;
@@ -171,12 +171,12 @@ static u64 run_once(struct board *b)
 	return b->stop;
 }
 
-/* Run up to the next stop, and do what it was for; GO_ON if that was all. */
+/* Run up to the next stop and handle it; GO_ON if the host has nothing to do. */
 static u64 step(struct board *b)
 {
 	u64 why;
 
-	/* behind a flush the block is run before anything else */
+	/* after a flush the block must run before anything else */
 	if (!b->flushed_at && interrupt_due(b, this_cpu(b)) &&
 	    (takes_interrupts(b) || this_cpu(b)->nmi) && !interrupt(b))
 		return STOP_TRIPLE_FAULT;
@@ -203,7 +203,7 @@ static void set_deadline(struct board *b)
 			b->deadline = b->cpus[i].timer;
 }
 
-/* Run until the host is to do something; the reason is one of STOP_*. */
+/* Run until the host has to act; return one of STOP_*. */
 __attribute__((visibility("default"))) u64 board_run(struct board *b)
 {
 	u64 turn_end = b->turn_end, why;
@@ -211,7 +211,7 @@ __attribute__((visibility("default"))) u64 board_run(struct board *b)
 	pass_pause(b);
 	call_agent(b);
 	begin_turn(b);
-	if (turn_end < b->turn_end) { /* what is left of it */
+	if (turn_end < b->turn_end) { /* keep the rest of the turn */
 		b->turn_end = turn_end;
 		set_due(b);
 	}
@@ -222,7 +222,7 @@ __attribute__((visibility("default"))) u64 board_run(struct board *b)
 	return why;
 }
 
-/* Have the registers be those of a processor: the next run begins on it. */
+/* Make the registers those of one processor; the next run begins on it. */
 __attribute__((visibility("default"))) void board_select(struct board *b, u64 number)
 {
 	select_cpu(b, number);
@@ -243,13 +243,13 @@ __attribute__((visibility("default"))) u64 board_translate(struct board *b, u64 
 	return board_walk(b, cr3, addr);
 }
 
-/* Functions to look out for have been named. */
+/* Take over a new list of functions to watch. */
 __attribute__((visibility("default"))) void board_watch(struct board *b)
 {
 	watch(b);
 }
 
-/* Attach to the engine, whose memory is mapped and whose state is known; false: it refused. */
+/* Hook into an engine whose memory is mapped and whose state is known; false on failure. */
 __attribute__((visibility("default"))) bool board_init(struct board *b, const struct uc_api *api)
 {
 	const int unmapped = UC_HOOK_MEM_READ_UNMAPPED | UC_HOOK_MEM_WRITE_UNMAPPED |
@@ -258,7 +258,7 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 	size_t hook;
 
 	uc = *api;
-	/* a hook over memory itself would make every access slow */
+	/* a hook over RAM itself would make every access slow */
 	if (uc.hook_add(u, &hook, UC_HOOK_BLOCK, on_block, b, 1, 0) ||
 	    uc.hook_add(u, &hook, unmapped, on_stray, b, b->ram_size, 0xffffffffffff))
 		return false;

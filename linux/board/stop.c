@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* libunicorn's functions, and how it is told to stop. */
+/* The table of libunicorn's functions, and how to make it stop. */
 #include "internal.h"
 
 struct uc_api uc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Exceptions, interrupts and system calls: libunicorn reports them, and what the processor
+ * Exceptions, interrupts and system calls: libunicorn only reports them, so what a processor
  * does then is done here.
  */
 #include "internal.h"
@@ -52,7 +52,7 @@ static void load_segment(struct segment *s, u32 selector, u32 flags)
 	s->flags = flags;
 }
 
-/* Have the processor run in a mode, with flat segments as Linux has them. */
+/* Switch the processor to a mode, with the flat segments that Linux uses. */
 void set_mode(struct board *b, int mode)
 {
 	struct state *s = state(b);
@@ -65,13 +65,13 @@ void set_mode(struct board *b, int mode)
 	s->hflags = (s->hflags & ~3u) | mode;
 }
 
-/* Else libunicorn takes the next exception for one within the last: a double fault. */
+/* Otherwise libunicorn takes the next exception for a double fault. */
 void forget_exception(struct board *b)
 {
 	*(int32_t *)(b->state + OLD_EXCEPTION) = -1;
 }
 
-/* What the processor does at an exception or interrupt; false: it can do nothing more. */
+/* Enter the handler of an exception or interrupt; false if that is impossible. */
 bool deliver(struct board *b, int vector, bool has_error, u32 error)
 {
 	struct state *s = state(b);

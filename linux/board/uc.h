@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* What is used of libunicorn's public interface, and where 2.1.4 keeps a processor's state. */
+/* The used part of libunicorn's interface, and where 2.1.4 keeps a processor's state. */
 #include "board.h"
 
 #define UC_HOOK_INTR 0x1
@@ -55,11 +55,11 @@ struct segment {
 	u32 flags;
 };
 
-/* The first part of the processor's state; the host checks that it is so before it is used. */
+/* The start of the processor's state. The host checks this layout before it is used. */
 struct state {
 	u64 regs[16]; /* rax rcx rdx rbx rsp rbp rsi rdi r8 to r15 */
 	u64 ip;
-	u64 flags; /* those of the arithmetic are elsewhere: see get_flags() */
+	u64 flags; /* without the arithmetic flags: see get_flags() */
 	u64 lazy[4];
 	u32 hflags; /* the two low bits are the privilege level */
 	u32 hflags2;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Functions of the kernel that the board looks out for.
+ * The functions of the kernel that the board watches.
  *
- * Flushers: code that is written through one mapping of its page and run through another is
- * not seen by libunicorn. The kernel does so in few functions: when one returns, all
- * translations go. Several of them may be under way, each in a task of its own, on whatever
+ * Flushers: libunicorn does not notice code that is written through one mapping of its page
+ * and run through another. Only a few functions of the kernel do so: when one returns, all
+ * translated code is dropped. Several may be under way, in different tasks and on any
  * processor.
  *
- * Calls: before those the host is asked.
+ * Calls: the board asks the host before it runs them.
  */
 #include "internal.h"
 
@@ -17,7 +17,7 @@ static void add(struct board *b, u64 addr)
 		b->watched[addr >> 10 & (NR_WATCHED - 1)] |= 1ull << (addr >> 4 & 63);
 }
 
-/* What to look out for, from now on. */
+/* Rebuild the filter of watched addresses. */
 void watch(struct board *b)
 {
 	for (int i = 0; i < NR_WATCHED; i++)
@@ -47,7 +47,7 @@ static void expect_return(struct board *b, u64 addr)
 	watch(b);
 }
 
-/* Whether the host is to be asked before a function that is at its begin. */
+/* Return whether to ask the host before the function that begins here. */
 static bool asks(struct board *b, int call)
 {
 	u64 at = b->call_zeros[call];
@@ -55,7 +55,7 @@ static bool asks(struct board *b, int call)
 	return at == NEVER || !read_word(b, state(b)->regs[RDI] + at);
 }
 
-/* At a block that may be the begin of a function, or what it returns to; it is run next. */
+/* Called at a block where a watched function may begin, or to which one may return. */
 void watch_block(struct board *b, u64 addr)
 {
 	if (b->asked_at == addr) {
