@@ -8,16 +8,25 @@ A subclass answers each request about one of its nodes.
 from __future__ import annotations
 
 import errno
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from kpfs.linux.inside import wire
-from kpfs.linux.inside.wire import Opcode
+from kpfs.base import fuse_wire as wire
+from kpfs.base.fuse_wire import Opcode
 
 N = TypeVar("N")  # what a number of the protocol stands for
 Answers = Mapping[int, Callable[[N, bytes], bytes]]
-Entry = tuple[bytes, int, int]  # name, inode and type of what is in a directory
+PAGES = 32  # of 4 KiB that one request transfers at most
+MAX_IO = PAGES << 12
+BACKGROUND = 16  # requests for which nobody waits, at once
+# flags of INIT, of which the kernel offers some
+WANTED = (
+    wire.ASYNC_READ | wire.BIG_WRITES | wire.AUTO_INVAL_DATA | wire.DO_READDIRPLUS
+    | wire.READDIRPLUS_AUTO | wire.NO_OPEN | wire.PARALLEL_DIROPS | wire.MAX_PAGES
+    | wire.CACHE_SYMLINKS | wire.NO_OPENDIR
+)  # fmt: skip
 
 
 class ReplyMemory(Protocol):
@@ -41,7 +50,7 @@ class Files(ABC, Generic[N]):
         self.requests = 0
 
     @abstractmethod
-    def _read(self, node: N, body: bytes, reply: ReplyMemory) -> int:
+    def _read(self, node: N, asked: wire.ReadRequest, reply: ReplyMemory) -> int:
         """Write file contents behind the head of a reply; return the number of bytes.
         Raises OSError.
         """
@@ -52,13 +61,15 @@ class Files(ABC, Generic[N]):
 
     def answer(self, request: bytes, reply: ReplyMemory) -> int:
         """Write the reply to a request; return its size, or 0 if there is no reply."""
-        _, opcode, unique, number, *_ = wire.IN_HEADER.unpack_from(request)
-        body = request[wire.IN_HEADER.size :]
+        _, opcode, unique, number, *_ = wire.HEADER.unpack_from(request)
+        body = request[wire.HEADER.size :]
         self.requests += 1
-        head = wire.OUT_HEADER.size
+        head = wire.ANSWER.size
         try:
             if opcode == Opcode.READ:
-                size = self._read(self._nodes[number], body, reply)
+                size = self._read(
+                    self._nodes[number], wire.ReadRequest.parse(body), reply
+                )
             else:
                 data = self._answer(opcode, number, body)
                 if data is None:
@@ -70,22 +81,17 @@ class Files(ABC, Generic[N]):
             size, error = 0, -(failed.errno or errno.EIO)
         except KeyError:  # no such node
             size, error = 0, -errno.ESTALE
-        reply.put(0, wire.OUT_HEADER.pack(head + size, error, unique))
+        reply.put(0, wire.ANSWER.pack(head + size, error, unique))
         return head + size
 
     def _answer(self, opcode: int, number: int, body: bytes) -> bytes | None:
         """Return the body of a reply, or None if the request gets no reply."""
         if opcode == Opcode.INIT:
-            return wire.init_reply(body)
-        if opcode == Opcode.FORGET:
-            self._forget(number, *wire.FORGET_IN.unpack_from(body))
-            return None
-        if opcode == Opcode.BATCH_FORGET:
-            count, _ = wire.BATCH_FORGET_IN.unpack_from(body)
-            start = wire.BATCH_FORGET_IN.size
-            for i in range(count):
-                at = start + i * wire.FORGET_ONE.size
-                self._forget(*wire.FORGET_ONE.unpack_from(body, at))
+            limits = {"background": BACKGROUND, "max_write": MAX_IO, "pages": PAGES}
+            return wire.init_answer(wire.InitRequest.parse(body), WANTED, **limits)
+        if opcode in (Opcode.FORGET, Opcode.BATCH_FORGET):
+            for node, lookups in wire.forgotten(opcode, number, body):
+                self._forget(node, lookups)
             return None
         if opcode == Opcode.INTERRUPT:
             return None
@@ -95,25 +101,17 @@ class Files(ABC, Generic[N]):
         return make(self._nodes[number], body)
 
 
-def directory_reply(
-    rows: Sequence[Entry], body: bytes, before: Callable[[bytes], bytes]
-) -> bytes:
-    """Pack the entries that fit into a reply to READDIR.
-
-    before(name): what READDIRPLUS puts ahead of each entry.
-    """
-    _, offset, size = wire.READ_IN.unpack_from(body)
-    out = bytearray()
-    plus = len(before(b"."))
-    for number in range(offset, len(rows)):
-        name, ino, kind = rows[number]
-        row = wire.dirent(ino or 1, number + 1, name, kind)
-        if len(out) + plus + len(row) > size:
-            break
-        out += before(name) + row
-    return bytes(out)
+def attributes(st: os.stat_result, uid: int, gid: int) -> bytes:
+    """Return struct fuse_attr for what lstat() said, with that owner."""
+    return wire.attributes(
+        *(st.st_ino, st.st_size, st.st_blocks),
+        (st.st_atime_ns, st.st_mtime_ns, st.st_ctime_ns),
+        *(st.st_mode, st.st_nlink, uid, gid, st.st_rdev & 0xFFFFFFFF, st.st_blksize),
+    )
 
 
-def text(body: bytes) -> bytes:
-    """Return the first NUL-terminated name of a request."""
-    return body.split(b"\0", 1)[0]
+def statfs_answer(st: os.statvfs_result) -> bytes:
+    return wire.STATFS_ANSWER.pack(
+        *(st.f_blocks, st.f_bfree, st.f_bavail, st.f_files, st.f_ffree),
+        *(st.f_bsize, st.f_namemax, st.f_frsize),
+    )

@@ -17,19 +17,24 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kpfs.linux.inside import wire
+from kpfs.base import fuse_wire as wire
+from kpfs.base.fuse_wire import (
+    DirectoryEntry,
+    Opcode,
+    ReadRequest,
+    RenameRequest,
+    SetattrRequest,
+    taking,
+)
 from kpfs.linux.inside.files import (
     Answers,
-    Entry,
     Files,
     ReplyMemory,
-    directory_reply,
-    text,
+    attributes,
+    statfs_answer,
 )
-from kpfs.linux.inside.wire import Opcode
 
 VALID = 2  # s for which the kernel may cache names and attributes
-RENAME_NOREPLACE = 1  # of renameat2(2)
 MAX_OPEN = 256  # descriptors that are kept open
 # The kernel mounts its own file systems here, so the host's directories show as empty.
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
@@ -57,7 +62,7 @@ class Node:
         self.lookups = 0
         self.fd = -1
         self.writable = False  # whether fd is
-        self.listing: list[Entry] = []
+        self.listing: list[DirectoryEntry] = []
 
 
 class HostFiles(Files[Node]):
@@ -71,34 +76,34 @@ class HostFiles(Files[Node]):
         """
         self._writable = tuple(os.fsencode(path).rstrip(b"/") for path in writable)
         self._uid, self._gid = os.getuid(), os.getgid()
-        root = Node(wire.ROOT_ID, b"/", _identity(self._lstat(b"/")))
+        root = Node(wire.ROOT, b"/", _identity(self._lstat(b"/")))
         self._by_path = {b"/": root}
-        self._next = wire.ROOT_ID + 1
+        self._next = wire.ROOT + 1
         self._open: OrderedDict[int, Node] = OrderedDict()
         self.reads: list[tuple[str, int, int]] | None = None  # path, offset, size
         self.bytes_read = 0
         answers: Answers[Node] = {
-            Opcode.LOOKUP: self._lookup,
-            Opcode.GETATTR: self._getattr,
-            Opcode.SETATTR: self._setattr,
-            Opcode.READLINK: self._readlink,
-            Opcode.SYMLINK: self._symlink,
-            Opcode.CREATE: self._create,
-            Opcode.MKNOD: self._mknod,
-            Opcode.MKDIR: self._mkdir,
-            Opcode.UNLINK: self._unlink,
-            Opcode.RMDIR: self._rmdir,
-            Opcode.RENAME: self._rename,
-            Opcode.RENAME2: self._rename2,
-            Opcode.LINK: self._link,
-            Opcode.WRITE: self._write,
-            Opcode.STATFS: self._statfs,
-            Opcode.FSYNC: self._fsync,
-            Opcode.FSYNCDIR: self._fsync,
-            Opcode.READDIR: self._readdir,
-            Opcode.READDIRPLUS: self._readdirplus,
+            Opcode.LOOKUP: taking(wire.name, self._lookup),
+            Opcode.GETATTR: taking(wire.nothing, self._getattr),
+            Opcode.SETATTR: taking(SetattrRequest.parse, self._setattr),
+            Opcode.READLINK: taking(wire.nothing, self._readlink),
+            Opcode.SYMLINK: taking(wire.SymlinkRequest.parse, self._symlink),
+            Opcode.CREATE: taking(wire.CreateRequest.parse, self._create),
+            Opcode.MKNOD: taking(wire.MknodRequest.parse, self._mknod),
+            Opcode.MKDIR: taking(wire.MkdirRequest.parse, self._mkdir),
+            Opcode.UNLINK: taking(wire.name, self._unlink),
+            Opcode.RMDIR: taking(wire.name, self._rmdir),
+            Opcode.RENAME: taking(RenameRequest.parse, self._rename),
+            Opcode.RENAME2: taking(RenameRequest.parse2, self._rename),
+            Opcode.LINK: taking(wire.LinkRequest.parse, self._link),
+            Opcode.WRITE: taking(wire.WriteRequest.parse, self._write),
+            Opcode.STATFS: taking(wire.nothing, self._statfs),
+            Opcode.FSYNC: taking(wire.nothing, self._fsync),
+            Opcode.FSYNCDIR: taking(wire.nothing, self._fsync),
+            Opcode.READDIR: taking(ReadRequest.parse, self._readdir),
+            Opcode.READDIRPLUS: taking(ReadRequest.parse, self._readdirplus),
         }
-        super().__init__({wire.ROOT_ID: root}, answers)
+        super().__init__({wire.ROOT: root}, answers)
 
     def allow(self, writable: tuple[str, ...]) -> None:
         """Allow changes below more folders."""
@@ -133,7 +138,7 @@ class HostFiles(Files[Node]):
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-            return wire.entry(0, b"", self.valid)
+            return wire.no_entry(self.valid)
         identity = _identity(st)
         node = self._by_path.get(path)
         if node is None or node.identity != identity:
@@ -141,7 +146,7 @@ class HostFiles(Files[Node]):
             self._next += 1
             self._nodes[node.number] = self._by_path[path] = node
         node.lookups += 1
-        return wire.entry(node.number, self._attr(st), self.valid)
+        return wire.entry(node.number, self._attr(st), self.valid, self.valid)
 
     def _attr(self, st: os.stat_result) -> bytes:
         """Pack attributes. The user's own files belong to root, as in a user
@@ -149,11 +154,11 @@ class HostFiles(Files[Node]):
         """
         uid = 0 if st.st_uid == self._uid else st.st_uid
         gid = 0 if st.st_gid == self._gid else st.st_gid
-        return wire.attributes(st, uid, gid)
+        return attributes(st, uid, gid)
 
     def _forget(self, number: int, lookups: int) -> None:
         node = self._nodes.get(number)
-        if node is None or number == wire.ROOT_ID:
+        if node is None or number == wire.ROOT:
             return
         node.lookups -= lookups
         if node.lookups <= 0:
@@ -162,53 +167,61 @@ class HostFiles(Files[Node]):
             if self._by_path.get(node.path) is node:
                 del self._by_path[node.path]
 
-    def _lookup(self, node: Node, body: bytes) -> bytes:
-        return self._entry(_child(node, text(body)))
+    def _lookup(self, node: Node, name: bytes) -> bytes:
+        return self._entry(_child(node, name))
 
     def _stat(self, node: Node) -> os.stat_result:
         return self._lstat(node.path) if node.path else os.fstat(node.fd)
 
-    def _getattr(self, node: Node, _body: bytes) -> bytes:
-        return wire.attributes_reply(self._attr(self._stat(node)), self.valid)
+    def _getattr(self, node: Node, _asked: object) -> bytes:
+        return wire.attributes_answer(self._attr(self._stat(node)), self.valid)
 
-    def _readlink(self, node: Node, _body: bytes) -> bytes:
+    def _readlink(self, node: Node, _asked: None) -> bytes:
         return os.readlink(node.path)
 
-    def _statfs(self, node: Node, _body: bytes) -> bytes:
-        return wire.statfs_reply(self._statvfs(node.path or node.fd))
+    def _statfs(self, node: Node, _asked: None) -> bytes:
+        return statfs_answer(self._statvfs(node.path or node.fd))
 
     # ---- directories
-    def _list(self, node: Node, offset: int) -> list[Entry]:
+    def _list(self, node: Node, offset: int) -> list[DirectoryEntry]:
         """Return the entries of a directory (name, inode, type) as they were when its
         reading began.
         """
         if offset and node.listing:
             return node.listing
-        rows = [(b".", node.identity.inode, stat.S_IFDIR >> 12)]
-        rows.append((b"..", 0, stat.S_IFDIR >> 12))
+        folder = stat.S_IFDIR >> 12
+        rows = [DirectoryEntry(b".", node.identity.inode or 1, folder)]
+        rows.append(DirectoryEntry(b"..", 1, folder))
         if node.path not in HIDDEN:
             with os.scandir(node.path) as entries:
-                rows += sorted((e.name, e.inode(), _kind(e)) for e in entries)
+                rows += sorted(
+                    DirectoryEntry(e.name, e.inode() or 1, _kind(e)) for e in entries
+                )
         node.listing = rows
         return rows
 
-    def _readdir(self, node: Node, body: bytes) -> bytes:
-        return self._rows(node, body, lambda _name: b"")
+    def _readdir(self, node: Node, asked: ReadRequest) -> bytes:
+        return self._rows(node, asked)
 
-    def _readdirplus(self, node: Node, body: bytes) -> bytes:
+    def _readdirplus(self, node: Node, asked: ReadRequest) -> bytes:
         def entry_of(name: bytes) -> bytes:
             if name in (b".", b".."):
-                return wire.NO_ENTRY
+                return wire.no_entry()
             try:
                 return self._entry(_child(node, name))
             except OSError:
-                return wire.NO_ENTRY
+                return wire.no_entry()
 
-        return self._rows(node, body, entry_of)
+        return self._rows(node, asked, entry_of)
 
-    def _rows(self, node: Node, body: bytes, before: Callable[[bytes], bytes]) -> bytes:
-        _, offset, _ = wire.READ_IN.unpack_from(body)
-        reply = directory_reply(self._list(node, offset), body, before)
+    def _rows(
+        self,
+        node: Node,
+        asked: ReadRequest,
+        ahead: Callable[[bytes], bytes] | None = None,
+    ) -> bytes:
+        rows = self._list(node, asked.offset)
+        reply = wire.dirents(rows, asked.offset, asked.size, ahead)
         if not reply:
             node.listing = []
         return reply
@@ -242,13 +255,12 @@ class HostFiles(Files[Node]):
             os.close(node.fd)
             node.fd = -1
 
-    def _read(self, node: Node, body: bytes, reply: ReplyMemory) -> int:
-        _, offset, size = wire.READ_IN.unpack_from(body)
-        views = reply.views(wire.OUT_HEADER.size, size)
-        count = os.preadv(self._file(node), views, offset)
+    def _read(self, node: Node, asked: ReadRequest, reply: ReplyMemory) -> int:
+        views = reply.views(wire.ANSWER.size, asked.size)
+        count = os.preadv(self._file(node), views, asked.offset)
         self.bytes_read += count
         if self.reads is not None and node.path:
-            self.reads.append((os.fsdecode(node.path), offset, count))
+            self.reads.append((os.fsdecode(node.path), asked.offset, count))
         return count
 
     # ---- changes
@@ -269,20 +281,14 @@ class HostFiles(Files[Node]):
         finally:
             os.close(fd)
 
-    def _write(self, node: Node, body: bytes) -> bytes:
-        _, offset, size, *_ = wire.WRITE_IN.unpack_from(body)
+    def _write(self, node: Node, asked: wire.WriteRequest) -> bytes:
         if node.path:
             self._may_change(node.path)
-        start = wire.WRITE_IN.size
-        data = body[start : start + size]
-        count = os.pwrite(self._file(node, write=True), data, offset)
-        return wire.WRITE_OUT.pack(count, 0)
+        fd = self._file(node, write=True)
+        return wire.WRITE_ANSWER.pack(os.pwrite(fd, asked.data, asked.offset))
 
-    def _setattr(self, node: Node, body: bytes) -> bytes:
-        fields = wire.SETATTR_IN.unpack_from(body)
-        valid, size, atime, mtime = fields[0], fields[3], fields[5], fields[6]
-        atime_ns, mtime_ns, mode = fields[8], fields[9], fields[11]
-        uid, gid = fields[13], fields[14]
+    def _setattr(self, node: Node, asked: SetattrRequest) -> bytes:
+        _, mode, uid, gid, size, atime, mtime = asked
         if node.path:
             self._may_change(node.path)
             fd = _open(node.path, os.O_PATH | _READ_FLAGS)
@@ -290,49 +296,43 @@ class HostFiles(Files[Node]):
             fd = os.dup(node.fd)
         try:
             target = f"/proc/self/fd/{fd}"  # the file itself
-            if valid & wire.FATTR_MODE:
+            if mode is not None:
                 os.chmod(target, mode & 0o7777)
-            if valid & (wire.FATTR_UID | wire.FATTR_GID):
-                owner = (uid or self._uid) if valid & wire.FATTR_UID else -1
-                group = (gid or self._gid) if valid & wire.FATTR_GID else -1
+            if uid is not None or gid is not None:
+                owner = -1 if uid is None else uid or self._uid
+                group = -1 if gid is None else gid or self._gid
                 os.chown(target, owner, group)
-            if valid & wire.FATTR_SIZE:
+            if size is not None:
                 os.ftruncate(self._file(node, write=True), size)
-            if valid & (wire.FATTR_ATIME | wire.FATTR_MTIME):
+            if atime is not None or mtime is not None:
                 st = os.fstat(fd)
-                access, change = st.st_atime_ns, st.st_mtime_ns
-                if valid & wire.FATTR_ATIME:
-                    access = atime * 1_000_000_000 + atime_ns
-                if valid & wire.FATTR_MTIME:
-                    change = mtime * 1_000_000_000 + mtime_ns
+                access = st.st_atime_ns if atime is None else atime
+                change = st.st_mtime_ns if mtime is None else mtime
                 os.utime(target, ns=(access, change))
         finally:
             os.close(fd)
-        return self._getattr(node, body)
+        return self._getattr(node, None)
 
-    def _symlink(self, node: Node, body: bytes) -> bytes:
-        name, target = body.split(b"\0")[:2]
-        path = _child(node, name)
+    def _symlink(self, node: Node, asked: wire.SymlinkRequest) -> bytes:
+        path = _child(node, asked.name)
         with self._folder(path) as folder:
-            os.symlink(target, name, dir_fd=folder)
+            os.symlink(asked.target, asked.name, dir_fd=folder)
         return self._entry(path)
 
-    def _create(self, node: Node, body: bytes) -> bytes:
+    def _create(self, node: Node, asked: wire.CreateRequest) -> bytes:
         """Create and open a file, which may exist by now although the kernel
         saw none.
         """
-        flags, mode, umask, _ = wire.CREATE_IN.unpack_from(body)
-        name = text(body[wire.CREATE_IN.size :])
+        flags, mode, umask, name = asked
         path = _child(node, name)
         exclusive = os.O_CREAT | flags & os.O_EXCL | _READ_FLAGS
         with self._folder(path) as folder:
             fd = os.open(name, os.O_RDWR | exclusive, mode & ~umask, dir_fd=folder)
         os.close(fd)
-        return self._entry(path) + wire.OPEN_OUT.pack(0, 0, 0)
+        return self._entry(path) + wire.OPEN_ANSWER.pack(0, 0, 0)
 
-    def _mknod(self, node: Node, body: bytes) -> bytes:
-        mode, _, umask, _ = wire.MKNOD_IN.unpack_from(body)
-        name = text(body[wire.MKNOD_IN.size :])
+    def _mknod(self, node: Node, asked: wire.MknodRequest) -> bytes:
+        mode, _, umask, name = asked
         path = _child(node, name)
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise OSError(errno.EPERM, "a device")
@@ -341,17 +341,15 @@ class HostFiles(Files[Node]):
         _set_mode(path, mode & ~umask)
         return self._entry(path)
 
-    def _mkdir(self, node: Node, body: bytes) -> bytes:
-        mode, umask = wire.MKDIR_IN.unpack_from(body)
-        name = text(body[wire.MKDIR_IN.size :])
+    def _mkdir(self, node: Node, asked: wire.MkdirRequest) -> bytes:
+        mode, umask, name = asked
         path = _child(node, name)
         with self._folder(path) as folder:
             os.mkdir(name, mode & ~umask, dir_fd=folder)
         _set_mode(path, mode & ~umask)
         return self._entry(path)
 
-    def _unlink(self, node: Node, body: bytes) -> bytes:
-        name = text(body)
+    def _unlink(self, node: Node, name: bytes) -> bytes:
         path = _child(node, name)
         with self._folder(path) as folder:
             self._keep(path)
@@ -359,8 +357,7 @@ class HostFiles(Files[Node]):
         self._lose(path)
         return b""
 
-    def _rmdir(self, node: Node, body: bytes) -> bytes:
-        name = text(body)
+    def _rmdir(self, node: Node, name: bytes) -> bytes:
         path = _child(node, name)
         with self._folder(path) as folder:
             os.rmdir(name, dir_fd=folder)
@@ -384,25 +381,14 @@ class HostFiles(Files[Node]):
             self._open.pop(node.number, None)
             node.path = b""
 
-    def _rename(self, node: Node, body: bytes) -> bytes:
-        (parent,) = wire.RENAME_IN.unpack_from(body)
-        return self._move(node, parent, body[wire.RENAME_IN.size :])
-
-    def _rename2(self, node: Node, body: bytes) -> bytes:
-        parent, flags, _ = wire.RENAME2_IN.unpack_from(body)
-        if flags & ~RENAME_NOREPLACE:
+    def _rename(self, node: Node, asked: RenameRequest) -> bytes:
+        old_name, parent, new_name, flags = asked
+        if flags & ~wire.RENAME_NOREPLACE:
             raise OSError(errno.EINVAL, "such a rename")
-        names = body[wire.RENAME2_IN.size :]
-        if flags and os.path.lexists(
-            _child(self._nodes[parent], names.split(b"\0")[1])
-        ):
-            raise OSError(errno.EEXIST, "it is there")
-        return self._move(node, parent, names)
-
-    def _move(self, node: Node, parent: int, names: bytes) -> bytes:
-        old_name, new_name = names.split(b"\0")[:2]
         old = _child(node, old_name)
         new = _child(self._nodes[parent], new_name)
+        if flags and os.path.lexists(new):
+            raise OSError(errno.EEXIST, "it is there")
         with self._folder(old) as source, self._folder(new) as target:
             if os.path.lexists(new):
                 self._keep(new)
@@ -415,9 +401,8 @@ class HostFiles(Files[Node]):
                 self._by_path[moved.path] = moved
         return b""
 
-    def _link(self, node: Node, body: bytes) -> bytes:
-        (number,) = wire.LINK_IN.unpack_from(body)
-        old, name = self._nodes[number].path, text(body[wire.LINK_IN.size :])
+    def _link(self, node: Node, asked: wire.LinkRequest) -> bytes:
+        old, name = self._nodes[asked.node].path, asked.name
         new = _child(node, name)
         with self._folder(old) as source, self._folder(new) as target:
             os.link(
@@ -429,7 +414,7 @@ class HostFiles(Files[Node]):
             )
         return self._entry(new)
 
-    def _fsync(self, node: Node, _body: bytes) -> bytes:
+    def _fsync(self, node: Node, _asked: None) -> bytes:
         if node.fd >= 0:
             os.fsync(node.fd)
         return b""

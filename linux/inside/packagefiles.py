@@ -12,17 +12,16 @@ import os
 import stat
 from functools import lru_cache
 
+from kpfs.base import fuse_wire as wire
+from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.inside import wire
 from kpfs.linux.inside.files import (
     Answers,
-    Entry,
     Files,
     ReplyMemory,
-    directory_reply,
-    text,
+    attributes,
+    statfs_answer,
 )
-from kpfs.linux.inside.wire import Opcode
 
 VALID = 1 << 30  # s that the guest takes what it knows for true
 TIME = 315532800  # s; 1980-01-01, as archives have it
@@ -57,14 +56,14 @@ class PackageFiles(Files[str]):
     def __init__(self, archive: str, release: str) -> None:
         """archive: that of the kernel's modules."""
         answers: Answers[str] = {
-            Opcode.LOOKUP: self._lookup,
-            Opcode.GETATTR: self._getattr,
-            Opcode.STATFS: self._statfs,
-            Opcode.READDIR: self._readdir,
-            Opcode.READDIRPLUS: self._readdirplus,
+            Opcode.LOOKUP: taking(wire.name, self._lookup),
+            Opcode.GETATTR: taking(wire.nothing, self._getattr),
+            Opcode.STATFS: taking(wire.nothing, self._statfs),
+            Opcode.READDIR: taking(ReadRequest.parse, self._readdir),
+            Opcode.READDIRPLUS: taking(ReadRequest.parse, self._readdirplus),
         }
-        super().__init__({wire.ROOT_ID: ""}, answers)
-        self._numbers = {"": wire.ROOT_ID}
+        super().__init__({wire.ROOT: ""}, answers)
+        self._numbers = {"": wire.ROOT}
         self._archive = archive
         self._opened: tuple[int, Package] | None = None  # by which process
         # where hosts may have them, of which one leads to the other mostly
@@ -85,7 +84,7 @@ class PackageFiles(Files[str]):
             self._number(path)
 
     def _number(self, path: str) -> int:
-        number = self._numbers.setdefault(path, len(self._numbers) + wire.ROOT_ID)
+        number = self._numbers.setdefault(path, len(self._numbers) + wire.ROOT)
         self._nodes[number] = path
         return number
 
@@ -132,53 +131,52 @@ class PackageFiles(Files[str]):
         blocks = [4096, (size + 511) // 512, 0]
         times = [TIME] * 6 + [TIME * 1_000_000_000] * 3
         row = (mode, number, 0, 1, 0, 0, size, *times, *blocks)
-        return wire.attributes(os.stat_result(row), 0, 0)
+        return attributes(os.stat_result(row), 0, 0)
 
     # ---- answers
     def _entry(self, path: str) -> bytes:
         if not self._is_there(path):
-            return wire.entry(0, b"", VALID)
-        return wire.entry(self._number(path), self._attr(path), VALID)
+            return wire.no_entry(VALID)
+        return wire.entry(self._number(path), self._attr(path), VALID, VALID)
 
-    def _lookup(self, path: str, body: bytes) -> bytes:
-        return self._entry(_child(path, text(body)))
+    def _lookup(self, path: str, name: bytes) -> bytes:
+        return self._entry(_child(path, name))
 
-    def _getattr(self, path: str, _body: bytes) -> bytes:
-        return wire.attributes_reply(self._attr(path), VALID)
+    def _getattr(self, path: str, _asked: None) -> bytes:
+        return wire.attributes_answer(self._attr(path), VALID)
 
-    def _statfs(self, _path: str, _body: bytes) -> bytes:
-        return wire.statfs_reply(
-            os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, 0, 255))
-        )
+    def _statfs(self, _path: str, _asked: None) -> bytes:
+        return statfs_answer(os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, 0, 255)))
 
-    def _rows(self, path: str) -> list[Entry]:
-        rows = [(name, 0, stat.S_IFDIR >> 12) for name in (b".", b"..")]
+    def _rows(self, path: str) -> list[DirectoryEntry]:
+        rows = [DirectoryEntry(name, 1, stat.S_IFDIR >> 12) for name in (b".", b"..")]
         for name in sorted(self._entries(path) or ()):
             child = _child(path, os.fsencode(name))
             kind = stat.S_IFREG if self._entries(child) is None else stat.S_IFDIR
-            rows.append((os.fsencode(name), self._number(child), kind >> 12))
+            known = os.fsencode(name), self._number(child)
+            rows.append(DirectoryEntry(*known, kind >> 12))
         return rows
 
-    def _readdir(self, path: str, body: bytes) -> bytes:
-        return directory_reply(self._rows(path), body, lambda _name: b"")
+    def _readdir(self, path: str, asked: ReadRequest) -> bytes:
+        return wire.dirents(self._rows(path), asked.offset, asked.size)
 
-    def _readdirplus(self, path: str, body: bytes) -> bytes:
+    def _readdirplus(self, path: str, asked: ReadRequest) -> bytes:
         def entry_of(name: bytes) -> bytes:
             own = name in (b".", b"..")
-            return wire.NO_ENTRY if own else self._entry(_child(path, name))
+            return wire.no_entry() if own else self._entry(_child(path, name))
 
-        return directory_reply(self._rows(path), body, entry_of)
+        return wire.dirents(self._rows(path), asked.offset, asked.size, entry_of)
 
-    def _read(self, node: str, body: bytes, reply: ReplyMemory) -> int:
-        _, offset, size = wire.READ_IN.unpack_from(body)
+    def _read(self, node: str, asked: ReadRequest, reply: ReplyMemory) -> int:
+        end = asked.offset + asked.size
         within = self._within(node)
         if within is None or within not in self._package.sizes:
             raise OSError(errno.EISDIR, "a directory")
         try:
-            data = self._package.content(within)[offset : offset + size]
+            data = self._package.content(within)[asked.offset : end]
         except UnfitError as error:
             raise OSError(errno.EIO, str(error)) from None
-        reply.put(wire.OUT_HEADER.size, data)
+        reply.put(wire.ANSWER.size, data)
         return len(data)
 
 

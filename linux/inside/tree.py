@@ -15,8 +15,7 @@ import os
 from typing import Any, NamedTuple
 
 from kpfs.linux.board.board import PAGE_SIZE
-from kpfs.linux.inside import wire
-from kpfs.linux.inside.files import Files
+from kpfs.linux.inside.files import MAX_IO, Files
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
@@ -48,7 +47,7 @@ LINKS = (
     ("/proc/self/fd/2", "/dev/stderr"),
 )
 MODULES = ["fuse", "overlay"]
-BUFFER = wire.MAX_IO + PAGE_SIZE  # bytes of the longest request and reply
+BUFFER = MAX_IO + PAGE_SIZE  # bytes of the longest request and reply
 _MAP_LOCKED = 0x2000
 
 

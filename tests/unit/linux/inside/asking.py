@@ -3,15 +3,16 @@
 
 import struct
 
-from kpfs.linux.inside import wire
-from kpfs.linux.inside.wire import Opcode
+from kpfs.base import fuse_wire as wire
+from kpfs.base.fuse_wire import Opcode
+from kpfs.linux.inside.files import MAX_IO
 
 
 class Memory:
     """Room for replies, in pieces as pages are."""
 
     def __init__(self):
-        self.data = bytearray(wire.MAX_IO + 4096)
+        self.data = bytearray(MAX_IO + 4096)
 
     def put(self, at, data):
         self.data[at : at + len(data)] = data
@@ -31,18 +32,18 @@ class Client:
 
     def ask(self, opcode, node, body=b""):
         """The error and the body of the reply."""
-        size = wire.IN_HEADER.size + len(body)
-        head = wire.IN_HEADER.pack(size, opcode, 7, node, 0, 0, 1, 0)
+        size = wire.HEADER.size + len(body)
+        head = wire.HEADER.pack(size, opcode, 7, node, 0, 0, 1)
         length = self.files.answer(head + body, self.memory)
         if not length:
             return None
-        size, error, unique = wire.OUT_HEADER.unpack_from(self.memory.data)
+        size, error, unique = wire.ANSWER.unpack_from(self.memory.data)
         assert (size, unique) == (length, 7)
-        return -error, bytes(self.memory.data[wire.OUT_HEADER.size : length])
+        return -error, bytes(self.memory.data[wire.ANSWER.size : length])
 
     def node(self, path):
         """The number of a file by its path; 0 where there is none."""
-        number = wire.ROOT_ID
+        number = wire.ROOT
         for name in str(path).strip("/").split("/"):
             error, reply = self.ask(Opcode.LOOKUP, number, name.encode() + b"\0")
             assert error == 0

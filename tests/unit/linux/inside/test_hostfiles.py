@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from kpfs.linux.inside import wire
+from kpfs.base import fuse_wire as wire
+from kpfs.base.fuse_wire import Opcode
 from kpfs.linux.inside.hostfiles import HostFiles
-from kpfs.linux.inside.wire import Opcode
 from tests.unit.linux.inside.asking import Client, names
 
 NAME = b"file"
@@ -44,7 +44,7 @@ def test_contents_come_from_any_place(tmp_path):
     client = host()
     node = client.node(tmp_path / "file")
     for offset, size in ((0, 4096), (99_000, 4096), (200_000, 10)):
-        request = wire.READ_IN.pack(0, offset, size)
+        request = wire.READ_REQUEST.pack(0, offset, size, 0)
         assert client.ask(Opcode.READ, node, request) == (
             0,
             data[offset : offset + size],
@@ -58,7 +58,7 @@ def test_a_directory_is_read_in_parts(tmp_path):
     found: list[bytes] = []
     node = client.node(tmp_path)
     while True:
-        request = wire.READ_IN.pack(0, len(found), 256)
+        request = wire.READ_REQUEST.pack(0, len(found), 256, 0)
         error, reply = client.ask(Opcode.READDIR, node, request)
         assert error == 0
         if not reply:
@@ -72,18 +72,18 @@ def test_what_the_guest_has_itself_is_empty():
     client = host()
     proc = client.node("/proc")
     assert client.ask(Opcode.LOOKUP, proc, b"self\0")[0] == errno.ENOENT
-    _, reply = client.ask(Opcode.READDIR, proc, wire.READ_IN.pack(0, 0, 4096))
+    _, reply = client.ask(Opcode.READDIR, proc, wire.READ_REQUEST.pack(0, 0, 4096, 0))
     assert names(reply) == [b".", b".."]
 
 
 @pytest.mark.parametrize(
     ("opcode", "body"),
     [
-        (Opcode.MKDIR, wire.MKDIR_IN.pack(0o755, 0) + b"new\0"),
-        (Opcode.MKNOD, wire.MKNOD_IN.pack(0o100644, 0, 0, 0) + b"new\0"),
+        (Opcode.MKDIR, wire.MKDIR_REQUEST.pack(0o755, 0) + b"new\0"),
+        (Opcode.MKNOD, wire.MKNOD_REQUEST.pack(0o100644, 0, 0) + b"new\0"),
         (Opcode.SYMLINK, b"new\0target\0"),
         (Opcode.UNLINK, b"file\0"),
-        (Opcode.RENAME, wire.RENAME_IN.pack(wire.ROOT_ID) + b"file\0new\0"),
+        (Opcode.RENAME, wire.FH.pack(wire.ROOT) + b"file\0new\0"),
     ],
 )
 def test_nothing_changes_elsewhere(tmp_path, opcode, body):
@@ -93,7 +93,7 @@ def test_nothing_changes_elsewhere(tmp_path, opcode, body):
     assert client.ask(opcode, client.node(tmp_path), body)[0] == errno.EROFS
     assert sorted(os.listdir(tmp_path)) == ["file", "rw"]
     file = client.node(tmp_path / "file")
-    body = wire.WRITE_IN.pack(0, 0, 1, 0, 0, 0, 0) + b"x"
+    body = wire.WRITE_REQUEST.pack(0, 0, 1, 0) + b"x"
     assert client.ask(Opcode.WRITE, file, body)[0] == errno.EROFS
 
 
@@ -102,7 +102,7 @@ def test_a_file_that_another_guest_has_made_meanwhile(tmp_path):
     top = client.node(tmp_path)
     (tmp_path / "file").write_text("text")
     for flags, expected in ((os.O_RDWR, 0), (os.O_RDWR | os.O_EXCL, errno.EEXIST)):
-        body = wire.CREATE_IN.pack(flags, 0o100644, 0o022, 0) + b"file\0"
+        body = wire.CREATE_REQUEST.pack(flags, 0o100644, 0o022) + b"file\0"
         assert client.ask(Opcode.CREATE, top, body)[0] == expected
     assert (tmp_path / "file").read_text() == "text"
 
@@ -111,7 +111,7 @@ def test_a_link_into_the_folder_changes_nothing_beside_it(tmp_path):
     """A sibling whose name begins alike is another folder."""
     (tmp_path / "rw-other").mkdir()
     client = host(tmp_path / "rw")
-    body = wire.MKDIR_IN.pack(0o755, 0) + b"new\0"
+    body = wire.MKDIR_REQUEST.pack(0o755, 0) + b"new\0"
     node = client.node(tmp_path / "rw-other")
     assert client.ask(Opcode.MKDIR, node, body)[0] == errno.EROFS
 
@@ -121,9 +121,9 @@ def test_a_renamed_folder_is_followed(tmp_path):
     (tmp_path / "a" / "file").write_text("text")
     client = host(tmp_path)
     file, top = client.node(tmp_path / "a" / "file"), client.node(tmp_path)
-    body = wire.RENAME_IN.pack(top) + b"a\0b\0"
+    body = wire.FH.pack(top) + b"a\0b\0"
     assert client.ask(Opcode.RENAME, top, body) == (0, b"")
-    request = wire.READ_IN.pack(0, 0, 100)
+    request = wire.READ_REQUEST.pack(0, 0, 100, 0)
     assert client.ask(Opcode.READ, file, request) == (0, b"text")
 
 
@@ -132,7 +132,10 @@ def test_a_file_that_is_removed_can_be_read_on(tmp_path):
     client = host(tmp_path)
     file, top = client.node(tmp_path / "file"), client.node(tmp_path)
     assert client.ask(Opcode.UNLINK, top, b"file\0") == (0, b"")
-    assert client.ask(Opcode.READ, file, wire.READ_IN.pack(0, 0, 100)) == (0, b"text")
+    assert client.ask(Opcode.READ, file, wire.READ_REQUEST.pack(0, 0, 100, 0)) == (
+        0,
+        b"text",
+    )
     assert client.ask(Opcode.GETATTR, file, bytes(16))[0] == 0
 
 
@@ -144,14 +147,17 @@ def test_what_was_replaced_is_another_file(tmp_path):
     os.replace(tmp_path / "new", tmp_path / "file")
     new = client.node(tmp_path / "file")
     assert new != old
-    assert client.ask(Opcode.READ, new, wire.READ_IN.pack(0, 0, 9)) == (0, b"new")
+    assert client.ask(Opcode.READ, new, wire.READ_REQUEST.pack(0, 0, 9, 0)) == (
+        0,
+        b"new",
+    )
 
 
 def test_only_regular_files_are_opened(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     client = host()
     node = client.node(tmp_path / "fifo")
-    request = wire.READ_IN.pack(0, 0, 9)
+    request = wire.READ_REQUEST.pack(0, 0, 9, 0)
     assert client.ask(Opcode.READ, node, request)[0] == errno.EACCES
 
 
@@ -162,7 +168,7 @@ def test_few_files_stay_open(tmp_path, monkeypatch):
     for number in range(20):
         (tmp_path / f"{number}").write_text(f"{number}")
         node = client.node(tmp_path / f"{number}")
-        request = wire.READ_IN.pack(0, 0, 9)
+        request = wire.READ_REQUEST.pack(0, 0, 9, 0)
         assert client.ask(Opcode.READ, node, request) == (0, f"{number}".encode())
     assert len(os.listdir("/proc/self/fd")) <= before + 4
 
@@ -172,18 +178,18 @@ def test_what_is_forgotten_is_closed(tmp_path):
     client = host()
     before = len(os.listdir("/proc/self/fd"))
     node = client.node(tmp_path / "file")
-    client.ask(Opcode.READ, node, wire.READ_IN.pack(0, 0, 9))
-    assert client.ask(Opcode.FORGET, node, wire.FORGET_IN.pack(1)) is None
+    client.ask(Opcode.READ, node, wire.READ_REQUEST.pack(0, 0, 9, 0))
+    assert client.ask(Opcode.FORGET, node, wire.FH.pack(1)) is None
     assert len(os.listdir("/proc/self/fd")) == before
     assert client.ask(Opcode.GETATTR, node, bytes(16))[0] == errno.ESTALE
 
 
 def test_what_is_not_served_is_not_asked_again():
-    assert host().ask(14, wire.ROOT_ID)[0] == errno.ENOSYS  # OPEN
+    assert host().ask(14, wire.ROOT)[0] == errno.ENOSYS  # OPEN
 
 
 # ---- a kernel that means harm
-WRITE = wire.WRITE_IN.pack(0, 0, 1, 0, 0, 0, 0) + b"x"
+WRITE = wire.WRITE_REQUEST.pack(0, 0, 1, 0) + b"x"
 
 
 @pytest.fixture
@@ -201,7 +207,7 @@ def test_a_name_is_one_name(beside, name):
     client = host(rw)
     top = client.node(rw)
     assert client.ask(Opcode.LOOKUP, top, name + b"\0")[0] == errno.EINVAL
-    body = wire.CREATE_IN.pack(os.O_RDWR, 0o100644, 0, 0) + name + b"\0"
+    body = wire.CREATE_REQUEST.pack(os.O_RDWR, 0o100644, 0) + name + b"\0"
     assert client.ask(Opcode.CREATE, top, body)[0] == errno.EINVAL
     assert client.ask(Opcode.UNLINK, top, name + b"\0")[0] == errno.EINVAL
 
@@ -221,9 +227,9 @@ def test_a_link_is_no_directory(beside):
 @pytest.mark.parametrize(
     ("opcode", "body"),
     [
-        (Opcode.MKDIR, wire.MKDIR_IN.pack(0o755, 0) + b"new\0"),
-        (Opcode.MKNOD, wire.MKNOD_IN.pack(0o100644, 0, 0, 0) + b"new\0"),
-        (Opcode.CREATE, wire.CREATE_IN.pack(os.O_RDWR, 0o100644, 0, 0) + b"new\0"),
+        (Opcode.MKDIR, wire.MKDIR_REQUEST.pack(0o755, 0) + b"new\0"),
+        (Opcode.MKNOD, wire.MKNOD_REQUEST.pack(0o100644, 0, 0) + b"new\0"),
+        (Opcode.CREATE, wire.CREATE_REQUEST.pack(os.O_RDWR, 0o100644, 0) + b"new\0"),
         (Opcode.SYMLINK, b"new\0target\0"),
         (Opcode.UNLINK, b"file\0"),
     ],
@@ -238,9 +244,9 @@ def test_a_folder_that_another_guest_makes_a_link(beside, opcode, body):
     (rw / "d").symlink_to(file.parent)
     assert client.ask(opcode, folder, body)[0] in (errno.ESTALE, errno.ENOTDIR)
     assert client.ask(Opcode.WRITE, inner, WRITE)[0] == errno.ESTALE
-    request = wire.READ_IN.pack(0, 0, 9)
+    request = wire.READ_REQUEST.pack(0, 0, 9, 0)
     assert client.ask(Opcode.READ, inner, request)[0] == errno.ESTALE
-    mode = wire.SETATTR_IN.pack(wire.FATTR_MODE, *bytes(10), 0o777, *bytes(4))
+    mode = wire.SETATTR_REQUEST.pack(wire.FATTR_MODE, *bytes(9), 0o777, 0, 0)
     assert client.ask(Opcode.SETATTR, inner, mode)[0] == errno.ESTALE
     assert file.read_text() == "text"
     assert os.listdir(file.parent) == ["file"]
@@ -251,5 +257,5 @@ def test_a_device_is_not_even_opened(tmp_path, monkeypatch):
     client = host()
     node = client.node(tmp_path / "fifo")
     monkeypatch.setattr(os, "open", lambda *_: pytest.fail("opened"))
-    request = wire.READ_IN.pack(0, 0, 9)
+    request = wire.READ_REQUEST.pack(0, 0, 9, 0)
     assert client.ask(Opcode.READ, node, request)[0] == errno.EACCES

@@ -9,9 +9,10 @@ import zipfile
 
 import pytest
 
-from kpfs.linux.inside import wire
+from kpfs.base import fuse_wire as wire
+from kpfs.base.fuse_wire import Opcode
+from kpfs.linux.inside.files import MAX_IO
 from kpfs.linux.inside.packagefiles import PackageFiles
-from kpfs.linux.inside.wire import Opcode
 from tests.unit.linux.inside.asking import Client, names
 
 TOP = "usr/lib/modules/1.2.3"
@@ -35,12 +36,12 @@ def client(archive):
 
 def test_directories_and_files(client):
     def list_of(path, opcode=Opcode.READDIR):
-        body = wire.READ_IN.pack(0, 0, 8192)
+        body = wire.READ_REQUEST.pack(0, 0, 8192, 0)
         error, reply = client.ask(opcode, client.node(path), body)
         assert error == 0
         return names(reply) if opcode == Opcode.READDIR else reply
 
-    assert client.ask(Opcode.LOOKUP, wire.ROOT_ID, b"usr\0")[0] == 0
+    assert client.ask(Opcode.LOOKUP, wire.ROOT, b"usr\0")[0] == 0
     assert list_of("usr/lib") == [b".", b"..", b"modules"]
     assert list_of("lib/modules") == [b".", b"..", b"1.2.3"]
     assert {b"kernel", b"modules.dep.bin", b"modules.order"} < set(list_of(TOP))
@@ -58,21 +59,23 @@ def test_contents(client):
     assert (error, size, stat.S_IFMT(mode)) == (0, len(DATA), stat.S_IFREG)
 
     def read(offset, size):
-        return client.ask(Opcode.READ, number, wire.READ_IN.pack(0, offset, size))
+        return client.ask(
+            Opcode.READ, number, wire.READ_REQUEST.pack(0, offset, size, 0)
+        )
 
-    assert read(0, wire.MAX_IO) == (0, DATA[: wire.MAX_IO])
-    assert read(wire.MAX_IO, wire.MAX_IO) == (0, DATA[wire.MAX_IO :])
+    assert read(0, MAX_IO) == (0, DATA[:MAX_IO])
+    assert read(MAX_IO, MAX_IO) == (0, DATA[MAX_IO:])
     assert read(len(DATA), 4096) == (0, b"")
     assert read(5, 3) == (0, DATA[5:8])
 
 
 def test_nothing_is_changed(client):
     number = client.node(f"{TOP}/kernel/b.ko")
-    body = wire.WRITE_IN.pack(0, 0, 1, 0, 0, 0, 0) + b"x"
+    body = wire.WRITE_REQUEST.pack(0, 0, 1, 0) + b"x"
     assert client.ask(Opcode.WRITE, number, body)[0] == errno.ENOSYS
-    assert client.ask(Opcode.UNLINK, wire.ROOT_ID, b"usr\0")[0] == errno.ENOSYS
-    reading = wire.READ_IN.pack(0, 0, 10)
-    assert client.ask(Opcode.READ, wire.ROOT_ID, reading)[0] == errno.EISDIR
+    assert client.ask(Opcode.UNLINK, wire.ROOT, b"usr\0")[0] == errno.ENOSYS
+    reading = wire.READ_REQUEST.pack(0, 0, 10, 0)
+    assert client.ask(Opcode.READ, wire.ROOT, reading)[0] == errno.EISDIR
 
 
 def test_the_archive_is_opened_by_who_looks_into_it(client, archive):
@@ -91,5 +94,5 @@ def test_who_goes_on_knows_the_same_numbers(client, archive):
     known = client.files.packed()
     other = Client(PackageFiles(str(archive), "1.2.3"))
     other.files.adopt(known)
-    reading = wire.READ_IN.pack(0, 0, 10)
+    reading = wire.READ_REQUEST.pack(0, 0, 10, 0)
     assert other.ask(Opcode.READ, number, reading) == (0, b"b")

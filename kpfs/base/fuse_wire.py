@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The messages of /dev/fuse: numbers, layouts, and requests taken apart.
+
+Two kernels speak it to kpfs: the Linux of the host, of which kpfs serves a mount, and a
+Linux kernel in the emulator, to which kpfs serves the files of the host.  Both are
+little-endian.
+
+Document: fuse(4), Documentation/filesystems/fuse.rst
+Kernel: include/uapi/linux/fuse.h
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple, TypeVar
+
+MAJOR, MINOR = 7, 31
+ROOT = 1  # nodeid
+NSEC = 1_000_000_000
+
+Context = TypeVar("Context")
+Arguments = TypeVar("Arguments")
+Reply = TypeVar("Reply")
+
+
+class Opcode(IntEnum):
+    LOOKUP = 1
+    FORGET = 2
+    GETATTR = 3
+    SETATTR = 4
+    READLINK = 5
+    SYMLINK = 6
+    MKNOD = 8
+    MKDIR = 9
+    UNLINK = 10
+    RMDIR = 11
+    RENAME = 12
+    LINK = 13
+    OPEN = 14
+    READ = 15
+    WRITE = 16
+    STATFS = 17
+    RELEASE = 18
+    FSYNC = 20
+    INIT = 26
+    OPENDIR = 27
+    READDIR = 28
+    RELEASEDIR = 29
+    FSYNCDIR = 30
+    CREATE = 35
+    INTERRUPT = 36
+    DESTROY = 38
+    IOCTL = 39
+    POLL = 40
+    BATCH_FORGET = 42
+    READDIRPLUS = 44
+    RENAME2 = 45
+
+
+# flags of INIT
+ASYNC_READ, ATOMIC_O_TRUNC, BIG_WRITES = 1, 1 << 3, 1 << 5
+AUTO_INVAL_DATA, DO_READDIRPLUS, READDIRPLUS_AUTO = 1 << 12, 1 << 13, 1 << 14
+NO_OPEN, PARALLEL_DIROPS, MAX_PAGES = 1 << 17, 1 << 18, 1 << 22
+CACHE_SYMLINKS, NO_OPENDIR = 1 << 23, 1 << 24
+GETATTR_FH = 1
+# valid of SETATTR
+FATTR_MODE, FATTR_UID, FATTR_GID, FATTR_SIZE, FATTR_ATIME, FATTR_MTIME = (
+    1, 2, 4, 8, 16, 32,
+)  # fmt: skip
+FATTR_FH = 64
+FOPEN_DIRECT_IO, FOPEN_NONSEEKABLE, FOPEN_PARALLEL_DIRECT_WRITES = 1, 4, 0x40
+READ_LOCKOWNER = 2
+POLL_SCHEDULE_NOTIFY = 1
+RENAME_NOREPLACE = 1
+# codes of notifications
+NOTIFY_POLL, NOTIFY_INVAL_INODE, NOTIFY_STORE = 1, 2, 4
+
+HEADER = Struct("<IIQQIII4x")  # length, opcode, unique, nodeid, uid, gid, pid
+ANSWER = Struct("<IiQ")  # length, -errno, unique
+# "ino, size, blocks", three times in s, the same in ns, "mode, nlink, uid, gid, rdev,
+# blksize, flags"
+ATTR = Struct("<3Q3q10I")
+ENTRY = Struct("<4Q2I")  # nodeid, generation, how long it and its attributes hold
+ATTR_ANSWER = Struct("<QII")  # how long they hold
+INIT_REQUEST = Struct("<4I")  # major, minor, max_readahead, flags
+# major, minor, max_readahead, flags, max_background, congestion_threshold, max_write,
+# time_gran, max_pages
+INIT_ANSWER = Struct("<4I2H2IH34x")
+GETATTR_REQUEST = Struct("<I4xQ")  # flags, fh
+# valid, fh, size, lock_owner, three times in s, the same in ns, mode, uid, gid
+SETATTR_REQUEST = Struct("<I4x3Q3q3II4x2I4x")
+OPEN_REQUEST = Struct("<I4x")  # flags
+OPEN_ANSWER = Struct("<QII")  # fh, flags
+# fh, offset, size, read_flags; lock_owner, flags
+READ_REQUEST = Struct("<QQII16x")
+WRITE_REQUEST = READ_REQUEST  # with write_flags; then the data
+WRITE_ANSWER = Struct("<I4x")
+FH = Struct("<Q")  # the first word of many requests
+MKDIR_REQUEST = Struct("<2I")  # mode, umask; then the name
+MKNOD_REQUEST = Struct("<3I4x")  # mode, rdev, umask; then the name
+CREATE_REQUEST = Struct("<3I4x")  # flags, mode, umask, open_flags; then the name
+RENAME2_REQUEST = Struct("<QI4x")  # nodeid of the new directory, flags; then both names
+COUNT = Struct("<I4x")  # of BATCH_FORGET
+FORGET_ONE = Struct("<QQ")  # nodeid, nlookup
+STATFS_ANSWER = Struct("<5Q3I28x")  # five counts, bsize, namelen, frsize
+IOCTL_REQUEST = Struct("<Q2IQ2I")  # fh, flags, cmd, arg, in_size, out_size
+IOCTL_ANSWER = Struct("<iI2I")  # result, flags, in_iovs, out_iovs
+POLL_REQUEST = Struct("<QQII")  # fh, kh, flags, events
+POLL_ANSWER = Struct("<I4x")
+DIRENT = Struct("<QQII")  # ino, offset of the next, length of the name, type; then name
+INVAL_INODE = Struct("<Qqq")  # nodeid, offset, length
+STORE = Struct("<QQI4x")  # nodeid, offset, size; then the data
+
+
+# ---- requests, taken apart
+class InitRequest(NamedTuple):
+    major: int
+    minor: int
+    readahead: int
+    flags: int
+
+    @classmethod
+    def parse(cls, body: bytes) -> InitRequest:
+        return cls(*INIT_REQUEST.unpack_from(body))
+
+
+class SetattrRequest(NamedTuple):
+    """What is to be changed; None: it stays.  Times are nanoseconds since 1970."""
+
+    fh: int | None = None  # by the open file
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    size: int | None = None
+    atime: int | None = None
+    mtime: int | None = None
+
+    @classmethod
+    def parse(cls, body: bytes) -> SetattrRequest:
+        valid, fh, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, uid, gid = (
+            SETATTR_REQUEST.unpack_from(body)
+        )
+        return cls(
+            fh if valid & FATTR_FH else None,
+            mode if valid & FATTR_MODE else None,
+            uid if valid & FATTR_UID else None,
+            gid if valid & FATTR_GID else None,
+            size if valid & FATTR_SIZE else None,
+            atime * NSEC + atime_ns if valid & FATTR_ATIME else None,
+            mtime * NSEC + mtime_ns if valid & FATTR_MTIME else None,
+        )
+
+
+class ReadRequest(NamedTuple):
+    """READ, READDIR and READDIRPLUS."""
+
+    fh: int
+    offset: int
+    size: int
+    flags: int
+
+    @classmethod
+    def parse(cls, body: bytes) -> ReadRequest:
+        return cls(*READ_REQUEST.unpack_from(body))
+
+
+class WriteRequest(NamedTuple):
+    fh: int
+    offset: int
+    data: bytes
+
+    @classmethod
+    def parse(cls, body: bytes) -> WriteRequest:
+        fh, offset, size, _ = WRITE_REQUEST.unpack_from(body)
+        return cls(fh, offset, body[WRITE_REQUEST.size : WRITE_REQUEST.size + size])
+
+
+class MkdirRequest(NamedTuple):
+    mode: int
+    umask: int
+    name: bytes
+
+    @classmethod
+    def parse(cls, body: bytes) -> MkdirRequest:
+        words = MKDIR_REQUEST.unpack_from(body)
+        return cls._make((*words, name(body[MKDIR_REQUEST.size :])))
+
+
+class MknodRequest(NamedTuple):
+    mode: int
+    device: int
+    umask: int
+    name: bytes
+
+    @classmethod
+    def parse(cls, body: bytes) -> MknodRequest:
+        words = MKNOD_REQUEST.unpack_from(body)
+        return cls._make((*words, name(body[MKNOD_REQUEST.size :])))
+
+
+class CreateRequest(NamedTuple):
+    flags: int
+    mode: int
+    umask: int
+    name: bytes
+
+    @classmethod
+    def parse(cls, body: bytes) -> CreateRequest:
+        words = CREATE_REQUEST.unpack_from(body)
+        return cls._make((*words, name(body[CREATE_REQUEST.size :])))
+
+
+class SymlinkRequest(NamedTuple):
+    name: bytes
+    target: bytes
+
+    @classmethod
+    def parse(cls, body: bytes) -> SymlinkRequest:
+        return cls(*body.split(b"\0")[:2])
+
+
+class LinkRequest(NamedTuple):
+    node: int
+    name: bytes
+
+    @classmethod
+    def parse(cls, body: bytes) -> LinkRequest:
+        return cls(number(body), name(body[FH.size :]))
+
+
+class RenameRequest(NamedTuple):
+    """RENAME and RENAME2."""
+
+    name: bytes
+    parent: int
+    new_name: bytes
+    flags: int = 0
+
+    @classmethod
+    def parse(cls, body: bytes) -> RenameRequest:
+        old, new = body[FH.size :].split(b"\0")[:2]
+        return cls(old, number(body), new)
+
+    @classmethod
+    def parse2(cls, body: bytes) -> RenameRequest:
+        parent, flags = RENAME2_REQUEST.unpack_from(body)
+        old, new = body[RENAME2_REQUEST.size :].split(b"\0")[:2]
+        return cls(old, parent, new, flags)
+
+
+class PollRequest(NamedTuple):
+    fh: int
+    handle: int  # by which Linux is told later
+    flags: int
+    events: int
+
+    @classmethod
+    def parse(cls, body: bytes) -> PollRequest:
+        return cls(*POLL_REQUEST.unpack_from(body))
+
+
+class IoctlRequest(NamedTuple):
+    fh: int
+    command: int
+
+    @classmethod
+    def parse(cls, body: bytes) -> IoctlRequest:
+        fh, _, command, *_ = IOCTL_REQUEST.unpack_from(body)
+        return cls(fh, command)
+
+
+def name(body: bytes) -> bytes:
+    """The first name in a request."""
+    return body.split(b"\0", 1)[0]
+
+
+def number(body: bytes) -> int:
+    """The first word of a request."""
+    return int(FH.unpack_from(body)[0])
+
+
+def open_flags(body: bytes) -> int:
+    return int(OPEN_REQUEST.unpack_from(body)[0])
+
+
+def getattr_file(body: bytes) -> int | None:
+    """The open file whose attributes are asked for, None: those of the node."""
+    flags, fh = GETATTR_REQUEST.unpack_from(body)
+    return fh if flags & GETATTR_FH else None
+
+
+def nothing(_body: bytes) -> None:
+    """Parse a request that has no arguments, or none that matter."""
+
+
+def taking(
+    parse: Callable[[bytes], Arguments], answer: Callable[[Context, Arguments], Reply]
+) -> Callable[[Context, bytes], Reply]:
+    """Return a function that answers a request from its body."""
+    return lambda context, body: answer(context, parse(body))
+
+
+def forgotten(opcode: int, node: int, body: bytes) -> list[tuple[int, int]]:
+    """Parse FORGET or BATCH_FORGET: pairs of a nodeid and a number of lookups."""
+    if opcode == Opcode.FORGET:
+        return [(node, number(body))]
+    (count,) = COUNT.unpack_from(body)
+    ends = COUNT.size, COUNT.size + count * FORGET_ONE.size
+    return list(FORGET_ONE.iter_unpack(body[slice(*ends)]))
+
+
+# ---- answers
+def notification(code: int, payload: bytes) -> bytes:
+    """A message to Linux that it has not asked for."""
+    return ANSWER.pack(ANSWER.size + len(payload), code, 0) + payload
+
+
+def init_answer(
+    asked: InitRequest, wanted: int, *, background: int, max_write: int, pages: int = 0
+) -> bytes:
+    """wanted: flags, of which those are taken that the kernel offers."""
+    return INIT_ANSWER.pack(
+        *(MAJOR, min(asked.minor, MINOR)),
+        *(min(asked.readahead, max_write), asked.flags & wanted),
+        *(background, background * 3 // 4, max_write, 1, pages),
+    )
+
+
+def attributes(
+    ino: int, size: int, blocks: int, times: tuple[int, int, int], *rest: int
+) -> bytes:
+    """times: atime, mtime, ctime in ns; rest: mode, nlink, uid, gid, rdev, blksize."""
+    (atime, atime_ns), (mtime, mtime_ns), (ctime, ctime_ns) = [
+        divmod(ns, NSEC) for ns in times
+    ]
+    return ATTR.pack(
+        *(ino, size, blocks, atime, mtime, ctime, atime_ns, mtime_ns, ctime_ns),
+        *rest,
+        0,
+    )
+
+
+def attributes_answer(attr: bytes, hold: int) -> bytes:
+    """hold: seconds for which the kernel need not ask again."""
+    return ATTR_ANSWER.pack(hold, 0, 0) + attr
+
+
+def entry(node: int, attr: bytes, hold: int, attr_hold: int) -> bytes:
+    """A name, what it stands for, and seconds for which name and attributes hold."""
+    return ENTRY.pack(node, 0, hold, attr_hold, 0, 0) + attr
+
+
+def no_entry(hold: int = 0) -> bytes:
+    """The answer that there is no such name, which the kernel remembers so long."""
+    return entry(0, bytes(ATTR.size), hold, hold)
+
+
+class DirectoryEntry(NamedTuple):
+    name: bytes
+    ino: int
+    kind: int  # as in st_mode, shifted by 12
+
+
+def dirents(
+    entries: Sequence[DirectoryEntry],
+    offset: int,
+    size: int,
+    ahead: Callable[[bytes], bytes] | None = None,
+) -> bytes:
+    """The entries from the offset-th on, as many as fit into size bytes.
+
+    ahead: returns what READDIRPLUS has before each entry.
+    """
+    out, head = bytearray(), ENTRY.size + ATTR.size if ahead else 0
+    for following in range(offset + 1, len(entries) + 1):
+        called, ino, kind = entries[following - 1]
+        row = DIRENT.pack(ino, following, len(called), kind) + called
+        row += bytes(-len(row) % 8)
+        if len(out) + head + len(row) > size:
+            break
+        if ahead:
+            out += ahead(called)
+        out += row
+    return bytes(out)
