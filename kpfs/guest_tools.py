@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """insmod, rmmod, lsmod, modprobe and dmesg for a command of ``kpfs run``.
 
-They speak like kmod and util-linux.  They act on our own guest by the files of the
-mount, and on a real kernel by its system calls, which the mirror carries there.
-Run as a script by those in kpfs/bin, it imports nothing of ours but what reads the
-modules of a real kernel.
+They speak like kmod and util-linux, and act on the guest kernel by the files of the
+mount.  Beside a Linux kernel the host's own programs are used; these ones are found if
+the host has none, and then dmesg works, and the others say what is missing.
+Run as a script by those in kpfs/bin, this module imports nothing of kpfs.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import errno
 import os
 import re
@@ -21,10 +20,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-# of a real kernel: the archive of its modules, and its release
-PACKAGE = os.environ.get("KPFS_MODULES", "")
-RELEASE = os.environ.get("KPFS_RELEASE", "6.1.0-kpfs")
-INIT_MODULE, DELETE_MODULE, FINIT_MODULE = 175, 176, 313
+RELEASE = "6.1.0-kpfs"  # the guest kernel's
+NOT_FOUND = 127  # status, as of a shell
 TREE = os.environ.get("KPFS", "/sys/kernel/debug/kpfs")
 # where dmesg --clear notes what it has shown
 CLEARED = os.path.join(os.path.dirname(TREE), ".dmesg-cleared")
@@ -39,15 +36,12 @@ MESSAGES = {
 }
 
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
 class ToolError(Exception):
-    """What a tool says before it ends with status 1."""
+    """The message that a tool prints before it ends with status 1."""
 
 
 def _write(name: str, words: Sequence[str]) -> None:
-    """One line to machine/NAME; OSError is the guest's answer."""
+    """Write one line to machine/NAME.  OSError is the kernel's answer."""
     quoted = [f'"{w}"' if re.search(r"\s", w) and '"' not in w else w for w in words]
     fd = os.open(f"{TREE}/machine/{name}", os.O_WRONLY)
     try:
@@ -56,31 +50,8 @@ def _write(name: str, words: Sequence[str]) -> None:
         os.close(fd)
 
 
-def _call(number: int, *arguments: object) -> None:
-    """A system call; OSError is the guest's answer."""
-    if _libc.syscall(number, *arguments):
-        raise OSError(ctypes.get_errno(), "")
-
-
-def _load(path: str, parameters: Sequence[str]) -> None:
-    """Have the guest load a file."""
-    if not PACKAGE:
-        _write("insmod", [path, *parameters])
-        return
-    with open(path, "rb") as file:
-        words = os.fsencode(" ".join(parameters))
-        _call(FINIT_MODULE, file.fileno(), words, 0)
-
-
-def _unload(name: str) -> None:
-    if PACKAGE:
-        _call(DELETE_MODULE, os.fsencode(name), os.O_NONBLOCK)
-    else:
-        _write("rmmod", [name])
-
-
 def _loaded() -> dict[str, list[str]]:
-    """The lines of /proc/modules, cut into words, by name; {}: no such file."""
+    """Return the lines of /proc/modules, cut into words, by name."""
     try:
         with open(f"{TREE}/modules", encoding="ascii") as f:
             rows = [line.split() for line in f]
@@ -107,15 +78,11 @@ def insmod(arguments: Sequence[str]) -> None:
     _insert("insmod", path, os.path.abspath(path), parameters)
 
 
-def _why_not_inserted(number: int) -> str:
-    return MESSAGES.get(number, os.strerror(number))
-
-
 def _insert(tool: str, shown: str, path: str, parameters: Sequence[str]) -> None:
     try:
-        _load(path, parameters)
+        _write("insmod", [path, *parameters])
     except OSError as error:
-        why = _why_not_inserted(error.errno or 0)
+        why = MESSAGES.get(error.errno or 0, os.strerror(error.errno or 0))
         text = f"{tool}: ERROR: could not insert module {shown}: {why}"
         if tool == "modprobe":
             text = f"modprobe: ERROR: could not insert '{shown}': {why}"
@@ -138,7 +105,7 @@ def _remove(tool: str, name: str) -> None:
     if users:
         raise ToolError(f"{tool}: ERROR: Module {name} is in use by: {users}")
     try:
-        _unload(name)
+        _write("rmmod", [name])
     except OSError as error:
         why = os.strerror(error.errno or 0)
         if error.errno == errno.EAGAIN:
@@ -158,10 +125,7 @@ def lsmod(_arguments: Sequence[str]) -> None:
 
 
 def modprobe(arguments: Sequence[str]) -> None:
-    """modprobe [OPTION...] NAME [PARAM=VALUE...]: of kpfs, or of a real kernel"""
-    if PACKAGE:
-        _modprobe_packaged(arguments)
-        return
+    """modprobe [-r] NAME [PARAM=VALUE...], with the modules that kpfs ships"""
     remove = any(a in ("-r", "--remove") for a in arguments)
     words = [a for a in arguments if not a.startswith("-")]
     if not words:
@@ -184,31 +148,9 @@ def modprobe(arguments: Sequence[str]) -> None:
     _insert("modprobe", name, name, words[1:])
 
 
-def _modprobe_packaged(arguments: Sequence[str]) -> None:
-    """The same of a real kernel's package."""
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    from kpfs.guest_modprobe import ModprobeError, Target
-    from kpfs.guest_modprobe import modprobe as probe
-
-    def insert(data: bytes, words: str) -> None:
-        _call(INIT_MODULE, data, ctypes.c_ulong(len(data)), os.fsencode(words))
-
-    try:
-        with open(f"{TREE}/cmdline", encoding="utf-8") as file:
-            cmdline = file.read()
-    except OSError:
-        cmdline = ""
-    parts = RELEASE, PACKAGE, cmdline, _loaded, insert, _unload, _why_not_inserted
-    try:
-        probe(arguments, Target(*parts))
-    except ModprobeError as error:
-        said = str(error)
-        raise ToolError(f"modprobe: {said}" if said else "") from None
-
-
 # ---- dmesg
 def _records(follow: bool) -> Iterator[tuple[int, int, int, str]]:
-    """(priority, sequence number, us since boot, text) of the kernel log."""
+    """Yield (priority, sequence number, us since boot, text) of the kernel's log."""
     fd = os.open(f"{TREE}/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     try:
         while True:
@@ -233,7 +175,7 @@ def _records(follow: bool) -> Iterator[tuple[int, int, int, str]]:
 
 
 def _cleared() -> int:
-    """Sequence number that the log begins at."""
+    """Return the sequence number of the first record after what was cleared."""
     try:
         with open(CLEARED, encoding="ascii") as f:
             return int(f.read())
@@ -249,7 +191,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _hosts(tool: str) -> str | None:
-    """The host's own tool: the next of that name on PATH."""
+    """Return the path of the host's program: the next of that name in PATH."""
     ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
     places = os.environ.get("PATH", os.defpath).split(os.pathsep)
     others = (place for place in places if os.path.realpath(place) != ours)
@@ -257,7 +199,7 @@ def _hosts(tool: str) -> str | None:
 
 
 def dmesg(arguments: Sequence[str]) -> None:
-    """dmesg [-c|-C] [-r] [-t] [-w] [-l LEVELS]; all else is for the host's dmesg."""
+    """dmesg [-c|-C] [-r] [-t] [-w] [-l LEVELS]; the host's dmesg does all else."""
     parser = _Parser("dmesg", add_help=False, allow_abbrev=False)
     parser.add_argument("-c", "--read-clear", action="store_true")
     parser.add_argument("-C", "--clear", action="store_true")
@@ -267,7 +209,7 @@ def dmesg(arguments: Sequence[str]) -> None:
     parser.add_argument("-l", "--level", default=",".join(LEVELS))
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        own = _hosts("dmesg")  # it reads /dev/kmsg, which is the guest's
+        own = _hosts("dmesg")  # it reads /dev/kmsg, which is the kernel's
         if own is None:
             raise ToolError(f"dmesg: unrecognized option '{unknown[0]}'")
         os.execv(own, ["dmesg", *arguments])
@@ -293,13 +235,15 @@ TOOLS = {tool.__name__: tool for tool in (insmod, rmmod, lsmod, modprobe, dmesg)
 
 
 def main(name: str, arguments: Sequence[str]) -> int:
-    """Run one of the tools: its exit status."""
+    """Run one of the tools and return its exit status."""
+    if name != "dmesg" and os.environ.get("KPFS_KERNEL", RELEASE) != RELEASE:
+        print(f"{name}: kmod is missing (Debian: apt install kmod)", file=sys.stderr)
+        return NOT_FOUND
     try:
         TOOLS[name](arguments)
         sys.stdout.flush()
     except ToolError as error:
-        if str(error):
-            print(error, file=sys.stderr)
+        print(error, file=sys.stderr)
         return 1
     except OSError as error:
         print(f"{name}: ERROR: {error}", file=sys.stderr)

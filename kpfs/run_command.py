@@ -11,13 +11,14 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kpfs.daemon import Daemon, Settings, check_fuse, start
 from kpfs.host import mounts
 from kpfs.host.errors import SetupError
 from kpfs.host.namespaces import enter_namespaces, lock_mounts
+from kpfs.host.progress import waiting_for
 from kpfs.host.terminal import STOPPING, Job
 
 if TYPE_CHECKING:
@@ -99,9 +100,9 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     prepare_mount_points(privileged)
     legacy = settings.config.on("LEGACY_SYMBOLS")
     if settings.kernel:
-        provide_builds(real_kernel(settings.kernel))
+        provide_modules(settings.kernel)
     else:
-        provide_builds(dict.fromkeys((RELEASE, os.uname().release), OWN_BUILD))
+        provide_builds((RELEASE, os.uname().release))
     if legacy:
         provide_syslog()
         os.environ.setdefault("KPFS_API", "2.6")  # for build-module
@@ -158,37 +159,54 @@ def prepare_mount_points(privileged: bool) -> None:
         ) from None
 
 
-def real_kernel(name: str) -> dict[str, str]:
-    """Tell the tools of a real kernel's modules; the folder of its headers, by release.
+def provide_builds(releases: Sequence[str], folder: str = OWN_BUILD) -> None:
+    """Show where make builds modules, for some releases, in an empty /lib/modules.
 
-    SetupError where there is no such kernel.
+    The first release has a directory, in which `build` leads to a folder; the others
+    are links to it.
     """
-    from kpfs.linux.errors import UnfitError
-    from kpfs.linux.store import image, store
-
-    try:
-        folder = store.folder(name)
-        release = image.read_meta(folder).release
-    except UnfitError as error:
-        raise SetupError(str(error)) from None
-    os.environ["KPFS_MODULES"] = os.path.join(folder, image.MODULES)
-    os.environ["KPFS_RELEASE"] = release
-    headers = os.path.realpath(f"{MODULES}/{release}/build")
-    if not os.path.isdir(headers):
-        headers = f"/usr/src/linux-headers-{release}"
-    return {release: headers}
-
-
-def provide_builds(builds: Mapping[str, str]) -> None:
-    """Have make find how modules are built: a folder for each release."""
     flags = mounts.MS_NOSUID | mounts.MS_NODEV
+    first, *others = dict.fromkeys(releases)
     try:
         mounts.provide_in_root(MODULES, os.mkdir)
         if os.path.isdir(MODULES):  # a chroot may have no /lib
             mounts.mount("tmpfs", MODULES, "tmpfs", flags, "mode=755")
-            for release, folder in builds.items():
-                os.mkdir(f"{MODULES}/{release}")
-                os.symlink(folder, f"{MODULES}/{release}/build")
+            os.mkdir(f"{MODULES}/{first}")
+            os.symlink(folder, f"{MODULES}/{first}/build")
+            for release in others:
+                os.symlink(first, f"{MODULES}/{release}")
+    except OSError as error:
+        raise SetupError(f"{error.filename}: {error.strerror}") from None
+
+
+def provide_modules(name: str) -> None:
+    """Show the modules of a Linux kernel where kmod's programs look for them.
+
+    The directory itself is new, so that modules and tables can be added.
+    """
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import image, kmod, store
+
+    try:
+        folder = store.folder(name)
+        release = image.read_meta(folder).release
+        headers = os.path.realpath(f"{MODULES}/{release}/build")
+        if not os.path.isdir(headers):
+            headers = f"/usr/src/linux-headers-{release}"
+        provide_builds((release, os.uname().release), headers)
+        if not os.path.isdir(f"{MODULES}/{release}"):
+            return
+        with waiting_for("unpacking the kernel's modules"):
+            place = kmod.install(folder, release)
+        for entry in os.scandir(place):
+            target = f"{MODULES}/{release}/{entry.name}"
+            if entry.is_dir():  # depmod does not follow links to directories
+                os.mkdir(target)
+                mounts.bind(entry.path, target)
+            else:
+                os.symlink(entry.path, target)
+    except UnfitError as error:
+        raise SetupError(str(error)) from None
     except OSError as error:
         raise SetupError(f"{error.filename}: {error.strerror}") from None
 
@@ -340,10 +358,17 @@ def _exec(
 
 
 def _module_tools() -> dict[str, str]:
-    """Environment in which insmod and its kin are those of kpfs/bin."""
-    folder = os.path.join(HERE, "bin")
-    path = os.environ.get("PATH", os.defpath)
-    return {"PATH": f"{folder}:{path}", "KPFS_PYTHON": sys.executable}
+    """Environment in which insmod and its kin are found.
+
+    For the guest kernel they are those of kpfs/bin; for a Linux kernel they are kmod's,
+    and those of kpfs/bin say that kmod is missing.
+    """
+    ours, path = os.path.join(HERE, "bin"), os.environ.get("PATH", os.defpath)
+    if os.environ.get("KPFS_KERNEL", RELEASE) == RELEASE:
+        path = f"{ours}:{path}"
+    else:
+        path = f"{path}:/usr/sbin:/sbin:{ours}"
+    return {"PATH": path, "KPFS_PYTHON": sys.executable}
 
 
 def _say(text: str) -> None:

@@ -11,33 +11,28 @@ from kpfs.linux.inside.loop import Worker
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image
-from kpfs.linux.store import modules as archive
-from kpfs.linux.store.probing import Prober
+from kpfs.linux.store.modules import ModuleArchive
 
 _PIECE = 1 << 17
 _PATH = b"/tmp/module\0"
 
 
-class Modules:
-    """What ``kpfs kernel make`` has kept of them."""
+def load(folder: str, worker: Worker, names: list[str]) -> None:
+    """Load modules of the kernel in a folder, unless they are there or built in.
 
-    def __init__(self, folder: str) -> None:
-        self._file = os.path.join(folder, image.MODULES)
-
-    def load(self, worker: Worker, names: list[str]) -> None:
-        """Load modules unless they are there or built in; UnfitError if that fails."""
-        modules = archive.Modules(self._file)
-        prober = Prober(modules)
-        files: dict[str, bytes] = {}
+    Raises UnfitError.
+    """
+    files: dict[str, bytes] = {}
+    with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
         for name in names:
-            if name in modules:  # else built in, or missed by who uses it
+            if name in archive:  # else built in, or missed by who uses it
                 try:
-                    wanted = (*prober.needed(name), name)
-                    files.update((each, modules.read(each)) for each in wanted)
+                    wanted = (*archive.needed(name), name)
+                    files.update((each, archive.read(each)) for each in wanted)
                 except KeyError as missing:
                     raise UnfitError(f"{name} needs the module {missing}") from None
-        for name, data in files.items():
-            _load(worker, name, data)
+    for name, data in files.items():
+        _load(worker, name, data)
 
 
 def _load(worker: Worker, name: str, data: bytes) -> None:

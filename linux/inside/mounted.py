@@ -117,7 +117,7 @@ def make(folder: str, meta: image.Meta) -> KeptPages:
 
 
 def _package(folder: str, meta: image.Meta) -> PackageFiles:
-    return PackageFiles(os.path.join(folder, image.MODULES), meta.release)
+    return PackageFiles(folder, meta.release)
 
 
 def _build(loop: Loop, served: FileSources, folder: str) -> tree.MountedTree:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""/lib/modules/RELEASE of a kernel's package, as the file server of a guest.
+"""Serves /lib/modules/RELEASE of a kernel's package to the kernel, by FUSE.
 
-It is a tree of its own, which lies below the host's: what is there twice is the host's.
-Nothing in it ever changes.  The archive is opened by who first looks into it.
+This tree lies below the host's, in an overlay: a file that both have is the host's.
+Nothing in it ever changes.  It is unpacked when somebody first looks into it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from functools import lru_cache
+from functools import cached_property
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
@@ -23,38 +23,17 @@ from kpfs.linux.inside.files import (
     statfs_answer,
 )
 
-VALID = 1 << 30  # s that the guest takes what it knows for true
+VALID = 1 << 30  # s for which the kernel may keep what it was told
 TIME = 315532800  # s; 1980-01-01, as archives have it
 MODE = 0o644
-_LAST = 4  # files whose contents are kept
-
-
-class Package:
-    """The archive.  UnfitError where it is damaged.
-
-    Context: one process, as those who are forked would share the place in the file.
-    """
-
-    def __init__(self, path: str) -> None:
-        # a start does without: most commands never look into it
-        from kpfs.linux.store.modules import Modules
-
-        self._modules = Modules(path)
-        self.sizes = self._modules.sizes()
-        self.folders: dict[str, set[str]] = {"": set()}  # what is in each
-        for name in self.sizes:
-            while name:
-                above, _, last = name.rpartition("/")
-                self.folders.setdefault(above, set()).add(last)
-                name = above
-        self.content = lru_cache(_LAST)(self._modules.content)
+DIRECTORY = stat.S_IFDIR | MODE | 0o111
 
 
 class PackageFiles(Files[str]):
     """Nodes are paths, without a slash before or behind them."""
 
-    def __init__(self, archive: str, release: str) -> None:
-        """archive: that of the kernel's modules."""
+    def __init__(self, folder: str, release: str) -> None:
+        """folder: the kernel's."""
         answers: Answers[str] = {
             Opcode.LOOKUP: taking(wire.name, self._lookup),
             Opcode.GETATTR: taking(wire.nothing, self._getattr),
@@ -64,22 +43,21 @@ class PackageFiles(Files[str]):
         }
         super().__init__({wire.ROOT: ""}, answers)
         self._numbers = {"": wire.ROOT}
-        self._archive = archive
-        self._opened: tuple[int, Package] | None = None  # by which process
-        # where hosts may have them, of which one leads to the other mostly
+        self._folder, self._release = folder, release
+        # hosts have one or the other, or both by a link
         self._tops = f"lib/modules/{release}", f"usr/lib/modules/{release}"
-        self._above: dict[str, set[str]] = {}  # the directories above those
+        self._above: dict[str, set[str]] = {}  # directories above: what is in them
         for path in self._tops:
             while path:
                 path, _, name = path.rpartition("/")
                 self._above.setdefault(path, set()).add(name)
 
     def packed(self) -> list[str]:
-        """What the guest knows."""
+        """Return what the kernel knows, for adopt()."""
         return list(self._numbers)
 
     def adopt(self, paths: list[str]) -> None:
-        """Go on for a guest that knows what packed() tells of."""
+        """Continue for a kernel that knows what packed() has returned."""
         for path in paths:
             self._number(path)
 
@@ -89,48 +67,49 @@ class PackageFiles(Files[str]):
         return number
 
     def _forget(self, number: int, lookups: int) -> None:
-        """They are few, and keep their numbers."""
+        """Do nothing: nodes are few, and keep their numbers."""
 
-    # ---- what there is
-    @property
-    def _package(self) -> Package:
-        """OSError: EIO."""
-        pid = os.getpid()
-        if not self._opened or self._opened[0] != pid:
-            try:
-                self._opened = pid, Package(self._archive)
-            except UnfitError as error:
-                raise OSError(errno.EIO, str(error)) from None
-        return self._opened[1]
+    # ---- the files
+    @cached_property
+    def _place(self) -> str:
+        """The directory with the files.  OSError, EIO if the archive is damaged."""
+        # a start does without: most commands never look here
+        from kpfs.linux.store import kmod
 
-    def _within(self, path: str) -> str | None:
-        """The path in the archive; None for what is above."""
+        try:
+            return kmod.install(self._folder, self._release)
+        except UnfitError as error:
+            raise OSError(errno.EIO, str(error)) from None
+
+    def _file(self, path: str) -> str:
+        """Return the host's file for a path; "" for a path outside of the package."""
         for top in self._tops:
             if path == top or path.startswith(f"{top}/"):
-                return path[len(top) + 1 :]
-        return None
+                return os.path.join(self._place, path[len(top) + 1 :])
+        return ""
 
-    def _entries(self, path: str) -> set[str] | None:
-        """The names in a directory; None where there is none."""
-        within = self._within(path)
-        if within is None:
-            return self._above.get(path)
-        return self._package.folders.get(within)
+    def _entries(self, path: str) -> list[str] | None:
+        """Return the names in a directory, sorted; None if it is none."""
+        if path in self._above:
+            return sorted(self._above[path])
+        try:
+            return sorted(os.listdir(self._file(path)))
+        except NotADirectoryError:
+            return None
 
     def _is_there(self, path: str) -> bool:
-        above, _, name = path.rpartition("/")
-        return not path or name in (self._entries(above) or ())
+        known = path in self._above or path in self._tops
+        return known or os.path.exists(self._file(path))
 
     def _attr(self, path: str) -> bytes:
-        within, number = self._within(path), self._number(path)
-        size = 4096
-        if within is None or within == "" or within in self._package.folders:
-            mode = stat.S_IFDIR | MODE | 0o111
-        else:
-            mode, size = stat.S_IFREG | MODE, self._package.sizes[within]
+        mode, size = DIRECTORY, 4096
+        if path not in self._above and path not in self._tops:
+            found = os.stat(self._file(path))
+            if not stat.S_ISDIR(found.st_mode):
+                mode, size = stat.S_IFREG | MODE, found.st_size
         blocks = [4096, (size + 511) // 512, 0]
         times = [TIME] * 6 + [TIME * 1_000_000_000] * 3
-        row = (mode, number, 0, 1, 0, 0, size, *times, *blocks)
+        row = (mode, self._number(path), 0, 1, 0, 0, size, *times, *blocks)
         return attributes(os.stat_result(row), 0, 0)
 
     # ---- answers
@@ -150,7 +129,7 @@ class PackageFiles(Files[str]):
 
     def _rows(self, path: str) -> list[DirectoryEntry]:
         rows = [DirectoryEntry(name, 1, stat.S_IFDIR >> 12) for name in (b".", b"..")]
-        for name in sorted(self._entries(path) or ()):
+        for name in self._entries(path) or ():
             child = _child(path, os.fsencode(name))
             kind = stat.S_IFREG if self._entries(child) is None else stat.S_IFDIR
             known = os.fsencode(name), self._number(child)
@@ -168,14 +147,10 @@ class PackageFiles(Files[str]):
         return wire.dirents(self._rows(path), asked.offset, asked.size, entry_of)
 
     def _read(self, node: str, asked: ReadRequest, reply: ReplyMemory) -> int:
-        end = asked.offset + asked.size
-        within = self._within(node)
-        if within is None or within not in self._package.sizes:
-            raise OSError(errno.EISDIR, "a directory")
-        try:
-            data = self._package.content(within)[asked.offset : end]
-        except UnfitError as error:
-            raise OSError(errno.EIO, str(error)) from None
+        if node in self._above:
+            raise IsADirectoryError(errno.EISDIR, node)
+        with open(self._file(node), "rb") as file:
+            data = os.pread(file.fileno(), asked.size, asked.offset)
         reply.put(wire.ANSWER.size, data)
         return len(data)
 

@@ -215,9 +215,9 @@ def fits_host() -> bool:
 
 def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
     """Load the modules of a kernel's folder and mount everything."""
-    from kpfs.linux.inside.modules import Modules
+    from kpfs.linux.inside import modules
 
-    Modules(folder).load(loop.agent, MODULES)
+    modules.load(folder, loop.agent, MODULES)
     for path in (UPPER, NEW, ALL):
         make_directories(loop.agent, path)
     host = FileServer.mounted(loop.agent.fork("kpfs-files"), served.host, HOST)

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import struct
 from collections.abc import Callable
-from threading import Thread
 
 from kpfs.base import abi
 from kpfs.linux.board.board import MAX_RAM, Board
@@ -19,7 +17,7 @@ from kpfs.linux.package.packages import Files
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import AGENT, Machine, Op, Out
 from kpfs.linux.store import image, store
-from kpfs.linux.store.modules import TABLES, tables, write_archive
+from kpfs.linux.store.modules import write_archive
 
 DEFAULT_MEMORY = 512 << 20
 MIN_MEMORY = 128 << 20
@@ -73,7 +71,6 @@ def make(
         raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     check_config(files.config)
     kernel = parse(files.vmlinuz)
-    module_tables = _ModuleTables(files.modules)
     booted = boot.boot(
         kernel,
         memory=memory,
@@ -98,29 +95,8 @@ def make(
         with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
             file.write(functions)
         write_archive(files.modules, os.path.join(folder, image.MODULES))
-        module_tables.save(folder)
     booted.board.close()
     return meta
-
-
-class _ModuleTables:
-    """What depmod would make of the modules, made while the kernel boots."""
-
-    def __init__(self, modules: dict[str, bytes]) -> None:
-        self._modules = modules
-        self._tables: dict[str, bytes] = {}
-        self._thread = Thread(target=self._make, name="depmod", daemon=True)
-        self._thread.start()
-
-    def _make(self) -> None:
-        # who misses them makes them later
-        with contextlib.suppress(UnfitError):
-            self._tables = tables(self._modules, self._modules.__getitem__)
-
-    def save(self, folder: str) -> None:
-        self._thread.join()
-        if self._tables:
-            write_archive(self._tables, os.path.join(folder, TABLES))
 
 
 def _read(machine: Machine, path: bytes) -> bytes:

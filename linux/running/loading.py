@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Modules are loaded and unloaded, as a task of the guest does it."""
+"""Modules are loaded and unloaded by a task of the kernel."""
 
 from __future__ import annotations
 
@@ -12,43 +12,38 @@ from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
 from kpfs.linux.running.tasks import Task
-from kpfs.linux.store import image
-from kpfs.linux.store.modules import Modules
-from kpfs.linux.store.probing import Prober, Step
+from kpfs.linux.store import image, kmod
+from kpfs.linux.store.modules import ModuleArchive, module_name
 
 WARNING = 4  # level of the log
 
 
 def load_named(kernel: LinuxKernel, task: Task, name: str, words: bytes = b"") -> None:
-    """Load what a name of the kernel's package stands for, in modprobe's order.
+    """Load a module of the kernel's package with what it needs, in modprobe's order.
 
-    ENOENT: the package has none of that name; else as load(), also EEXIST.
-    Context: the kernel's lock is held.
+    Raises KernelError: ENOENT if the package has no such module, EEXIST, or an error of
+    load().  Context: the kernel's lock is held.
     """
     loaded = {module.name for module in kernel.modules()}
     try:
-        with Modules(os.path.join(kernel.folder, image.MODULES)) as package:
-            prober = Prober(package)
-            found = [each.name for each in prober.lookup(name)]
-            if not found:
-                raise KernelError(errno.ENOENT, f"no module {name!r}")
-            for wanted in found:
-                for step in prober.steps(wanted):
-                    if step.name == wanted and step.name in package:
-                        load(kernel, task, package.read(wanted), words)
-                    elif step.name in package and step.name not in loaded:
-                        _load_other(kernel, task, package.read(step.name), step)
-    except (KeyError, UnfitError) as missing:
+        names = kmod.load_order(kernel.folder, kernel.meta.release, name)
+        if not names:
+            raise KernelError(errno.ENOENT, f"no module {name!r}")
+        # of an alias the last one is meant
+        wanted = module_name(name) if module_name(name) in names else names[-1]
+        with ModuleArchive(os.path.join(kernel.folder, image.MODULES)) as archive:
+            needed = archive.needed(wanted) if wanted in archive else []
+            for each in names:
+                if each not in archive or (each in loaded and each != wanted):
+                    continue
+                try:
+                    load(kernel, task, archive.read(each), words * (each == wanted))
+                except KernelError as refused:
+                    there = refused.errno == errno.EEXIST
+                    if each == wanted or (each in needed and not there):
+                        raise
+    except (KeyError, UnfitError, OSError) as missing:
         raise KernelError(errno.ENOENT, f"no module {missing}") from None
-
-
-def _load_other(kernel: LinuxKernel, task: Task, data: bytes, step: Step) -> None:
-    """Load one for the sake of another."""
-    try:
-        load(kernel, task, data)
-    except KernelError as refused:
-        if step.required and refused.errno != errno.EEXIST:
-            raise
 
 
 def load(kernel: LinuxKernel, task: Task, data: bytes, words: bytes = b"") -> None:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Modules in a kernel of a distribution, by tools and by system calls.
 
-Tests kpfs.guest_tools, kpfs.guest_modprobe, kpfs.mirror.answered.
+Tests kpfs.guest_tools, kpfs.linux.store.kmod, kpfs.mirror.answered.
 """
 
+import os
 import re
+import shutil
 import subprocess
 import time
 
@@ -12,7 +14,13 @@ import pytest
 
 from tests import harness, kernel_modules
 
-pytestmark = [pytest.mark.fuse, pytest.mark.kernel]
+SBIN = "/usr/sbin:/sbin"
+no_kmod = not shutil.which("modprobe", path=SBIN)
+pytestmark = [
+    pytest.mark.fuse,
+    pytest.mark.kernel,
+    pytest.mark.skipif(no_kmod, reason="no kmod (Debian: apt install kmod)"),
+]
 
 SLOW = """
 #include <linux/delay.h>
@@ -104,24 +112,33 @@ def test_built_in_it_is_there(sh):
     assert sh("modprobe tcp_cubic; echo $?") == "0\n"
 
 
-def test_modprobe_as_kmod_does_it(sh, tmp_path):
-    """Aliases, options, softdeps, and what nobody uses any more."""
-    (tmp_path / "a.conf").write_text(
-        "options loop max_loop=3\nsoftdep loop pre: crc7\n"
-    )
+def test_the_package_is_where_kmod_looks(sh, tmp_path):
+    """Options, what nobody uses any more, tables, and modules that are added."""
+    (tmp_path / "a.conf").write_text("options loop max_loop=3\n")
     lines = sh(f"""
         modprobe -R fs-squashfs
-        modprobe -D loop | sed 's,.*/,,'
         modprobe -C {tmp_path} block-major-7-0 max_part=2
-        cut -d ' ' -f 1 /proc/modules
         cat /sys/module/loop/parameters/max_loop /sys/module/loop/parameters/max_part
-        modprobe -r -C {tmp_path} loop; cat /proc/modules
         modprobe xfs; modprobe -r -v xfs
+        modinfo -F depends xfs
+        cd /lib/modules/$(uname -r)
+        cp kernel/lib/crc7.ko mine.ko && depmod && modprobe -D mine
+        grep -c ^kernel/fs/xfs/ modules.dep
     """).split("\n")
-    assert lines[:1] == ["squashfs"]
-    assert lines[1:2] == ["loop.ko "]
-    assert lines[2:6] == ["loop", "crc7", "3", "3"]  # of partitions 2^n - 1
-    assert lines[6:] == ["rmmod xfs", "rmmod libcrc32c", ""]
+    assert lines[0] == "squashfs"
+    assert lines[1:3] == ["3", "3"]  # of partitions 2^n - 1
+    assert lines[3:6] == ["rmmod xfs", "rmmod libcrc32c", "libcrc32c"]
+    assert re.fullmatch("insmod /lib/modules/.*/mine.ko *", lines[6])
+    assert lines[7:] == ["1", ""]
+
+
+def test_a_host_without_kmod():
+    """The tool that is found then names the package."""
+    tool = harness.ROOT / "kpfs/bin/modprobe"
+    environment = {**os.environ, "KPFS_KERNEL": "6.1.0-9-amd64"}
+    done = subprocess.run([tool, "xfs"], env=environment, capture_output=True)
+    said = b"modprobe: kmod is missing (Debian: apt install kmod)\n"
+    assert (done.returncode, done.stderr) == (127, said)
 
 
 @pytest.mark.parametrize(

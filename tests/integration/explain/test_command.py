@@ -8,7 +8,7 @@ import pytest
 from kpfs import cli
 from kpfs.explain import command
 from kpfs.host.errors import SetupError
-from kpfs.linux.store.modules import Modules
+from kpfs.linux.store.modules import ModuleArchive
 from tests import harness
 
 
@@ -44,9 +44,8 @@ def test_points_of_a_real_kernels_modules(capsys, kernels, tmp_path):
     assert re.match(r"xfs_file_open: \d+ bytes at 0xffffffffc", out)
     assert re.search(r"^  FTRACE +\+0x0 ", out, re.M)
     assert "<generic_file_open>" in out
-    with Modules(
-        str(harness.kernels() / "kpfs/kernels" / harness.KERNEL / "modules")
-    ) as m:
+    archive = harness.kernels() / "kpfs/kernels" / harness.KERNEL / "modules"
+    with ModuleArchive(str(archive)) as m:
         (tmp_path / "mine.ko").write_bytes(m.read("crc7"))
     mine = "--insmod", tmp_path / "mine.ko", "crc7_be"
     status, out, _ = run(capsys, "--kernel", harness.KERNEL, *mine)

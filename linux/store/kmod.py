@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The modules of a kernel as kmod's programs look for them: in /lib/modules/RELEASE.
+
+Packages come without the tables of depmod, as each host runs it for itself.  So the
+archive beside the image is unpacked and depmod is run when somebody first looks there.
+The image does not depend on that, and its digest neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+
+from kpfs.linux.store import image
+from kpfs.linux.store.modules import ModuleArchive, module_name
+
+TREE = "installed"  # in the folder of a kernel: a root directory for kmod's programs
+_TABLE = "modules.dep"  # is there when depmod has run
+
+
+def search_path() -> str:
+    """Return PATH with the folders of kmod's programs, which users often lack."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name, path=search_path())
+
+
+def install(folder: str, release: str) -> str:
+    """Unpack a kernel's modules, once, and return the path of lib/modules/RELEASE.
+
+    Without kmod they have no tables.  Raises UnfitError if the archive is damaged, and
+    OSError.
+    """
+    root = _root(folder)
+    place = os.path.join(root, "lib/modules", release)
+    if not os.path.isdir(place):
+        home = os.path.dirname(root)
+        os.makedirs(home, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{TREE}-", dir=home) as made:
+            new = os.path.join(made, TREE)
+            with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
+                archive.unpack(os.path.join(new, "lib/modules", release))
+            with contextlib.suppress(OSError):  # somebody else was faster
+                os.rename(new, root)
+    depmod = _program("depmod")
+    if depmod and not os.path.exists(os.path.join(place, _TABLE)):
+        # it complains of what it can do without, as the symbols of the kernel itself
+        subprocess.run([depmod, "-b", root, release], stderr=subprocess.DEVNULL)
+    return place
+
+
+def _root(folder: str) -> str:
+    """Return where to unpack: beside the image, or in the user's cache if need be."""
+    if not os.access(folder, os.W_OK):
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        made = os.stat(os.path.join(folder, image.MODULES)).st_mtime_ns
+        folder = os.path.join(cache, "kpfs", f"{os.path.basename(folder)}-{made}")
+    return os.path.join(folder, TREE)
+
+
+def load_order(folder: str, release: str, name: str) -> list[str]:
+    """Return the names of the modules that modprobe loads for a name, in its order.
+
+    Some may be built in.  The list is empty if nothing has that name.  Without kmod,
+    aliases are unknown and soft dependencies are ignored.  Raises UnfitError, OSError.
+    """
+    modprobe = _program("modprobe")
+    if not modprobe:
+        with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
+            if name in archive:
+                return [*archive.needed(name), module_name(name)]
+            return [module_name(name)] if archive.is_builtin(name) else []
+    install(folder, release)
+    words = ["-C", "/dev/null", "-d", _root(folder), "-S", release, "-D", name]
+    done = subprocess.run([modprobe, *words], capture_output=True, text=True)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    # "insmod PATH PARAMETER...", "builtin NAME"
+    return list(dict.fromkeys(module_name(row[1]) for row in rows if len(row) > 1))
