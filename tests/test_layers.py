@@ -101,6 +101,9 @@ MAY_NOT_IMPORT = {
     "kpfs.fs.fuse.**": ("kpfs.mirror", *COMMANDS),
     "kpfs.mirror.**": ("kpfs.fs.fuse", *COMMANDS),
     "kpfs.explain.**": ("kpfs.api",),
+    "kpfs.backends.*": ("kpfs.backends.guest", "kpfs.backends.linux", *COMMANDS[:-1]),
+    "kpfs.backends.guest.**": ("kpfs.linux", "kpfs.backends.linux", *COMMANDS[:-1]),
+    "kpfs.backends.linux.**": ("kpfs.root", "kpfs.backends.guest", *COMMANDS[:-1]),
 }
 # third-party package -> who alone may import it; nobody may import any other
 KEEPERS = {

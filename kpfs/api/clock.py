@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The clock of a kernel."""
+"""The clock of an emulated kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Timed(Protocol):
-    """A kernel whose time is told and can be advanced."""
+    """The part of a session that a Clock uses."""
 
     @property
     def quiet(self) -> bool: ...
@@ -18,23 +18,23 @@ class Timed(Protocol):
 
 
 class Clock:
-    """The kernel's time: that of the host, or of a quiet guest a virtual one."""
+    """The kernel's time: virtual if the kernel is quiet, else the host's."""
 
     def __init__(self, session: Timed) -> None:
         self._session = session
 
     def now(self) -> float:
-        """Seconds since the kernel was booted."""
+        """Return the seconds since the kernel booted."""
         return self._session.now()
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass at once, with all that is due in them.
+        """Let that many seconds pass at once, with all that is due in them.
 
-        Timers run, probes that wait for it become jumps, tasks that sleep wake up.
-        ValueError: the guest is not quiet, so its time is the host's.
+        Timers run, probes that wait for optimization become jumps, sleeping tasks wake.
+        ValueError: the kernel is not quiet, so its time is the host's.
         """
         if not self._session.quiet:
-            raise ValueError("only the clock of a quiet guest can be advanced")
+            raise ValueError("only the clock of a quiet kernel can be advanced")
         if seconds < 0:
             raise ValueError("time does not go back")
         self._session.advance(seconds)

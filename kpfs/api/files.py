@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files of a kernel as methods, and tasks that use them."""
+"""The files of an emulated kernel as methods, and its tasks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Protocol
 
 WRITE = os.O_WRONLY | os.O_TRUNC  # as a shell's >
 APPEND = os.O_WRONLY | os.O_APPEND  # and >>
 
 
-class Backend(Protocol):
-    """What serves the files of one task: a kernel of our own, or a real one.
+class KernelTask(Protocol):
+    """A task of an emulated kernel: its file operations and system calls.
 
-    Paths are those that place() has given.  All raise OSError.
+    Paths are those that place() returns.  All methods raise OSError.
     """
 
     def place(self, path: str) -> str:
-        """What the other methods call a path that is absolute on Linux."""
+        """Return the other methods' path for one that is absolute on Linux."""
 
     def read(self, path: str) -> bytes:
-        """All that there is now."""
+        """Return the contents that a file has now."""
 
-    def write(self, path: str, data: bytes, flags: int) -> None: ...
+    def write(self, path: str, data: bytes, flags: int) -> None:
+        """Open a file with flags of open(2), and write to it."""
 
     def names(self, path: str) -> list[str]:
-        """The entries of a directory."""
+        """Return the entries of a directory."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -34,16 +34,21 @@ class Backend(Protocol):
 
     def rmdir(self, path: str) -> None: ...
 
-    def syscall(self, name: str, args: tuple[int | str | bytes, ...]) -> int: ...
+    def syscall(self, name: str, args: tuple[int | str | bytes, ...]) -> int:
+        """Make a system call by its name; return its value."""
 
     @property
     def buffer(self) -> int:
-        """Address of some memory of the task."""
+        """The address of a buffer in the task's memory."""
 
     def insmod(self, module: str, words: bytes, *, named: bool) -> None:
         """Load a module by its path, or if named by its name, with parameters."""
 
-    def rmmod(self, name: str) -> None: ...
+    def rmmod(self, name: str) -> None:
+        """Unload a module."""
+
+    def end(self, status: int) -> None:
+        """Let the task exit."""
 
 
 def encoded(text: str | bytes) -> bytes:
@@ -51,69 +56,67 @@ def encoded(text: str | bytes) -> bytes:
 
 
 class Files:
-    """The files, each operation being a system call of one task of the kernel.
+    """The kernel's files.  Each operation is made of system calls of one of its tasks.
 
-    A path is one below a mount (``tracing/trace``) or Linux's own
-    (``/sys/kernel/tracing/trace``).  What the kernel refuses is an OSError with its
-    errno, whose text says why.
+    A path is relative to a mount (``tracing/trace``) or absolute as on Linux
+    (``/sys/kernel/tracing/trace``).  If the kernel refuses an operation, that is an
+    OSError with the kernel's errno, whose text says why.
     """
 
-    _backend: Backend
+    _task: KernelTask
 
     def _below(self, path: str | os.PathLike[str]) -> str:
         text = os.fspath(path)
         if text.startswith("/"):
-            return self._backend.place(text)
+            return self._task.place(text)
         return text.strip("/")
 
     def read(self, path: str | os.PathLike[str]) -> str:
-        """The text of a file; of one that makes one wait, what there is now.
+        """Return the text of a file, up to the end that it has now.
 
-        So it is of a trace that grows by being read, as where reading is probed.
-        Bytes that are no UTF-8 come as os.fsdecode() has them.
+        It never waits, as for more of trace_pipe, and it ends although a probe on the
+        way of reading makes the trace grow.  Bytes that are not UTF-8 come as
+        os.fsdecode() gives them.
         """
         return os.fsdecode(self.read_bytes(path))
 
     def read_bytes(self, path: str | os.PathLike[str]) -> bytes:
-        """The same as bytes."""
-        return self._backend.read(self._below(path))
+        """Return the contents of a file as bytes; see read()."""
+        return self._task.read(self._below(path))
 
     def write(self, path: str | os.PathLike[str], text: str | bytes) -> None:
         """Open a file as a shell does for ``>``, and write to it.
 
-        Of ``kprobe_events`` and its like that removes the definitions that there were.
+        In ``kprobe_events`` and its like this removes the definitions that there were.
         """
-        self._backend.write(self._below(path), encoded(text), WRITE)
+        self._task.write(self._below(path), encoded(text), WRITE)
 
     def append(self, path: str | os.PathLike[str], text: str | bytes) -> None:
         """Open a file as a shell does for ``>>``, and write to it."""
-        self._backend.write(self._below(path), encoded(text), APPEND)
+        self._task.write(self._below(path), encoded(text), APPEND)
 
     def listdir(self, path: str | os.PathLike[str] = "") -> list[str]:
-        """The names in a directory, sorted."""
-        return sorted(self._backend.names(self._below(path)))
+        """Return the names in a directory, sorted."""
+        return sorted(self._task.names(self._below(path)))
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        """Whether there is a file or a directory; no code of the kernel is run."""
-        return self._backend.exists(self._below(path))
+        """Return True if there is such a file or directory."""
+        return self._task.exists(self._below(path))
 
     def mkdir(self, path: str | os.PathLike[str]) -> None:
-        """Make a directory, as of an instance of tracing."""
-        self._backend.mkdir(self._below(path))
+        """Make a directory, such as an instance of tracing."""
+        self._task.mkdir(self._below(path))
 
     def rmdir(self, path: str | os.PathLike[str]) -> None:
         """Remove a directory."""
-        self._backend.rmdir(self._below(path))
+        self._task.rmdir(self._below(path))
 
 
 class Task(Files):
-    """A task of the kernel, whose system calls and file operations probes see."""
+    """A task of the kernel.  Probes see its system calls and file operations."""
 
-    def __init__(
-        self, backend: Backend, pid: int, comm: str, end: Callable[[int], None]
-    ) -> None:
-        self._backend = backend
-        self._end = end
+    def __init__(self, task: KernelTask, pid: int, comm: str) -> None:
+        self._task = task
         self.pid = pid
         self.comm = comm
 
@@ -122,18 +125,18 @@ class Task(Files):
 
     @property
     def buffer(self) -> int:
-        """Address of some memory of the task, for calls that want a place to write."""
-        return self._backend.buffer
+        """The address of a buffer of the task, for calls that want a place to write."""
+        return self._task.buffer
 
     def syscall(self, name: str, *args: int | str | bytes) -> int:
-        """Make a system call; its value.
+        """Make a system call; return its value.
 
         name: as in ``openat``, without a prefix.  args: up to six; a text or bytes are
         copied into the task's memory, and the call gets their address.
         OSError: the call failed; ENOSYS: the kernel has no such call.
         """
-        return self._backend.syscall(name, args)
+        return self._task.syscall(name, args)
 
     def exit(self, status: int = 0) -> None:
         """Make the task exit; it cannot be used afterwards."""
-        self._end(status)
+        self._task.end(status)

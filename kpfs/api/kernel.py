@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel in this process: its files, tasks, trace, probes and clock as methods."""
+"""An emulated kernel in this process: its files, tasks, trace, probes and clock."""
 
 from __future__ import annotations
 
@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.api.clock import Clock
 from kpfs.api.files import Files, Task
-from kpfs.api.own import OwnBackend
-from kpfs.api.session import Session
-from kpfs.base.errors import KernelError
 
 if TYPE_CHECKING:
     from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
-    from kpfs.api.real import RealBackend
-    from kpfs.api.real_session import RealSession, RealSnapshot
     from kpfs.api.records import Record
     from kpfs.api.snapshot import Snapshot
-    from kpfs.guest.running.klog import LogRecord
+    from kpfs.backends.session import Session
 
 DEFAULT_CPUS = 2
 DEFAULT_COMM = "python"
@@ -30,10 +25,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Explanation(NamedTuple):
-    """What becomes of a probe at a place, and why."""
+    """The verdict on a probe at one place, with its reason."""
 
     accepted: bool
-    errno: int  # that registration answers; 0: accepted
+    errno: int  # registration's answer; 0: accepted
     optimized: bool  # it becomes a jump
     ftrace: bool  # it is a call at the function's entry
     why: str  # it is refused, or does not become a jump; "": neither
@@ -49,8 +44,6 @@ class Kernel(Files):
     Several can live at once.  As a context manager it is closed at the end.
     """
 
-    _backend: OwnBackend | RealBackend
-
     def __init__(
         self,
         *,
@@ -61,24 +54,17 @@ class Kernel(Files):
     ) -> None:
         """Boot it.
 
-        cpus: 1 to 16; a real one has those that it was made with.
-        config: as of ``--config``, for example ``{"PREEMPT": False}``.
-        kernel: the name of a real one that was made (``kpfs kernel make``).
+        cpus: 1 to 16, of the guest kernel; a Linux kernel has those that it was made
+        with.
+        config: of the guest kernel, as ``--config``: ``{"PREEMPT": False}``.
+        kernel: the name of a Linux kernel that was made (``kpfs kernel make``).
         quiet: nothing runs but what is asked for, on virtual time, so that the same
         operations give the same trace; else programs run in the background, and time
         is the host's.
         """
-        self._any: Session | RealSession
-        if not kernel:
-            self._any = Session(cpus, config or {}, quiet=quiet)
-        elif config:
-            raise ValueError("config is for our own kernel, and kernel names another")
-        else:
-            from kpfs.api.real_session import RealSession
-
-            self._any = RealSession(kernel, quiet=quiet)
-        self._backend = self._as_task(self._free_pid(), DEFAULT_COMM)
-        self.clock = Clock(self._any)
+        self._session = _start(kernel, cpus, config or {}, quiet=quiet)
+        self._task = self._session.task(self._free_pid(), DEFAULT_COMM)
+        self.clock = Clock(self._session)
 
     def __enter__(self) -> Kernel:
         return self
@@ -87,42 +73,34 @@ class Kernel(Files):
         self.close()
 
     def close(self) -> None:
-        """End it; whatever it is asked for afterwards is a ValueError."""
-        self._any.close()
+        """End the kernel; every use of it afterwards is a ValueError."""
+        self._session.close()
 
     # ---- snapshots
-    def snapshot(self) -> Snapshot | RealSnapshot:
-        """What the kernel is now, to go back to: memory, CPUs, probes and trace.
+    def snapshot(self) -> Snapshot:
+        """Return the state of the kernel, to go back to: memory, CPUs, probes, trace.
 
-        ValueError: it is not quiet, so that time and tasks go on by themselves, or a
-        task of a real kernel waits.
+        ValueError: the kernel is not quiet, so that time and tasks go on by themselves,
+        or a task of a Linux kernel waits.
         """
-        if not self._any.quiet:
-            raise ValueError("only a quiet guest stands still for a snapshot")
-        if not isinstance(self._any, Session):
-            return self._any.snapshot()
-        from kpfs.api.snapshot import Snapshot
+        if not self._session.quiet:
+            raise ValueError("only a quiet kernel stands still for a snapshot")
+        return self._session.snapshot()
 
-        with self._any.call(), self._any.root.lock:
-            return Snapshot(self._any)
-
-    def restore(self, snapshot: Snapshot | RealSnapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot of this kernel; ValueError: it is another one's.
 
         Tasks and probes that have come since are gone, and those that were there then
-        can be used again.  What handlers have done to objects of theirs stays.
+        can be used again.  Objects of the user that handlers have changed stay as they
+        are.
         """
-        if snapshot.session is not self._any:
+        if snapshot.session is not self._session:
             raise ValueError("that is a snapshot of another kernel")
-        if not isinstance(self._any, Session):
-            self._any.do("", snapshot.restore)
-            return
-        with self._any.call(), self._any.root.lock:
-            snapshot.restore()
+        self._session.restore(snapshot)
 
     # ---- tasks
     def task(self, pid: int | None = None, comm: str = "task", uid: int = 0) -> Task:
-        """A task that is forked now, or has been forked with this pid before.
+        """Return the task with this pid, which is forked if there is none yet.
 
         pid: None for one that is free.
         """
@@ -130,19 +108,11 @@ class Kernel(Files):
             pid = self._free_pid()
         elif not 1 < pid < 1 << 22:
             raise ValueError(f"{pid} is no pid of a task")
-        backend = self._as_task(pid, comm, uid)
-        return Task(backend, pid, comm, backend.end)
-
-    def _as_task(self, pid: int, comm: str, uid: int = 0) -> OwnBackend | RealBackend:
-        if isinstance(self._any, Session):
-            return OwnBackend(self._any, pid, comm, uid)
-        from kpfs.api.real import RealBackend
-
-        return RealBackend(self._any, pid, comm, uid)
+        return Task(self._session.task(pid, comm, uid), pid, comm)
 
     def _free_pid(self) -> int:
-        self._any.next_pid += 1
-        return self._any.next_pid - 1
+        self._session.next_pid += 1
+        return self._session.next_pid - 1
 
     # ---- modules
     def insmod(
@@ -150,64 +120,47 @@ class Kernel(Files):
     ) -> None:
         """Load a module: a file of the host, or by its name one that comes with kpfs.
 
-        Of a real kernel the name is that of a module of its package, which is loaded
-        after those that it needs.  parameters: those of the module.  OSError: it is
-        refused; the text has what the kernel's log says.
+        For a Linux kernel the name is that of a module of its package, which is loaded
+        after those that it needs.  parameters: the module's.  OSError: the kernel
+        refuses it; the text has what its log says.
         """
         name = os.fspath(module)
         words = " ".join(f"{key}={_word(value)}" for key, value in parameters.items())
-        self._backend.insmod(
-            name, os.fsencode(words), named=bool(_NAME.fullmatch(name))
-        )
+        self._task.insmod(name, os.fsencode(words), named=bool(_NAME.fullmatch(name)))
 
     def rmmod(self, name: str) -> None:
         """Unload a module."""
-        self._backend.rmmod(name)
+        self._task.rmmod(name)
 
     # ---- what it shows
     def trace(self, instance: str = "") -> Iterator[Record]:
-        """The records of the trace, oldest first, as they are now; none is consumed.
+        """Return the records of the trace as it is now, oldest first; none is consumed.
 
         instance: a directory of tracing/instances.  OSError: ENOENT, there is none.
-        Those of a real kernel are read out of its memory, and have no text.
+        Records of a Linux kernel are read out of its memory, and have no text.
         """
-        session = self._any
-        if not isinstance(session, Session):
-            from kpfs.api.real_reader import records as records_of
-
-            kernel = session.kernel
-            return iter(session.do(instance, lambda: records_of(kernel, instance)))
-        from kpfs.api.reader import records
-
-        with session.call(f"tracing/instances/{instance}"), session.root.lock:
-            trace = session.root.trace
-            if instance and instance not in trace.instances:
-                raise KernelError(errno.ENOENT)
-            return iter(list(records(trace.instances[instance] if instance else trace)))
+        return self._session.records(instance)
 
     def dmesg(self) -> str:
-        """The kernel's log, as dmesg prints it; no code of ours is run for it."""
-        if not isinstance(self._any, Session):
-            from kpfs.api.commands import as_dmesg
-
-            return as_dmesg(self.read("kmsg"))
-        self._any.check()
-        return "".join(map(_line, self._any.root.guest.log.records()))
+        """Return the kernel's log as dmesg prints it.  No code of the kernel runs."""
+        return self._session.dmesg()
 
     def disassemble(self, symbol: str) -> str:
-        """A function's text as it stands, with what probes have put there.
+        """Return a function's text as it stands, with what probes have put there.
 
         OSError: ENOENT, there is no such function.
         """
-        return self._any.disassemble(symbol)
+        return self._session.disassemble(symbol)
 
     def explain(self, symbol: str | int, offset: int = 0) -> Explanation:
-        """Whether a probe would be accepted at a place, and become a jump, and why.
+        """Judge whether a probe would be accepted and become a jump, and why.
 
-        The checks are those of registration; nothing is changed, and no code run.
+        The checks are those of registration.  Nothing changes, and no code runs.
         """
         place = hex(symbol) if isinstance(symbol, int) else symbol
-        verdict, text = self._any.explain(f"{place}+{offset:#x}" if offset else place)
+        verdict, text = self._session.explain(
+            f"{place}+{offset:#x}" if offset else place
+        )
         jump = verdict.jump
         return Explanation(
             accepted=not verdict.errno,
@@ -231,18 +184,9 @@ class Kernel(Files):
 
         pre(regs) is called before the instruction, post(regs) after it.  They may read
         and write registers and memory, but not run the kernel, which stands there.
-        What they raise is raised by the method that ran the kernel.
+        An exception that they raise leaves the method that ran the kernel.
         """
-        session = self._any
-        if isinstance(session, Session):
-            from kpfs.api.own_probes import make_kprobe
-
-            return make_kprobe(session, symbol, offset, pre, post)
-        from kpfs.api.probes import Probe
-        from kpfs.api.real_probes import RealProbe
-
-        handlers = {"pre_handler": pre, "post_handler": post}
-        return Probe(RealProbe(session, symbol, offset, handlers))
+        return self._session.kprobe(symbol, offset, pre, post)
 
     def kretprobe(
         self,
@@ -254,54 +198,56 @@ class Kernel(Files):
     ) -> Probe:
         """Register a return probe of a function.
 
-        handler(regs) is called when it has returned: regs.ax is the value.  entry(regs)
-        is called when it is entered; if it returns non-zero, this call's return is not
-        looked at.  maxactive: of how many calls at once, 0: the kernel's default.
+        handler(regs) is called when the function has returned; regs.ax is its value.
+        entry(regs) is called when it is entered; if that returns non-zero, handler is
+        not called for this call.  maxactive: calls that are followed at once; 0: the
+        kernel's default.
         """
-        session = self._any
-        if isinstance(session, Session):
-            from kpfs.api.own_probes import make_kretprobe
-
-            return make_kretprobe(session, symbol, handler, entry, maxactive)
-        from kpfs.api.probes import Probe
-        from kpfs.api.real_probes import RealProbe
-
-        handlers = {"handler": handler, "entry_handler": entry}
-        return Probe(RealProbe(session, symbol, 0, handlers, maxactive))
+        return self._session.kretprobe(symbol, handler, entry, maxactive)
 
     # ---- memory, also for handlers
     def symbol(self, name: str) -> int:
-        """The address of a symbol; OSError: ENOENT, there is none."""
-        address = self._any.symbol(name)
+        """Return the address of a symbol; OSError: ENOENT, there is none."""
+        address = self._session.symbol(name)
         if not address:
             raise FileNotFoundError(errno.ENOENT, "no such symbol", name)
         return address
 
     def read_memory(self, address: int, size: int) -> bytes:
-        """Bytes of the kernel's memory, or of a task's.
+        """Return bytes of the kernel's memory, or of a task's.
 
-        In a handler a place that is not mapped is the kernel's MemoryFault, as it is
-        for a handler in C; elsewhere it is OSError, EFAULT.
+        An address that is not mapped is OSError, EFAULT; in a handler it is the
+        kernel's MemoryFault, as for a handler in C.
         """
-        return self._any.read_memory(address, size)
+        return self._session.read_memory(address, size)
 
     def write_memory(self, address: int, data: bytes) -> None:
         """Change bytes of memory; see read_memory()."""
-        self._any.write_memory(address, data)
+        self._session.write_memory(address, data)
 
     def read_string(self, address: int, size: int = STRING_MAX) -> str:
-        """The text at an address up to its NUL, of at most size bytes."""
-        return os.fsdecode(self._any.read_string(address, size))
+        """Return the text at an address up to its NUL, of at most size bytes."""
+        return os.fsdecode(self._session.read_string(address, size))
+
+
+def _start(
+    kernel: str, cpus: int, config: Mapping[str, bool | str], *, quiet: bool
+) -> Session:
+    """Boot the guest kernel, or a Linux kernel by its name; ValueError, SetupError."""
+    if not kernel:
+        from kpfs.backends.guest.session import GuestSession
+
+        return GuestSession(cpus, config, quiet=quiet)
+    if config:
+        raise ValueError("config is for the guest kernel, and kernel names another")
+    from kpfs.backends.linux.session import LinuxSession
+
+    return LinuxSession(kernel, quiet=quiet)
 
 
 def _word(value: int | str | bool) -> str:
-    """The value of a module's parameter, as insmod is given it."""
+    """Return the value of a module's parameter as insmod takes it."""
     if isinstance(value, bool):
         return "Y" if value else "N"
     text = str(value)
     return f'"{text}"' if re.search(r"\s", text) else text
-
-
-def _line(record: LogRecord) -> str:
-    seconds, us = divmod(record.ts_nsec // 1000, 1_000_000)
-    return f"[{seconds:5d}.{us:06d}] {os.fsdecode(bytes(record.text))}\n"

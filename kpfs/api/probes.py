@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 
 class Registers(Protocol):
-    """The registers at a hit, unsigned; what is set goes back to the CPU.
+    """The registers at a hit, unsigned.  What a handler sets goes back to the CPU.
 
-    They are valid until the handler returns.  By a number one gets a word of the
-    structure in memory order.  Kernel: struct pt_regs
+    They are valid until the handler returns.  An index gives a word of the structure,
+    in the order of memory.  Kernel: struct pt_regs
     """
 
     r15: int
@@ -41,80 +42,63 @@ class Registers(Protocol):
     def __iter__(self) -> Iterator[int]: ...
 
 
-# Each is called while the kernel stands at the probe, and may read and write memory and
-# registers.  One that stands before an instruction returns non-zero if it has set up
-# the registers itself, and execution is to go on at regs.ip.
+# Handlers are called while the kernel stands at the probe, and may read and write its
+# memory and registers.  A PreHandler returns non-zero if it has set up the registers
+# itself and execution has to go on at regs.ip.
 PreHandler = Callable[[Registers], "int | None"]
 PostHandler = Callable[[Registers], object]
 ReturnHandler = Callable[[Registers], object]
 
 
-class Registered(Protocol):
-    """A probe of a kernel of our own, or of a real one.  Methods raise OSError."""
+class Probe(ABC):
+    """A registered probe.  As a context manager it is unregistered at the end.
+
+    Its methods raise OSError where the kernel refuses.
+    """
 
     place: str  # as it was given: SYMBOL[+OFFSET] or an address
-    kind: str  # as in kprobes/list
-
-    @property
-    def closed(self) -> bool:
-        """Whether the kernel is closed."""
-
-    @property
-    def address(self) -> int: ...
-
-    @property
-    def nmissed(self) -> int: ...
-
-    def disable(self) -> None: ...
-
-    def enable(self) -> None: ...
-
-    def unregister(self) -> None:
-        """Twice does no harm."""
-
-
-class Probe:
-    """A registered probe.  As a context manager it is unregistered at the end."""
-
-    def __init__(self, registered: Registered) -> None:
-        self._registered = registered
-        self.place = registered.place  # as it was given: SYMBOL[+OFFSET] or an address
+    kind: str  # as in kprobes/list: k or r
 
     def __enter__(self) -> Probe:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._registered.closed:
+        if not self.closed:
             self.unregister()
 
     def __repr__(self) -> str:
-        return f"<Probe {self._registered.kind} {self.place}>"
+        return f"<Probe {self.kind} {self.place}>"
 
     @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """True if the kernel is closed."""
+
+    @property
+    @abstractmethod
     def address(self) -> int:
-        """Where it stands in the kernel."""
-        return self._registered.address
+        """The probe's address in the kernel."""
 
     @property
+    @abstractmethod
     def nmissed(self) -> int:
-        """How many hits its handlers were not called for."""
-        return self._registered.nmissed
+        """The number of hits for which its handlers were not called."""
 
+    @abstractmethod
     def disable(self) -> None:
-        """Let it stay, without being hit."""
-        self._registered.disable()
+        """Disarm the probe; it stays registered."""
 
+    @abstractmethod
     def enable(self) -> None:
-        """Let it be hit again."""
-        self._registered.enable()
+        """Arm the probe again."""
 
+    @abstractmethod
     def unregister(self) -> None:
-        """Take it away; no handler is called any more.  Twice does no harm."""
-        self._registered.unregister()
+        """Remove the probe; no handler is called any more.  Twice does no harm."""
 
 
 def place_of(symbol: str | int, offset: int) -> str:
-    """A place as it was given: SYMBOL[+OFFSET] or an address."""
+    """Return a place as it was given: SYMBOL[+OFFSET] or an address."""
     if isinstance(symbol, int):
         return hex(symbol + offset)
     return f"{symbol}+{offset:#x}" if offset else symbol

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kpfs.api.raw import parse_format, records
+from kpfs.backends.raw import parse_format, records
 from kpfs.host.errors import SetupError
 from kpfs.record.writers import WRITERS, Recording
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from kpfs.api.raw import PAGE_SIZE
 from kpfs.api.records import Record, Value
+from kpfs.backends.raw import PAGE_SIZE
 
 MAX_SAFE = 1 << 53  # integers up to there are the same in every reader of JSON
 _MAGIC = b"\x17\x08\x44tracing"

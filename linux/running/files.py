@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from kpfs.base.errors import KernelError
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, MachineDiedError, Op, Out, Result
 from kpfs.linux.running.ready import ReadyReader
-from kpfs.linux.running.tasks import Reply, Task
+from kpfs.linux.running.tasks import Task
 
 OUT_OF_THE_WAY = 500  # a descriptor that hardly any process has
 
@@ -39,13 +38,6 @@ class OpenFiles:
             raise MachineDiedError("it was opened in a guest that is gone")
         return opened
 
-    def _request(self, task: Task, *ops: Op) -> Reply:
-        reply = self.kernel.request(task, ops)
-        for result in reply.results:
-            if result < 0:
-                raise KernelError(-result, "the guest")
-        return reply
-
     def descriptor_of(self, task: Task, opened: OpenFile) -> int:
         fd = opened.fds.get(task)
         if fd is None:
@@ -55,7 +47,7 @@ class OpenFiles:
     def borrow(self, task: Task, opened: OpenFile) -> int:
         """Another task's open file, as one has it who was forked by it."""
         owner = opened.owner
-        reply = self._request(
+        reply = self.kernel.call(
             task,
             Op(nr.PIDFD_OPEN, (owner.pid, 0), STOP),
             Op(nr.PIDFD_GETFD, (Result(0), opened.fds[owner], 0), STOP),
@@ -78,13 +70,13 @@ class OpenFiles:
         for opened in list(self.by_handle.values()):
             if opened.fds.get(task) == fd:
                 move = Op(nr.FCNTL, (fd, nr.F_DUPFD, OUT_OF_THE_WAY), STOP)
-                reply = self._request(task, move, Op(nr.CLOSE, (fd,)))
+                reply = self.kernel.call(task, move, Op(nr.CLOSE, (fd,)))
                 opened.fds[task] = reply.results[0]
 
     def seek(self, task: Task, opened: OpenFile, fd: int, offset: int) -> None:
         """Have the guest's file be where the host's is."""
         if offset != opened.pos:
-            self._request(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
+            self.kernel.call(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
             opened.pos = offset
 
     def read(self, task: Task, opened: OpenFile, size: int, offset: int) -> bytes:
@@ -94,7 +86,7 @@ class OpenFiles:
         def real(at: int, count: int) -> bytes:
             if count:  # else the guest need not go there, which may take it long
                 self.seek(task, opened, fd, at)
-            reply = self._request(task, Op(nr.READ, (fd, Out(count), count)))
+            reply = self.kernel.call(task, Op(nr.READ, (fd, Out(count), count)))
             data = reply.out(0, reply.results[0])
             if count:
                 opened.pos = at + len(data)

@@ -172,19 +172,32 @@ class LinuxKernel:
         self._ran()
         return results
 
+    def call(self, task: Task, *ops: Op, why: str = "") -> Reply:
+        """Make a request; raise the first of its calls that fails.
+
+        why: of the KernelError, beside its errno.  Context: lock held.
+        """
+        reply = self.request(task, ops)
+        for result in reply.results:
+            if result < 0:
+                raise KernelError(-result, why)
+        return reply
+
     def read_file(self, path: str) -> bytes:
-        """All of a file of the guest, read by the agent.  Context: lock held."""
+        """Return the whole contents of a file, read by the agent.
+
+        Context: lock held.
+        """
         agent, content = self.tasks.agent, b""
         name = path.encode("latin-1") + b"\0"
-        fd = self.request(agent, [Op(nr.OPENAT, (nr.AT_FDCWD, name, 0, 0))]).results[0]
-        if fd < 0:
-            raise KernelError(-fd, path)
+        opening = Op(nr.OPENAT, (nr.AT_FDCWD, name, os.O_RDONLY, 0))
+        fd = self.call(agent, opening, why=path).results[0]
         read = Op(nr.READ, (fd, Out(READ_SIZE), READ_SIZE))
-        while (size := (reply := self.request(agent, [read])).results[0]) > 0:
-            content += reply.out(0, size)
-        self.request(agent, [Op(nr.CLOSE, (fd,))])
-        if size < 0:
-            raise KernelError(-size, path)
+        try:
+            while size := (reply := self.call(agent, read, why=path)).results[0]:
+                content += reply.out(0, size)
+        finally:
+            self.request(agent, [Op(nr.CLOSE, (fd,))])
         return content
 
     def make_file(self, task: Task, data: bytes) -> int:
@@ -192,9 +205,7 @@ class LinuxKernel:
 
         ENOMEM: the guest has no room for it.  Context: lock held.
         """
-        fd = self.request(task, [Op(nr.MEMFD_CREATE, (b"module\0", 0))]).results[0]
-        if fd < 0:
-            raise KernelError(-fd, "memfd_create")
+        fd = self.call(task, Op(nr.MEMFD_CREATE, (b"module\0", 0))).results[0]
         for at in range(0, len(data), READ_SIZE):
             part = data[at : at + READ_SIZE]
             taken = self.request(task, [Op(nr.WRITE, (fd, part, len(part)))]).results

@@ -64,6 +64,4 @@ def load(kernel: LinuxKernel, task: Task, data: bytes, words: bytes = b"") -> No
 def unload(kernel: LinuxKernel, task: Task, name: str) -> None:
     """Unload one.  Context: the kernel's lock is held."""
     removing = Op(nr.DELETE_MODULE, (os.fsencode(name) + b"\0", os.O_NONBLOCK))
-    made = kernel.request(task, [removing]).results[0]
-    if made < 0:
-        raise KernelError(-made, name)
+    kernel.call(task, removing, why=name)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a restored kernel says is what a fresh one in that state says.
 
-This tests kpfs.api.snapshot and kpfs.guest.emu.frozen.
+This tests kpfs.backends.guest.snapshot and kpfs.guest.emu.frozen.
 """
 
 from contextlib import suppress

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.Kernel over its guest.
+"""kpfs.Kernel over a guest kernel.
 
-This tests kpfs.api.kernel, kpfs.api.session, kpfs.api.own, kpfs.api.files,
-kpfs.api.probes, kpfs.api.own_probes, kpfs.api.handlers, kpfs.api.clock and
-kpfs.api.reader.
+This tests kpfs.api.kernel, kpfs.api.files, kpfs.api.probes, kpfs.api.clock,
+kpfs.backends.handlers, kpfs.backends.guest.session, kpfs.backends.guest.task,
+kpfs.backends.guest.access, kpfs.backends.guest.probes and
+kpfs.backends.guest.records.
 """
 
 import errno

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs.api.raw import PAGE_SIZE, entries, parse_format, records
+from kpfs.backends.raw import PAGE_SIZE, entries, parse_format, records
 
 FORMAT = """\
 name: e

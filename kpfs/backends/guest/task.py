@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files and tasks of a kernel of our own, in this process."""
+"""Tasks of a guest kernel in this process, and the files that they use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.api.files import WRITE
-from kpfs.api.session import Session
+from kpfs.backends.guest.access import GuestAccess
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.fs.paths import mount_path
@@ -24,10 +24,10 @@ WARNING = 4  # kernel: LOGLEVEL_WARNING
 T = TypeVar("T")
 
 
-class OwnBackend:
-    """See kpfs.api.files.Backend."""
+class GuestTask:
+    """Implements kpfs.api.files.KernelTask."""
 
-    def __init__(self, session: Session, pid: int, comm: str, uid: int = 0) -> None:
+    def __init__(self, session: GuestAccess, pid: int, comm: str, uid: int = 0) -> None:
         self._session = session
         self._caller = Caller(pid, uid, uid)
         self._comm = comm
@@ -36,7 +36,10 @@ class OwnBackend:
             self.host_task()
 
     def host_task(self) -> HostTask:
-        """The task in the guest, which an oops may have killed: then a new one."""
+        """Return the task in the guest; a new one if an oops has killed it.
+
+        ESRCH: it has exited.
+        """
         session, caller = self._session, self._caller
         if caller.pid in session.ended:
             raise KernelError(errno.ESRCH, f"task {caller.pid} has exited")
@@ -51,15 +54,15 @@ class OwnBackend:
             return action()
 
     def place(self, path: str) -> str:
-        """A path of Linux that the mount does not have is none below it either."""
         return mount_path(path).strip("/")
 
     # ---- files
     def read(self, path: str) -> bytes:
-        """Where reading is probed, each read() may bring forth more to be read.
+        """Read a file up to the end that it has now.
 
-        So it ends where there is no more at the time; of the log, whose records come
-        one by one, it reads as many as there were.
+        If a probe is on the way of reading, each read() may append to what is read.  So
+        reading ends at the first short piece; of the log, which gives one record for
+        each read(), it reads as many records as there were.
         """
         vfs, caller = self._session.vfs, self._caller
         log = self._session.root.guest.log
@@ -169,7 +172,6 @@ class OwnBackend:
         self.write("machine/rmmod", os.fsencode(name), WRITE)
 
     def end(self, status: int) -> None:
-        """Let the task exit."""
         root = self._session.root
         with self._session.call(), root.lock:
             root.guest.syscalls.exit(self.host_task(), status)

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files, tasks and modules of a real kernel in this process."""
+"""Tasks of a Linux kernel in this process, and the files that they use."""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from kpfs.api.files import encoded
-from kpfs.api.real_reader import more_of
-from kpfs.api.real_session import RealSession
+from kpfs.backends.linux.access import LinuxAccess
+from kpfs.backends.linux.records import more_of
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.fs.fuse.linux_machine import BUFFER_SIZE
@@ -23,18 +24,19 @@ from kpfs.linux.running.machine import Op, Out
 from kpfs.linux.running.tasks import Reply, Task
 
 SIZE = 1 << 15  # bytes of a read() and of a getdents64()
-FEW = 2  # pieces of a file: most are read whole by as many
+FEW = 2  # pieces that most files fit into
 TRACES = "trace", "trace_pipe", "trace_pipe_raw"
-# pieces of what may grow by being read; of a trace, where it cannot be told what is new
+# most pieces to read of files that may grow by being read; of a trace, only where the
+# kernel does not tell which records are new
 MOST = {"kmsg": 1 << 12} | dict.fromkeys(TRACES, 1 << 14)
 _PROT_READ, _PROT_WRITE = 1, 2
 _MAP_PRIVATE, _MAP_ANONYMOUS = 2, 0x20
 
 
-class RealBackend:
-    """See kpfs.api.files.Backend."""
+class LinuxTask:
+    """Implements kpfs.api.files.KernelTask."""
 
-    def __init__(self, session: RealSession, pid: int, comm: str, uid: int = 0) -> None:
+    def __init__(self, session: LinuxAccess, pid: int, comm: str, uid: int = 0) -> None:
         self._session = session
         self._ended = False
         caller = Caller(pid, os.getuid() if not uid else uid, uid)
@@ -45,14 +47,10 @@ class RealBackend:
         return tasks.known(caller.pid) or tasks.fork(tasks.agent, caller, comm)
 
     def _request(self, *ops: Op) -> Reply:
-        """Make system calls; the first that fails is raised."""
+        """Make system calls; raise the first that fails.  Context: lock held."""
         if self._task.gone:
             raise KernelError(errno.ESRCH, f"task {self._task.pid} has exited")
-        reply = self._session.kernel.request(self._task, ops)
-        for result in reply.results:
-            if result < 0:
-                raise KernelError(-result)
-        return reply
+        return self._session.kernel.call(self._task, *ops)
 
     def place(self, path: str) -> str:
         return path
@@ -63,8 +61,18 @@ class RealBackend:
         return guest_path(path) if path else b"/\0"
 
     # ---- files
+    @contextmanager
+    def _opened(self, path: str, flags: int) -> Iterator[int]:
+        """Open a file; yield its descriptor.  Context: lock held."""
+        opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
+        fd = self._request(opening).results[0]
+        try:
+            yield fd
+        finally:
+            self._request(Op(nr.CLOSE, (fd,)))
+
     def _own(self, path: str) -> OwnNode | None:
-        """One of the files that are not the guest's; OSError, ENOENT."""
+        """Return the file if it is one that kpfs adds to the kernel's; ENOENT."""
         return self._session.call(path, lambda: self._session.own.find(path))
 
     def read(self, path: str) -> bytes:
@@ -72,18 +80,13 @@ class RealBackend:
             return self._session.call(path, lambda: node.text(self._task.host_pid))
 
         def action() -> bytes:
-            flags = os.O_RDONLY | os.O_NONBLOCK
-            opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
-            fd = self._request(opening).results[0]
-            try:
+            with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
                 return self._all(fd, path.rpartition("/")[2])
-            finally:
-                self._request(Op(nr.CLOSE, (fd,)))
 
         return self._session.do(path, action)
 
     def _all(self, fd: int, name: str) -> bytes:
-        """Of what grows by being read, as a trace may, what there was."""
+        """Read a growing file up to the size that it had at the start."""
         pieces: list[bytes] = []
         has_more: Callable[[bytes], bool] | None = None
         try:
@@ -108,10 +111,8 @@ class RealBackend:
             return
 
         def action() -> None:
-            opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
-            fd = self._request(opening).results[0]
             rest = data
-            try:
+            with self._opened(path, flags) as fd:
                 while True:
                     piece = rest[:SIZE]
                     writing = Op(nr.WRITE, (fd, piece, len(piece)))
@@ -119,8 +120,6 @@ class RealBackend:
                     rest = rest[taken:]
                     if not rest:
                         break
-            finally:
-                self._request(Op(nr.CLOSE, (fd,)))
 
         self._session.do(path, action)
 
@@ -130,19 +129,11 @@ class RealBackend:
             return self._session.call(path, lambda: [n for n, _ in node.names()])
 
         def action() -> list[str]:
-            flags = os.O_RDONLY | nr.O_DIRECTORY
-            opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
-            fd = self._request(opening).results[0]
             found: list[str] = []
-            try:
-                while True:
-                    reply = self._request(Op(nr.GETDENTS64, (fd, Out(SIZE), SIZE)))
-                    count = reply.results[0]
-                    if not count:
-                        break
+            with self._opened(path, os.O_RDONLY | nr.O_DIRECTORY) as fd:
+                listing = Op(nr.GETDENTS64, (fd, Out(SIZE), SIZE))
+                while count := (reply := self._request(listing)).results[0]:
                     found += [name for name, _ in nr.read_dirents(reply.out(0, count))]
-            finally:
-                self._request(Op(nr.CLOSE, (fd,)))
             return [name for name in found if name not in (".", "..")]
 
         return self._session.do(path, action)
@@ -202,7 +193,6 @@ class RealBackend:
         self._session.do(name, unload)
 
     def end(self, status: int) -> None:
-        """Let the task exit."""
         tasks = self._session.kernel.tasks
         self._session.do("", lambda: tasks.exit(self._task, status))
 

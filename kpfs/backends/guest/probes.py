@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Probes of a kernel of our own whose handlers are Python functions."""
+"""Probes of a guest kernel whose handlers are Python functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from kpfs.api.handlers import Theirs
 from kpfs.api.probes import (
     PostHandler,
     PreHandler,
@@ -15,6 +14,7 @@ from kpfs.api.probes import (
     ReturnHandler,
     place_of,
 )
+from kpfs.backends.handlers import UserHandler
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.aggr import kprobe_nmissed
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, PtRegs
@@ -32,14 +32,16 @@ from kpfs.engine.register import (
 )
 
 if TYPE_CHECKING:
-    from kpfs.api.session import Session
+    from kpfs.backends.guest.access import GuestAccess
     from kpfs.engine.rethook import RethookNode
 
 
-class OwnProbe:
-    """See kpfs.api.probes.Registered."""
+class GuestProbe(Probe):
+    """A kprobe or return probe of the engine."""
 
-    def __init__(self, session: Session, place: str, kp: Kprobe, rp: Kretprobe | None):
+    def __init__(
+        self, session: GuestAccess, place: str, kp: Kprobe, rp: Kretprobe | None
+    ) -> None:
         self._session = session
         self._kp, self._rp = kp, rp
         self.place, self.kind = place, "k" if rp is None else "r"
@@ -96,7 +98,7 @@ def _kprobe(symbol: str | int, offset: int) -> Kprobe:
 
 
 def make_kprobe(
-    session: Session,
+    session: GuestAccess,
     symbol: str | int,
     offset: int,
     pre: PreHandler | None,
@@ -106,20 +108,20 @@ def make_kprobe(
     kp = _kprobe(symbol, offset)
     handle = session.handlers.handle
     if pre is not None:
-        before = Theirs(pre)
+        before = UserHandler(pre)
         kp.pre_handler = lambda _p, regs: handle(before, cast(Registers, regs))
     if post is not None:
-        after = Theirs(post)
+        after = UserHandler(post)
 
         def post_handler(_p: Kprobe, regs: PtRegs, _flags: int) -> None:
             handle(after, cast(Registers, regs))
 
         kp.post_handler = post_handler
-    return Probe(OwnProbe(session, place_of(symbol, offset), kp, None))
+    return GuestProbe(session, place_of(symbol, offset), kp, None)
 
 
 def make_kretprobe(
-    session: Session,
+    session: GuestAccess,
     symbol: str | int,
     handler: ReturnHandler | None,
     entry: PreHandler | None,
@@ -130,16 +132,16 @@ def make_kretprobe(
     rp = Kretprobe(kp=kp, maxactive=maxactive)
     handle = session.handlers.handle
 
-    def made(theirs: Callable[[Registers], object]) -> Callable[..., int]:
-        own = Theirs(theirs)
+    def called(function: Callable[[Registers], object]) -> Callable[..., int]:
+        theirs = UserHandler(function)
 
         def call(_node: RethookNode, regs: PtRegs) -> int:
-            return handle(own, cast(Registers, regs))
+            return handle(theirs, cast(Registers, regs))
 
         return call
 
     if handler is not None:
-        rp.handler = made(handler)
+        rp.handler = called(handler)
     if entry is not None:
-        rp.entry_handler = made(entry)
-    return Probe(OwnProbe(session, place_of(symbol, 0), kp, rp))
+        rp.entry_handler = called(entry)
+    return GuestProbe(session, place_of(symbol, 0), kp, rp)

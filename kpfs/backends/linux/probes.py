@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Probes of a real kernel whose handlers are Python functions.
+"""Probes of a Linux kernel whose handlers are Python functions.
 
-Each is a struct kprobe or kretprobe in the kernel's own memory, which its own functions
-register.  Its handlers have addresses for the kernel: see kpfs.linux.running.functions.
+Each is a struct kprobe or kretprobe in the kernel's memory, registered by the kernel's
+own functions.  Its handlers have addresses there: see kpfs.linux.running.functions.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ import errno
 import os
 from collections.abc import Callable, Mapping
 
-from kpfs.api.handlers import Theirs
-from kpfs.api.probes import Registers, place_of
-from kpfs.api.real_session import RealSession
+from kpfs.api.probes import Probe, Registers, place_of
+from kpfs.backends.handlers import UserHandler
+from kpfs.backends.linux.access import LinuxAccess
 from kpfs.base.errors import KernelError
 from kpfs.engine.arch.arches import FRAMES
 from kpfs.linux.running.functions import Function
 
 ARCH = "x86"
 _WORD, _INT = 8, 4
-_NO_BTF = "this kernel does not say how a probe looks"
+_NO_BTF = "this kernel has no BTF that describes a probe"
 
 
-class RealProbe:
-    """See kpfs.api.probes.Registered."""
+class LinuxProbe(Probe):
+    """A probe that the kernel itself has registered."""
 
     def __init__(
         self,
-        session: RealSession,
+        session: LinuxAccess,
         symbol: str | int,
         offset: int,
         handlers: Mapping[str, Callable[[Registers], object] | None],
         maxactive: int | None = None,
     ) -> None:
-        """handlers: by the names of their fields.  maxactive: of a return probe."""
+        """handlers: by the fields that hold them.  maxactive: None for a kprobe."""
         self._session = session
         self.place = place_of(symbol, offset)
         self._returns = maxactive is not None
@@ -42,8 +42,8 @@ class RealProbe:
         structure = "kretprobe" if self._returns else "kprobe"
         self._layout = session.kernel.structures[structure]
         self._kp = session.kernel.structures["kprobe"]
-        self._at = 0  # where it lies
-        self._functions: list[int] = []  # addresses of its handlers
+        self._at = 0  # address of the structure
+        self._functions: list[int] = []  # addresses of the handlers
         session.do(
             self.place, lambda: self._register(symbol, offset, handlers, maxactive or 0)
         )
@@ -74,7 +74,9 @@ class RealProbe:
         session = self._session
         for field, handler in handlers.items():
             if handler is not None:
-                function = session.functions.add(session.worker(), self._made(handler))
+                function = session.functions.add(
+                    session.worker(), self._called(handler)
+                )
                 self._functions.append(function)
                 self._put(self._layout.at[field], function)
         session.probes[at] = self
@@ -85,9 +87,9 @@ class RealProbe:
             raise
         self._address = memory.word(at + self._kp.at["addr"])
 
-    def _made(self, handler: Callable[[Registers], object]) -> Function:
-        """What the kernel calls: with a probe or an instance of one, and registers."""
-        theirs, session, frame_at = Theirs(handler), self._session, FRAMES[ARCH]
+    def _called(self, handler: Callable[[Registers], object]) -> Function:
+        """Return the function that the kernel calls, with a probe and registers."""
+        theirs, session, frame_at = UserHandler(handler), self._session, FRAMES[ARCH]
 
         def call(_probe: int, frame: int, _flags: int) -> int:
             if not self._is_registered():
@@ -105,10 +107,10 @@ class RealProbe:
         return session.functions.call(session.worker(), function, argument)
 
     def _do(self, what: str) -> None:
-        """Have the kernel do something with it."""
+        """Have the kernel register, unregister, disable or enable the probe."""
         kind = "kretprobe" if self._returns and what.endswith("register") else "kprobe"
         error = -self._call(f"{what}_{kind}", self._at) & 0xFFFFFFFF
-        if error and what != "unregister":  # which gives nothing
+        if error and what != "unregister":  # that one returns nothing
             raise KernelError(error)
 
     def _free(self) -> None:
@@ -165,7 +167,7 @@ class RealProbe:
             if self._session.kernel.memory.word(self._at + self._kp.at["addr"]):
                 self._free()
                 return
-            # it says so, and in its log; who has asked for it is not called any more
+            # the kernel refused, and logged why; the handlers are not called any more
             del self._session.probes[self._at]
             raise KernelError(
                 errno.EBUSY, "the kernel could not take it away: see dmesg"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The calls of Python's handlers of probes, while a kernel stands at these."""
+"""Calls of users' probe handlers, which are Python functions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from threading import get_ident
 from kpfs.base.errors import MemoryFault
 
 
-class Theirs:
-    """A function of who uses the interface; a snapshot leaves alone what it has."""
+class UserHandler:
+    """A function of a user of the interface.  Snapshots leave its state alone."""
 
     __slots__ = ("call",)
 
@@ -18,32 +18,34 @@ class Theirs:
         self.call = call
 
 
-class Handlers:
-    """Of one kernel: who is in a handler, and what handlers have raised."""
+class HandlerCalls:
+    """The threads of one kernel that are in a handler, and what handlers have raised.
+
+    A handler runs in the thread that runs the kernel, so both are kept by thread.
+    """
 
     def __init__(self) -> None:
-        # by the thread that runs the guest, and with it the handlers
         self._raised: dict[int, BaseException] = {}
         self._within: set[int] = set()
 
     @property
     def is_within(self) -> bool:
-        """Whether it is a handler that asks."""
+        """Return True if the calling thread is in a handler."""
         return get_ident() in self._within
 
     def check(self) -> None:
-        """RuntimeError: a handler asks, which must not."""
+        """Raise RuntimeError if a handler calls: it must not run the kernel."""
         if get_ident() in self._within:
             raise RuntimeError("a handler cannot run the kernel, which stands in it")
 
-    def handle(self, handler: Theirs, *args: object) -> int:
-        """Call somebody's handler of a probe; what it raises is kept for throw().
+    def handle(self, handler: UserHandler, *args: object) -> int:
+        """Call a user's handler; keep what it raises for throw().
 
-        MemoryFault: it has asked for memory that is not there.
+        MemoryFault: the handler read memory that is not mapped.
         Context: hit.
         """
         thread = get_ident()
-        within = thread in self._within  # a probe is hit in a handler's own way
+        nested = thread in self._within  # the handler's own work hit another probe
         self._within.add(thread)
         try:
             result = handler.call(*args)
@@ -53,12 +55,12 @@ class Handlers:
             self.keep(error)
             return 0
         finally:
-            if not within:
+            if not nested:
                 self._within.discard(thread)
         return int(result) if isinstance(result, int) else 0
 
     def keep(self, error: BaseException) -> None:
-        """Keep what a handler in this thread has raised; the first is what counts."""
+        """Keep what a handler in this thread has raised; only the first counts."""
         self._raised.setdefault(get_ident(), error)
 
     def throw(self, *others: int) -> None:

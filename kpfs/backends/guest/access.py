@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A booted kernel of our own with its files, as the Python interface uses it.
+"""A guest kernel in this process.
 
-Every operation is done in call(), which tells failures as Python's programs expect
-them: OSError with the kernel's errno, and why.
+Every operation runs in call(), which turns refusals into OSError with the kernel's
+errno and the reason.
 """
 
 from __future__ import annotations
 
 import errno
-import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from kpfs import config as configuration
-from kpfs.api.handlers import Handlers
+from kpfs.backends.handlers import HandlerCalls
+from kpfs.backends.session import memory_error, os_error
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import KAddr
 from kpfs.guest.emu.traps import GuestPanicError
@@ -30,20 +29,10 @@ NSEC = 1_000_000_000
 FIRST_PID = 1000  # of tasks for which no pid is asked
 T = TypeVar("T")
 _FUNCTIONS = "tTwW"  # types of symbols
-_CALL = re.compile(r"^\w+\(\): ")  # what HostCalls says before the reason
-
-
-def os_error(refused: KernelError, path: str = "") -> OSError:
-    """The OSError for what the kernel refused, with its reason behind the errno's."""
-    why = _CALL.sub("", refused.why)
-    text = os.strerror(refused.errno)
-    if why not in ("", "failed", path, f"/{path}"):
-        text = f"{text}: {why}"
-    return OSError(refused.errno, text, path) if path else OSError(refused.errno, text)
 
 
 def make_config(values: Mapping[str, bool | str]) -> configuration.Config:
-    """What of the configuration differs from its defaults; ValueError."""
+    """Return the configuration with these values; ValueError."""
     words = [
         f"{name}={('y' if value else 'n') if isinstance(value, bool) else value}"
         for name, value in values.items()
@@ -51,10 +40,10 @@ def make_config(values: Mapping[str, bool | str]) -> configuration.Config:
     return configuration.make(map(configuration.parse_one, words))
 
 
-class _AsBuilt:
-    """The tables of a kernel that runs, and its text without what probes have put in.
+class _OriginalText:
+    """The tables of a running kernel, and its text without probes.
 
-    See kpfs.engine.judge.Tables.
+    Implements kpfs.engine.judge.Tables.
     """
 
     def __init__(self, root: Root) -> None:
@@ -62,12 +51,13 @@ class _AsBuilt:
         self.read = root.arch.original_text
 
 
-class Session:
-    """The kernel, and what Python's handlers of its probes have raised."""
+class GuestAccess:
+    """One running kernel: its time, text and memory, and the calls of handlers."""
 
     def __init__(
         self, cpus: int, config: Mapping[str, bool | str], *, quiet: bool
     ) -> None:
+        """cpus: 1 to MAX_CPUS.  ValueError: that, or the configuration."""
         if not 1 <= cpus <= MAX_CPUS:
             raise ValueError(f"1 to {MAX_CPUS} CPUs, not {cpus}")
         self.root = Root(nr_cpus=cpus, quiet=quiet, config=make_config(config))
@@ -77,13 +67,13 @@ class Session:
         self.closed = False
         self.next_pid = FIRST_PID
         self.ended: set[int] = set()  # pids of tasks that were told to exit
-        self.handlers = Handlers()
+        self.handlers = HandlerCalls()
         if not quiet:
             self.root.background.start()
 
     @property
     def vfs(self) -> Vfs:
-        """The files, which are made for who is the first to ask for one."""
+        """Return the files, which are made when they are first used."""
         if self.closed:
             self.check()
         with self.root.lock:
@@ -95,17 +85,16 @@ class Session:
             return self._vfs
 
     def close(self) -> None:
-        """End the guest; what it is asked for afterwards is a ValueError."""
         if not self.closed:
             self.closed = True
             self.root.stop()
 
     @contextmanager
     def call(self, path: str = "") -> Iterator[None]:
-        """Do an operation, on a path or none.
+        """Run an operation on a path, or on none.
 
-        OSError: the kernel refuses it, or is dead (ESHUTDOWN).  An exception of a
-        handler that it ran is raised when it is over.
+        OSError: the kernel refuses it, or is dead (ESHUTDOWN).  What a handler raised
+        meanwhile is raised at the end.
         """
         self.check()
         try:
@@ -115,26 +104,24 @@ class Session:
             raise os_error(refused, path) from None
         except MemoryFault as fault:
             self.handlers.throw()
-            raise os_error(KernelError(errno.EFAULT, str(fault)), path) from None
+            raise os_error(memory_error(fault), path) from None
         except GuestPanicError as panic:
             self.handlers.throw()
             raise os_error(KernelError(errno.ESHUTDOWN, panic.why), path) from None
         self.handlers.throw()
 
     def check(self) -> None:
-        """ValueError: it is closed; RuntimeError: a handler asks, which must not."""
+        """Raise ValueError if it is closed, RuntimeError if a handler calls."""
         if self.closed:
             raise ValueError("this kernel is closed")
         self.handlers.check()
 
-    # ---- the clock
+    # ---- time
     def now(self) -> float:
-        """Seconds since the kernel was booted."""
         with self.call(), self.root.lock:
             return self.root.guest.clock.now() / NSEC
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass on a quiet guest, with all that is due in them."""
         root = self.root
         with self.call(), root.lock:
             root.syscalls.check()
@@ -145,9 +132,8 @@ class Session:
                 root.background.guest_ran()
             guest.clock.advance(end)
 
-    # ---- what it is like
+    # ---- text and memory
     def disassemble(self, symbol: str) -> str:
-        """A function's text as it stands; OSError, ENOENT: there is none."""
         with self.call(symbol), self.root.lock:
             for found in self.root.guest.kallsyms.lookup_name(symbol):
                 if found.type in _FUNCTIONS and found.size:
@@ -156,20 +142,17 @@ class Session:
             raise KernelError(errno.ENOENT, "no such function")
 
     def explain(self, point: str) -> tuple[Verdict, str]:
-        """See kpfs.explain.command.Explainer.explain()."""
         from kpfs.engine.arch.arches import JUDGES
         from kpfs.explain.command import Explainer
 
         with self.call(), self.root.lock:
-            judge = JUDGES[self.root.guest.arch](_AsBuilt(self.root))
+            judge = JUDGES[self.root.guest.arch](_OriginalText(self.root))
             return Explainer(self.root.state, judge).explain(point)
 
     def symbol(self, name: str) -> int:
-        """The address of a symbol, 0: there is none.  A handler may ask, too."""
         found = self.root.guest.kallsyms.lookup_name(name)
         return found[0].addr if found else 0
 
-    # ---- memory and handlers
     def read_memory(self, address: int, size: int) -> bytes:
         return self.memory(lambda: self.root.guest.read(address, size))
 
@@ -180,8 +163,10 @@ class Session:
         return self.memory(lambda: self.root.guest.read_cstring(address, size))
 
     def memory(self, access: Callable[[], T]) -> T:
-        """Do an access to memory, which a handler may do too."""
+        """Access memory, which a handler may do, too."""
         if self.handlers.is_within:
             return access()
         with self.call():
             return access()
+
+    # ---- probes

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.Kernel(kernel=...): a distribution's kernel.
+"""kpfs.Kernel(kernel=...): a Linux kernel in the process.
 
-Tests kpfs.api.real, kpfs.api.real_session, kpfs.linux.running.frozen,
-kpfs.api.real_reader, kpfs.api.real_probes, kpfs.linux.running.functions,
-kpfs.linux.memory.rings, kpfs.linux.memory.trace_files.
+This tests kpfs.backends.session, kpfs.backends.linux.task,
+kpfs.backends.linux.session, kpfs.backends.linux.records, kpfs.backends.linux.probes,
+kpfs.backends.linux.access, kpfs.backends.linux.snapshot,
+kpfs.linux.running.frozen, kpfs.linux.running.functions, kpfs.linux.memory.rings and
+kpfs.linux.memory.trace_files.
 """
 
 import errno
@@ -112,7 +114,7 @@ def test_what_it_is_like(k):
     banner = k.symbol("linux_banner")
     assert k.read_string(banner) == k.read("version")
     assert k.read_string(banner, 5) == "Linux"
-    with pytest.raises(OSError, match="nothing at 0x10") as caught:
+    with pytest.raises(OSError, match="no memory at 0x10") as caught:
         k.read_memory(0x10, 4)
     assert caught.value.errno == errno.EFAULT
     with pytest.raises(FileNotFoundError):
@@ -445,7 +447,7 @@ def test_what_handlers_raise_comes_out(fresh, task):
         task.syscall("nanosleep", second, 0)
     with (
         fresh.kprobe("vfs_read", lambda _r: fresh.read_memory(8, 8)),
-        pytest.raises(OSError, match="nothing at 0x8"),
+        pytest.raises(OSError, match="no memory at 0x8"),
     ):
         fresh.read("version")
     with (
@@ -514,7 +516,7 @@ def test_memory_is_changed(fresh):
     fresh.write_memory(place, b"HELLO")
     assert fresh.read_string(place).startswith("HELLO version")
     for address in (8, place + (1 << 40)):
-        with pytest.raises(OSError, match="nothing at"):
+        with pytest.raises(OSError, match="no memory at"):
             fresh.write_memory(address, b"x")
     task = fresh.task()
     code = fresh.symbol("__x64_sys_getpid")

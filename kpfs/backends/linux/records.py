@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads the records of a trace array of a real kernel, without consuming them."""
+"""Read the records of a Linux kernel's trace array without consuming them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import contextlib
 import struct
 from collections.abc import Callable
 
-from kpfs.api.raw import Format, page_entries, parse_format, records_of
 from kpfs.api.records import Record
+from kpfs.backends.raw import Format, page_entries, parse_format, records_of
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.trace_files import TraceFile
@@ -21,9 +21,9 @@ _NUMBER = struct.Struct("<H")  # kernel: struct trace_entry begins with it
 
 
 def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
-    """What the array has now, oldest first.
+    """Return the records that the array has now, oldest first.
 
-    ENOENT: there is no such instance; EOPNOTSUPP: the kernel has no BTF.
+    ENOENT: there is no such instance.  EOPNOTSUPP: the kernel has no BTF.
     Context: the kernel's lock is held.
     """
     rings = Rings(kernel.memory, kernel.symbols, kernel.structures)
@@ -47,16 +47,17 @@ def _format(kernel: LinuxKernel, group: str, name: str) -> Format:
 
 
 def _comms(kernel: LinuxKernel) -> dict[int, str]:
-    """The names of tasks, as the trace knows them."""
+    """Return the names of tasks by pid, as the trace knows them."""
     text = kernel.read_file(f"{TRACING}/saved_cmdlines").decode("latin-1")
     rows = (line.partition(" ") for line in text.splitlines())
     return {int(pid): comm for pid, _, comm in rows}
 
 
 def more_of(kernel: LinuxKernel, task: Task, fd: int) -> Callable[[bytes], bool]:
-    """For who reads a trace: whether more follows a piece of what there is now.
+    """Return a function that says whether records of now follow a piece of a trace.
 
-    Each read may bring forth further records, so that the file itself never ends.
+    If a probe is on the way of reading, each read adds records and the file never ends;
+    the caller stops at the newest record that there is when this is called.
     Context: the kernel's lock is held.
     """
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads the records of a trace array of our own kernel, without consuming them."""
+"""Read the records of a guest kernel's trace array without consuming them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _HEAD = struct.Struct("<HBBi")  # kernel: struct trace_entry
 
 
 def records(tr: TraceArray) -> Iterator[Record]:
-    """What trace shows now, oldest first.
+    """Yield the records that trace shows now, oldest first.
 
-    Context: control, until the first record is asked for; it is all copied then.
+    Context: control, until the first record is asked for; all are copied by then.
     """
     iterator = TraceIterator(tr)
     try:
@@ -59,7 +59,7 @@ def records(tr: TraceArray) -> Iterator[Record]:
 
 
 class _Format:
-    """What is to be known of an event to decode its records."""
+    """The names of an event, and the fields of its records."""
 
     def __init__(self, event: TraceEvent) -> None:
         self.group, self.name = event.group, event.name
@@ -67,7 +67,7 @@ class _Format:
 
 
 class _Gone(_Format):
-    """Of a record whose event is not there any more."""
+    """The format of records whose event was removed."""
 
     def __init__(self) -> None:
         self.group, self.name, self.fields = "", "", []
@@ -77,7 +77,7 @@ _GONE = _Gone()
 
 
 def _behind_time(line: str, cpu: int) -> str:
-    """The part of a line of trace that the event itself prints."""
+    """Return the part of a line of trace that the event itself prints."""
     before, mark, rest = line.partition(f" [{cpu:03d}] ")
     text = rest.partition(": ")[2] if mark and before else line
     return text.rstrip("\n")

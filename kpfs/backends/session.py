@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The protocol of a kernel in this process, which each kind of kernel implements.
+
+kpfs.api shows it to users.  All methods raise OSError where the kernel refuses.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from kpfs.base.errors import KernelError, MemoryFault
+
+if TYPE_CHECKING:
+    from kpfs.api.files import KernelTask
+    from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
+    from kpfs.api.records import Record
+    from kpfs.api.snapshot import Snapshot
+    from kpfs.explain.verdicts import Verdict
+
+_CALL = re.compile(r"^\w+\(\): ")  # the call that stands before a reason
+
+
+class Session(Protocol):
+    """A running kernel.  ValueError: it is closed; RuntimeError: a handler calls."""
+
+    quiet: bool
+    next_pid: int  # of the next task for which no pid is asked
+
+    def close(self) -> None:
+        """End the kernel."""
+
+    # ---- tasks and what they use
+    def task(self, pid: int, comm: str, uid: int = 0) -> KernelTask:
+        """Return the task with a pid, which is forked if there is none."""
+
+    def records(self, instance: str) -> Iterator[Record]:
+        """Return the records of a trace array, oldest first; ENOENT.
+
+        instance: "" for the top array.
+        """
+
+    def dmesg(self) -> str:
+        """Return the kernel's log as dmesg prints it.  No code of the kernel runs."""
+
+    # ---- snapshots; the session is quiet
+    def snapshot(self) -> Snapshot:
+        """Return the state of the kernel.  ValueError: a task waits."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot of this session."""
+
+    # ---- time
+    def now(self) -> float:
+        """Return the seconds since the kernel booted."""
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass in a quiet session, with all that is due in it."""
+
+    # ---- text and memory
+    def disassemble(self, symbol: str) -> str:
+        """Return a function's text as it stands; ENOENT."""
+
+    def explain(self, point: str) -> tuple[Verdict, str]:
+        """See kpfs.explain.command.Explainer.explain()."""
+
+    def symbol(self, name: str) -> int:
+        """Return the address of a symbol, or 0.  Handlers may call it."""
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        """Return bytes of memory.  Handlers may call it: MemoryFault."""
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        """Change bytes of memory.  Handlers may call it: MemoryFault."""
+
+    def read_string(self, address: int, size: int) -> bytes:
+        """Return the bytes up to a NUL.  Handlers may call it: MemoryFault."""
+
+    # ---- probes
+    def kprobe(
+        self,
+        symbol: str | int,
+        offset: int,
+        pre: PreHandler | None,
+        post: PostHandler | None,
+    ) -> Probe:
+        """Register a kprobe."""
+
+    def kretprobe(
+        self,
+        symbol: str | int,
+        handler: ReturnHandler | None,
+        entry: PreHandler | None,
+        maxactive: int,
+    ) -> Probe:
+        """Register a return probe.  maxactive: 0 for the kernel's default."""
+
+
+def os_error(refused: KernelError, path: str = "") -> OSError:
+    """Return the OSError for a refusal, with its reason behind the errno's text."""
+    why = _CALL.sub("", refused.why)
+    text = os.strerror(refused.errno)
+    if why not in ("", "failed", path, f"/{path}"):
+        text = f"{text}: {why}"
+    return OSError(refused.errno, text, path) if path else OSError(refused.errno, text)
+
+
+def memory_error(fault: MemoryFault) -> KernelError:
+    """Return the refusal for an access to memory that is not there."""
+    return KernelError(errno.EFAULT, str(fault))
