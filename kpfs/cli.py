@@ -26,11 +26,6 @@ RELEASED = "2026-11-22"
 EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
 MAX_CPUS, OWN_CPUS = 16, 2
-TAKE_A_WORD = frozenset(
-    {"--cpus", "--log", "--config", "--kernel", "--rw", "--memory", "--mirror"}
-    | {"--kernels", "--jobs", "--shard", "--junit"}
-    | {"-e", "--event", "-o", "--output", "--format"}
-)
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
 EPILOG = """\
@@ -151,11 +146,11 @@ def _why_not(error: OSError) -> str:
 
 # ---- arguments
 def parse(argv: Sequence[str]) -> Namespace:
-    """The arguments; SetupError where they are wrong."""
-    options, command = split_command(argv)
-    parser = make_parser(options[:1])
-    parser.set_defaults(argv=command)
-    return parser.parse_args(options)
+    """Parse the arguments.  Raises SetupError where they are wrong."""
+    arguments = make_parser(argv[:1]).parse_args(argv)
+    if getattr(arguments, "argv", [])[:1] == ["--"]:
+        del arguments.argv[0]
+    return arguments
 
 
 def make_parser(wanted: Iterable[str]) -> ArgumentParser:
@@ -201,17 +196,13 @@ def _columns() -> int:
     return columns if columns > 0 else 80
 
 
-def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part ``run [OPTION...] [--] [CMD...]`` into kpfs' own words and CMD's."""
-    words = list(argv)
-    if not RUNNERS.intersection(words[:1]):
-        return words, []
-    i = 1
-    while i < len(words) and words[i].startswith("-"):
-        if words[i] == "--":
-            return words[:i], words[i + 1 :]
-        i += 2 if words[i] in TAKE_A_WORD else 1
-    return words[:i], words[i:]
+def _command_argument(parser: ArgumentParser) -> None:
+    """Add the user's command: from the first word that is no option, all is its own."""
+    import argparse
+
+    parser.add_argument(
+        "argv", nargs=argparse.REMAINDER, metavar="CMD", help=argparse.SUPPRESS
+    )
 
 
 def _guest_arguments(parser: ArgumentParser) -> None:
@@ -375,6 +366,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
         metavar="MIB",
         help="with --inside: refuse a kernel that was made with less",
     )
+    _command_argument(parser)
     parser.usage = "kpfs run [OPTION...] [--] [CMD [ARG...]]"
 
 
@@ -416,6 +408,7 @@ def _trace_arguments(parser: ArgumentParser) -> None:
 
     _guest_arguments(parser)
     command.add_arguments(parser)
+    _command_argument(parser)
 
 
 def _explain_arguments(parser: ArgumentParser) -> None:
@@ -509,7 +502,7 @@ def completion(arguments: Namespace) -> int:
     from kpfs.manual.completion import SHELLS
     from kpfs.manual.description import describe
 
-    top = describe(make_parser(COMMANDS), RUNNERS)
+    top = describe(make_parser(COMMANDS))
     print(SHELLS[arguments.shell](top), end="")
     return 0
 
@@ -574,6 +567,7 @@ def _matrix_arguments(parser: ArgumentParser) -> None:
     from kpfs import matrix as several
 
     several.add_arguments(parser)
+    _command_argument(parser)
     parser.description = several.DESCRIPTION
 
 
@@ -599,4 +593,3 @@ COMMANDS = {
         COMPLETION_HELP, COMPLETION_DESCRIPTION, _completion_arguments, completion
     ),
 }
-RUNNERS = frozenset({"run", "trace", "matrix"})  # a command of the user follows

@@ -23,7 +23,7 @@ COMPLETIONS = {
 
 def description() -> Command:
     """All of the command line."""
-    return describe(cli.make_parser(cli.COMMANDS), cli.RUNNERS)
+    return describe(cli.make_parser(cli.COMMANDS))
 
 
 def shared() -> dict[str, str]:

@@ -74,26 +74,14 @@ CONFIGURATIONS = tuple(
 
 
 def describe(
-    parser: argparse.ArgumentParser, runners: Iterable[str], name: str = "kpfs"
+    parser: argparse.ArgumentParser, path: tuple[str, ...] = ("kpfs",), help: str = ""
 ) -> Command:
-    """What a parser takes, and all parsers below it.
-
-    runners: the commands that are followed by a command of the user.
-    """
-    return _describe(parser, (name,), "", frozenset(runners))
-
-
-def _describe(
-    parser: argparse.ArgumentParser,
-    path: tuple[str, ...],
-    words: str,
-    runners: frozenset[str],
-) -> Command:
+    """Describe what a parser takes, with all parsers below it."""
     options, operands, commands = [], [], []
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             commands = [
-                _describe(choice, (*path, name), _help_of(action, name), runners)
+                describe(choice, (*path, name), _help_of(action, name))
                 for name, choice in _choices(action).items()
             ]
         elif action.option_strings:
@@ -103,11 +91,9 @@ def _describe(
             options.append(Option(names, action.help or "", value, repeated))
         else:
             operands.append(_value(action))
-    if path[-1] in runners:
-        operands.append(Value("CMD", Kind.COMMAND))
     return Command(
         path,
-        words,
+        help,
         parser.description or "",
         parser.epilog or "",
         " ".join(parser.format_usage().removeprefix("usage: ").split()),
@@ -130,9 +116,9 @@ def _help_of(action: argparse.Action, name: str) -> str:
 
 def _value(action: argparse.Action) -> Value:
     metavar = str(action.metavar or action.dest.upper())
+    help = "" if action.help == argparse.SUPPRESS else action.help or ""
     if action.choices:
-        words = tuple(map(str, action.choices))
-        return Value(metavar, Kind.WORDS, words, action.help or "")
+        return Value(metavar, Kind.WORDS, tuple(map(str, action.choices)), help)
     if metavar == "NAME=VALUE":
-        return Value(metavar, Kind.WORDS, CONFIGURATIONS, action.help or "")
-    return Value(metavar, VALUES.get(metavar, Kind.NOTHING), (), action.help or "")
+        return Value(metavar, Kind.WORDS, CONFIGURATIONS, help)
+    return Value(metavar, VALUES.get(metavar, Kind.NOTHING), (), help)
