@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""System calls of CMD that a real kernel answers: those about its modules and its log.
+"""Answers CMD's system calls about modules and the log by a Linux kernel.
 
-The host's kernel never sees them.  A module's init and exit may sleep for as long as
-they like: what is left then is a Rest, which holds nobody up.
+The host's kernel never sees these calls. A module's init and exit may sleep as long as
+they like: then a Completion remains, which waits without the kernel's lock, so that
+nobody else is held up.
 """
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -28,24 +30,24 @@ MODULE_MAX = 1 << 26  # bytes
 TEXT_MAX = 1 << 12  # bytes of a name, or of parameters
 LOOK = 0.2  # s between looks whether the caller still waits
 BAD_ADDRESS = 8  # where no task has memory
-_PROT_READ, _MAP_PRIVATE = 1, 2
-_SYSLOG_READS = frozenset((2, 3, 4))  # actions that fill a buffer
+# actions that fill a buffer: SYSLOG_ACTION_READ, _READ_ALL, _READ_CLEAR
+_SYSLOG_READS = frozenset((2, 3, 4))
 
-# What is left of a call, to be done without the lock: its value, or -errno.
-Rest = Callable[[], int]
-
-
-class Wanted(NamedTuple):
-    """What a task is to do for a call."""
-
-    ops: Callable[[int], Sequence[Op]]  # by the descriptor of a file that holds data
-    number: int = 0  # of the operation whose result is the call's
-    data: bytes | None = None  # None: there is no such file
-    out: int = 0  # address in the caller where what is read goes
+# Finishes a call without the lock: returns its value, or -errno.
+Completion = Callable[[], int]
 
 
-class Answered:
-    """Answers those calls.  listener: that of the supervisor."""
+class TaskWork(NamedTuple):
+    """The system calls that a task makes to answer one."""
+
+    ops: Callable[[int], Sequence[Op]]  # given the descriptor of a file with data
+    number: int = 0  # index of the operation whose result is the call's
+    data: bytes | None = None  # None: no file is needed
+    out: int = 0  # address in the caller for what is read
+
+
+class LinuxAnsweredCalls:
+    """Answers these calls. listener: the supervisor's."""
 
     def __init__(self, kernel: LinuxKernel, host: Host, listener: int) -> None:
         self.kernel = kernel
@@ -60,29 +62,29 @@ class Answered:
 
     def __call__(
         self, note: Notification, commit: Commit, task_of: Callable[[int], Task]
-    ) -> int | Rest:
-        """The call's value, -errno, or what is left of it.
+    ) -> int | Completion:
+        """Return the call's value, -errno, or a Completion.
 
-        task_of: the task of a thread.  Context: the kernel's lock is not held.
+        task_of: finds the task of a thread. Context: the kernel's lock is not held.
         """
-        wanted = self.methods[note.nr](note)
+        work = self.methods[note.nr](note)
         with self.kernel.lock:
             if not commit():
-                return -errno.EINTR  # nobody will know
+                return -errno.EINTR  # the caller is gone
             machine, tasks = self.kernel.machine, self.kernel.tasks
             try:
                 task = task_of(note.pid)
                 fd = -1
-                if wanted.data is not None:
-                    fd = self.kernel.make_file(task, wanted.data)
-                ops = wanted.ops(fd)
+                if work.data is not None:
+                    fd = self.kernel.make_file(task, work.data)
+                ops = work.ops(fd)
                 places = self.kernel.begin(task, ops)
             except KernelError as error:
                 return -error.errno
 
             def finish() -> int:
                 reply = Reply(machine, task.slot, places, len(ops))
-                return self.finish(note, wanted, reply)
+                return self.finish(note, work, reply)
 
             if not task.waits:
                 return finish()
@@ -92,7 +94,7 @@ class Answered:
     def wait(
         self, note: Notification, tasks: Tasks, task: Task, finish: Callable[[], int]
     ) -> int:
-        """Wait until a task does not, or its caller is gone."""
+        """Wait until the task has made its calls or the caller is gone."""
         while True:
             with self.kernel.lock:
                 if not task.waits:
@@ -111,23 +113,23 @@ class Answered:
                         tasks.interrupt(task)
                 return -errno.EINTR
 
-    def finish(self, note: Notification, wanted: Wanted, reply: Reply) -> int:
-        """The value, with what was read given to the caller."""
-        value = next((v for v in reply.results[: wanted.number] if v < 0), 0)
-        value = value or reply.results[wanted.number]
-        if wanted.out and value > 0:
+    def finish(self, note: Notification, work: TaskWork, reply: Reply) -> int:
+        """Give the caller what was read, and return the call's value."""
+        value = next((v for v in reply.results[: work.number] if v < 0), 0)
+        value = value or reply.results[work.number]
+        if work.out and value > 0:
             data = reply.out(0, value)
-            if not self.host.write(note.pid, wanted.out, data):
+            if not self.host.write(note.pid, work.out, data):
                 return -errno.EFAULT
         return value
 
     def text(self, pid: int, address: int) -> Argument:
-        """A string of the caller's, or an address that is as bad in the guest."""
+        """Return a string of the caller, or an address that is as bad in the kernel."""
         text = self.host.string(pid, address, TEXT_MAX)
         return BAD_ADDRESS if text is None else text + b"\0"
 
-    # ---- the calls; the lock is not held
-    def init_module(self, note: Notification) -> Wanted:
+    # ---- the calls.  Context: the lock is not held
+    def init_module(self, note: Notification) -> TaskWork:
         address, size, words, *_ = note.args
         text = self.text(note.pid, words)
         data = b""
@@ -135,9 +137,9 @@ class Answered:
             data = self.host.read(note.pid, address, size)
         if not data or len(data) < size:
             call = Op(nr.INIT_MODULE, (BAD_ADDRESS, size, text))
-            return Wanted(lambda _fd: [call])
-        how = _PROT_READ, _MAP_PRIVATE
-        return Wanted(
+            return TaskWork(lambda _fd: [call])
+        how = mmap.PROT_READ, mmap.MAP_PRIVATE
+        return TaskWork(
             lambda fd: [
                 Op(nr.MMAP, (0, size, *how, fd, 0), STOP),
                 Op(nr.INIT_MODULE, (Result(0), size, text), STOP),
@@ -148,16 +150,16 @@ class Answered:
             data=data,
         )
 
-    def finit_module(self, note: Notification) -> Wanted:
+    def finit_module(self, note: Notification) -> TaskWork:
         number, words, flags, *_ = note.args
         text = self.text(note.pid, words)
         mode, data = self.contents(note.pid, number & 0xFFFFFFFF)
-        if not mode:  # a bad descriptor
+        if not mode:  # the descriptor is bad
             call = Op(nr.FINIT_MODULE, (-1, text, flags))
-            return Wanted(lambda _fd: [call])
+            return TaskWork(lambda _fd: [call])
         if not stat.S_ISREG(mode):
             there = b"/\0", os.O_RDONLY, 0
-            return Wanted(
+            return TaskWork(
                 lambda _fd: [
                     Op(nr.OPENAT, (nr.AT_FDCWD, *there)),
                     Op(nr.FINIT_MODULE, (Result(0), text, flags)),
@@ -165,7 +167,7 @@ class Answered:
                 ],
                 number=1,
             )
-        return Wanted(
+        return TaskWork(
             lambda fd: [
                 Op(nr.FINIT_MODULE, (fd, text, flags)),
                 Op(nr.CLOSE, (fd,)),
@@ -174,7 +176,10 @@ class Answered:
         )
 
     def contents(self, pid: int, fd: int) -> tuple[int, bytes]:
-        """Mode and contents of a file that the caller can read; 0: it is none."""
+        """Return mode and contents of a file that the caller has open.
+
+        The mode is 0 if the caller cannot read it.
+        """
         path = self.host.fd_path(pid, fd)
         if path is None or not self.host.can_read(pid, fd):
             return 0, b""
@@ -187,17 +192,17 @@ class Answered:
         except OSError:
             return 0, b""
 
-    def delete_module(self, note: Notification) -> Wanted:
+    def delete_module(self, note: Notification) -> TaskWork:
         name, flags, *_ = note.args
         call = Op(nr.DELETE_MODULE, (self.text(note.pid, name), flags))
-        return Wanted(lambda _fd: [call])
+        return TaskWork(lambda _fd: [call])
 
-    def syslog(self, note: Notification) -> Wanted:
+    def syslog(self, note: Notification) -> TaskWork:
         action, address, size, *_ = note.args
         size &= 0xFFFFFFFF
         if action in _SYSLOG_READS and address and 0 < size < 1 << 31:
             room = min(size, CHUNK)
             read = Op(nr.SYSLOG, (action, Out(room), room))
-            return Wanted(lambda _fd: [read], out=address)
+            return TaskWork(lambda _fd: [read], out=address)
         call = Op(nr.SYSLOG, (action, BAD_ADDRESS if address else 0, size))
-        return Wanted(lambda _fd: [call])
+        return TaskWork(lambda _fd: [call])

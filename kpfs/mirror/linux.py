@@ -25,7 +25,7 @@ from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import STOP, Argument, Op, Out, Place
 from kpfs.linux.running.tasks import Task
 from kpfs.mirror import calls as mirror_calls
-from kpfs.mirror.answered import Answered
+from kpfs.mirror.answered import LinuxAnsweredCalls
 from kpfs.mirror.host import AT_FDCWD, Host, trees_of
 from kpfs.mirror.instead import NR_UNAME, UTS_FIELDS, UTS_LENGTH, Instead
 from kpfs.mirror.left_out import LeftOut
@@ -73,7 +73,7 @@ class LinuxReplayer:
 
         lazy: calls that nobody would see in the guest are not made there.
         """
-        self.answered = Answered(kernel, host, instead.listener)
+        self.answered = LinuxAnsweredCalls(kernel, host, instead.listener)
         self.kernel = kernel
         self.files = files
         self.writers = writers
