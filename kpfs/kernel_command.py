@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from kpfs.linux.board.board import Board
-    from kpfs.linux.package.packages import Files
+    from kpfs.linux.package.packages import KernelFiles
 
 DESCRIPTION = """\
 Real kernels of distributions as guests.  A kernel is booted once, in the emulator, and
@@ -131,7 +131,7 @@ def make(arguments: Namespace) -> int:
     return 0
 
 
-def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> Files:
+def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> KernelFiles:
     """The files of the kernel that the arguments name."""
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.package import packages
@@ -147,7 +147,7 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> File
                 config = text.read()
         modules = packages.read_folder(arguments.modules) if arguments.modules else {}
         origin = os.path.basename(arguments.vmlinuz)
-        return packages.Files(vmlinuz, config, modules, origin)
+        return packages.KernelFiles(vmlinuz, config, modules, origin)
     if not paths:
         package = arguments.package or arguments.name
         short = packages.short_name(package)
@@ -278,14 +278,14 @@ def export(arguments: Namespace) -> int:
     return 0
 
 
-def bring_in(arguments: Namespace) -> int:
+def import_file(arguments: Namespace) -> int:
     from kpfs.linux.store import archive
 
     name = arguments.name
     if name is None:
         name = os.path.basename(arguments.file).removesuffix(archive.SUFFIX)
     try:
-        meta = archive.bring_in(arguments.file, name)
+        meta = archive.import_file(arguments.file, name)
     except OSError as error:
         raise SetupError(f"{arguments.file}: {error.strerror}") from None
     print(f"{name}: Linux {meta.release}")
@@ -298,5 +298,7 @@ COMMANDS = {
     "show": Command("what one is like", "", _name_argument, show),
     "rm": Command("remove one", "", _name_argument, remove),
     "export": Command("write one to a file", EXPORT_HELP, _export_arguments, export),
-    "import": Command("keep one of a file", IMPORT_HELP, _import_arguments, bring_in),
+    "import": Command(
+        "keep one of a file", IMPORT_HELP, _import_arguments, import_file
+    ),
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What keeps a kernel from being a guest."""
+"""The reason why a kernel cannot run in kpfs."""
 
 
 class UnfitError(Exception):
-    """It cannot be a guest: the text says why, for the user."""
+    """A kernel cannot be used. The text tells the user why."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Modules of a kernel's package, loaded with what they depend on."""
+"""Loads modules of the kernel's package with what they depend on, at the start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def load(folder: str, worker: Worker, names: list[str]) -> None:
     files: dict[str, bytes] = {}
     with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
         for name in names:
-            if name in archive:  # else built in, or missed by who uses it
+            if name in archive:  # else it is built in, or its user will complain
                 try:
                     wanted = (*archive.needed(name), name)
                     files.update((each, archive.read(each)) for each in wanted)

@@ -68,7 +68,7 @@ def start(folder: str, *, quiet: bool, exact: bool) -> PreparedKernel:
         kept = read(folder, meta) or make(folder, meta)
     with image.open_ram(folder, meta) as saved:
         if kept:
-            meta = image.stand(meta, kept.facts["board"])
+            meta = image.with_board_fields(meta, kept.facts["board"])
         board = image.load(saved, meta, exact=exact)
     if kept:
         _put(kept, board)
@@ -105,7 +105,7 @@ def make(folder: str, meta: image.Meta) -> KeptPages:
         kept.facts["lines"] = find(folder, board)
     kept.facts.update(
         counts=counts,
-        board=image.standing(board),
+        board=image.board_fields(board),
         tree=built.packed(),
         host=served.host.packed(),
         package=served.package.packed(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Boots a kernel until its first process, our agent, waits for requests."""
+"""Boots a kernel until its first process, the agent of kpfs, waits for requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kpfs.linux.board.stops import reason
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import cpio, firmware
 from kpfs.linux.package.bzimage import BzImage
-from kpfs.linux.store.image import Booted
+from kpfs.linux.store.image import BootedBoard
 
 SYMBOLS_MAX = 1 << 26  # bytes of /proc/kallsyms
 MAX_BLOCKS = 4_000_000_000
@@ -39,10 +39,10 @@ def boot(
     append: str = "",
     progress: Callable[[Board], object] = lambda _board: None,
     verbose: bool = False,
-) -> Booted:
-    """Boot with so many bytes of memory; UnfitError where it does not come up.
+) -> BootedBoard:
+    """Boot a kernel with that many bytes of memory.
 
-    progress is called every few ms.
+    progress is called every few ms. Raises UnfitError if the kernel does not come up.
     """
     agent = read_agent()
     directories = [cpio.Entry(name, cpio.DIRECTORY) for name in _DIRECTORIES]
@@ -70,11 +70,11 @@ def boot(
         stopped = reason(board, why)
         raise UnfitError(f"the kernel does not come up: {stopped}{_last_words(board)}")
     board.set(debug_limit=0)
-    return Booted(board, pause, heard)
+    return BootedBoard(board, pause, heard)
 
 
-def _prepare(board: Board, start: firmware.Start) -> None:
-    """The processor as the 64-bit boot protocol wants it."""
+def _prepare(board: Board, start: firmware.EntryState) -> None:
+    """Set up a processor as the 64-bit boot protocol wants it."""
     general, control = registers.GENERAL, registers.CONTROL
     for name in general:
         board.write_reg(general[name], 0)
@@ -94,7 +94,7 @@ def _prepare(board: Board, start: firmware.Start) -> None:
 
 
 def _last_words(board: Board) -> str:
-    """What it has printed last, or how to see that."""
+    """Return the last lines that the kernel has printed, or how to see them."""
     lines = board.console(0)[0].decode("latin-1").split("\n")
     last = [line.strip() for line in lines if line.strip()][-1:]
     return f": {last[0]}" if last else " (--verbose shows its console)"

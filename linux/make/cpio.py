@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An archive for the kernel's first file system, the same bytes for the same contents.
+"""Writes the archive of a kernel's first file system.
 
-Kernel: Documentation/driver-api/early-userspace/buffer-format.rst
+The same contents give the same bytes. Kernel:
+Documentation/driver-api/early-userspace/buffer-format.rst
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Entry(NamedTuple):
 
 
 def archive(entries: Iterable[Entry]) -> bytes:
-    """In the format newc, with fixed times and inode numbers in order."""
+    """Return an archive of format newc. Times are fixed, inode numbers are in order."""
     out = bytearray()
     for number, entry in enumerate((*entries, Entry("TRAILER!!!", 0)), 1):
         name = entry.name.encode() + b"\0"

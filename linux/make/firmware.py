@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a kernel finds in memory when it starts: parameters, tables, itself.
+"""Lays out what a kernel finds in memory at its start: itself and its tables.
 
 Kernel: Documentation/arch/x86/boot.rst (64-bit boot protocol), the ACPI specification.
 """
@@ -32,8 +32,8 @@ _LOADER_TYPE, _RAMDISK, _CMDLINE_AT, _E820 = 0x210, 0x218, 0x228, 0x2D0
 _HARDWARE_REDUCED = 1 << 20
 
 
-class Start(NamedTuple):
-    """How the processor begins."""
+class EntryState(NamedTuple):
+    """The first values of a processor's registers."""
 
     entry: int
     boot_params: int
@@ -41,8 +41,8 @@ class Start(NamedTuple):
 
 def place(
     ram: mmap.mmap, kernel: BzImage, initrd: bytes, cmdline: str, cpus: int = 1
-) -> Start:
-    """Lay out all of it in RAM, which is zero."""
+) -> EntryState:
+    """Lay out everything in RAM, which is zero before."""
     text = cmdline.encode() + b"\0"
     if len(text) > _MAX_CMDLINE:
         raise UnfitError(f"a command line of more than {_MAX_CMDLINE - 1} bytes")
@@ -58,11 +58,11 @@ def place(
     struct.pack_into("<I", ram, BOOT_PARAMS + _CMDLINE_AT, _CMDLINE)
     _place_memory_map(ram)
     struct.pack_into("<Q", ram, BOOT_PARAMS + _RSDP, _place_acpi(ram, cpus))
-    return Start(entry, BOOT_PARAMS)
+    return EntryState(entry, BOOT_PARAMS)
 
 
 def _place_vmlinux(ram: mmap.mmap, vmlinux: bytes) -> int:
-    """The kernel at its physical addresses; its entry."""
+    """Put the kernel at its physical addresses, and return its entry."""
     entry, headers = struct.unpack_from("<QQ", vmlinux, 24)
     (count,) = struct.unpack_from("<H", vmlinux, 56)
     for number in range(count):
@@ -77,7 +77,7 @@ def _place_vmlinux(ram: mmap.mmap, vmlinux: bytes) -> int:
 
 
 def _place_page_tables(ram: mmap.mmap) -> None:
-    """The first GiB at its own addresses, and flat segments."""
+    """Map the first GiB at its own addresses, and make flat segments."""
     struct.pack_into("<Q", ram, PML4, _PDPT | _PRESENT_WRITABLE)
     struct.pack_into("<Q", ram, _PDPT, _PD | _PRESENT_WRITABLE)
     entries = [number * _LARGE_PAGE | _LARGE for number in range(512)]
@@ -102,7 +102,7 @@ def _checksum(table: bytearray, at: int, size: int) -> None:
 
 
 def _table(signature: bytes, revision: int, body: bytes) -> bytes:
-    """A table of ACPI."""
+    """Return a table of ACPI."""
     head = struct.pack(
         "<4sIBB6s8sI4sI",
         signature,
@@ -121,7 +121,8 @@ def _table(signature: bytes, revision: int, body: bytes) -> bytes:
 
 
 def _place_acpi(ram: mmap.mmap, cpus: int) -> int:
-    """Hardware-reduced ACPI with its processors; the address of its root pointer.
+    """Put the tables of hardware-reduced ACPI; return the address of the root
+    pointer.
 
     Without ACPI the kernel would stay on a timer that is not there.
     """
@@ -149,7 +150,7 @@ def _place_acpi(ram: mmap.mmap, cpus: int) -> int:
 
 
 def agent_symbol(agent: bytes, name: str) -> int:
-    """Address of a symbol of the agent."""
+    """Return the address of a symbol of the agent."""
     for symbol in ElfFile(agent).symbols():
         if symbol.name == name:
             return symbol.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Makes an image: a kernel is booted once, and what it has become is saved."""
+"""Makes an image: boots a kernel once, and saves the state that it has reached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kpfs.linux.board.board import MAX_RAM, Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import boot
 from kpfs.linux.package.bzimage import parse
-from kpfs.linux.package.packages import Files
+from kpfs.linux.package.packages import KernelFiles
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import AGENT, Machine, Op, Out
 from kpfs.linux.store import image, store
@@ -22,7 +22,7 @@ from kpfs.linux.store.modules import write_archive
 DEFAULT_MEMORY = 512 << 20
 MIN_MEMORY = 128 << 20
 _NEEDED = ("KPROBES", "KPROBE_EVENTS", "FTRACE", "DEBUG_FS", "DEVMEM", "DEVTMPFS")
-# a function that each of them brings, as a line of /proc/kallsyms ends
+# for each of them, the end of a line that it adds to /proc/kallsyms
 _SIGNS = {
     "KPROBES": b" register_kprobe\n",
     "KPROBE_EVENTS": b" trace_kprobe_create\n",
@@ -33,11 +33,11 @@ ONLINE = b"/sys/devices/system/cpu/online\0"
 _READ_SIZE = 64 << 10
 _SYS_SYSINFO = 99
 _SYSINFO = struct.Struct("<14Q")
-_FREE_SHARE = 7 / 8  # of free memory that is zeroed
+_FREE_SHARE = 7 / 8  # part of the free memory that is zeroed
 
 
 def check_config(config: str) -> None:
-    """UnfitError where a kernel lacks what kpfs is about."""
+    """Raise UnfitError if a kernel was built without what kpfs needs."""
     if not config:
         return
     off = [name for name in _NEEDED if f"CONFIG_{name}=y\n" not in config]
@@ -46,7 +46,7 @@ def check_config(config: str) -> None:
 
 
 def check_symbols(symbols: bytes) -> None:
-    """The same by /proc/kallsyms, where no configuration came with the kernel."""
+    """Check by /proc/kallsyms, for a kernel that came without configuration."""
     if not symbols:
         raise UnfitError("this kernel was built without KALLSYMS")
     off = [name for name, symbol in _SIGNS.items() if symbol not in symbols]
@@ -56,7 +56,7 @@ def check_symbols(symbols: bytes) -> None:
 
 def make(
     name: str,
-    files: Files,
+    files: KernelFiles,
     *,
     memory: int = DEFAULT_MEMORY,
     cpus: int = 1,
@@ -64,7 +64,7 @@ def make(
     verbose: bool = False,
     progress: Callable[[Board], object] = lambda _board: None,
 ) -> image.Meta:
-    """Boot a kernel and keep it by a name; UnfitError says why not."""
+    """Boot a kernel and keep it by a name. Raises UnfitError that says why not."""
     if not MIN_MEMORY <= memory <= MAX_RAM or memory % (1 << 20):
         raise UnfitError(f"memory: {MIN_MEMORY >> 20} to {MAX_RAM >> 20} MiB")
     if not 1 <= cpus <= abi.MAX_CPUS:
@@ -100,7 +100,7 @@ def make(
 
 
 def _read(machine: Machine, path: bytes) -> bytes:
-    """All of a file of the guest, b"" where there is none."""
+    """Read a whole file of the kernel. A missing one gives b""."""
     content = b""
 
     def call(op: Op) -> int:
@@ -116,20 +116,20 @@ def _read(machine: Machine, path: bytes) -> bytes:
 
 
 def _give_back(machine: Machine) -> None:
-    """Have free memory be zero, so that the image is small."""
+    """Have the kernel zero its free memory, so that the image is small."""
     board = machine.board
     machine.start(AGENT, [Op(_SYS_SYSINFO, (Out(_SYSINFO.size),))])
     machine.run(AGENT)
     free = _SYSINFO.unpack(machine.data(AGENT, 0, _SYSINFO.size))[5]
     machine.start(AGENT, [Op(abi.AGENT_GIVE_BACK, (int(free * _FREE_SHARE) & -4096,))])
     machine.run(AGENT)
-    # what a machine begins with
+    # machines begin with an empty slot
     slot = abi.SLOTS_AT + AGENT * abi.SLOT_SIZE
     board.region[slot : slot + abi.SLOT_SIZE] = bytes(abi.SLOT_SIZE)
 
 
 def options(config: str) -> dict[str, str]:
-    """What of a configuration matters here: NAME to value, "n" where it is off."""
+    """Return the options of a configuration that matter here; "n" is off."""
     found = dict(re.findall(r"^CONFIG_(\w+)=(.*)$", config, re.M))
     return {name: found.get(name, "n") for name in SHOWN}
 

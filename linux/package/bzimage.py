@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel as distributions ship it: a bzImage, whose payload is a compressed ELF file.
+"""Takes a bzImage apart, the file of a kernel with a compressed ELF file in
+it.
 
 Kernel: Documentation/arch/x86/boot.rst
 """
@@ -20,7 +21,7 @@ _PAYLOAD = 0x248
 _END = _PAYLOAD + 8
 _RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,63}")
 SECTOR = 512
-MAX_VMLINUX = 1 << 30  # bytes; those with all debugging have a third
+MAX_VMLINUX = 1 << 30  # bytes; a third would do with all debugging information
 
 
 class BzImage(NamedTuple):
@@ -30,7 +31,7 @@ class BzImage(NamedTuple):
 
 
 def parse(data: bytes) -> BzImage:
-    """Take it apart; UnfitError where it is none that can be unpacked."""
+    """Return the parts. Raises UnfitError if it is no bzImage or cannot be unpacked."""
     if data[_MAGIC : _MAGIC + 4] != b"HdrS":
         raise UnfitError("this is no kernel (bzImage) for x86-64")
     if len(data) < _END:
@@ -51,5 +52,5 @@ def parse(data: bytes) -> BzImage:
 
 
 def is_release(text: str) -> bool:
-    """Whether uname -r can say that; it becomes the name of a folder."""
+    """Return True if uname -r may say that. It becomes the name of a folder."""
     return _RELEASE.fullmatch(text) is not None

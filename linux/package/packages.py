@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where kernels come from: packages of distributions, read without their tools."""
+"""Finds kernels in the packages of distributions, without the tools of these."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _PACKAGE = re.compile(
 _NAME = re.compile(r"(?P<version>\d+\.\d+)(?:-(?P<flavour>cloud|rt))?")
 
 
-class Files(NamedTuple):
-    """What of a package is wanted, by its path in it."""
+class KernelFiles(NamedTuple):
+    """The files of a kernel that kpfs needs."""
 
     vmlinuz: bytes
     config: str
-    modules: dict[str, bytes]  # by the path below /lib/modules/RELEASE
-    origin: str = ""  # the name of the file that they come from
+    modules: dict[str, bytes]  # by their paths below /lib/modules/RELEASE
+    origin: str = ""  # name of the package
 
 
 def short_name(name: str) -> bool:
-    """Whether a name is short for a package, as 6.1 and 6.12-cloud are."""
+    """Return True if a name is short for a package, as 6.1 and 6.12-cloud are."""
     return _NAME.fullmatch(name) is not None
 
 
 def find_package(name: str) -> str:
-    """The newest package that a short name stands for, by apt."""
+    """Return the newest package that apt has for a short name."""
     wanted = _NAME.fullmatch(name)
     assert wanted
     best: tuple[list[int], bool, str] | None = None
@@ -64,7 +64,7 @@ def find_package(name: str) -> str:
 
 
 def download(package: str, folder: str) -> str:
-    """Have apt download a package, which needs no right: its file."""
+    """Have apt download a package, and return its path. This needs no root."""
     _apt("apt-get", "download", package, folder=folder)
     for entry in os.listdir(folder):
         if entry.endswith(".deb"):
@@ -91,11 +91,11 @@ def _apt(*command: str, folder: str = ".") -> str:
     return done.stdout
 
 
-def read_packages(paths: Sequence[str]) -> Files:
-    """The files of a kernel that lie in one .deb or .rpm, or are spread over several.
+def read_packages(paths: Sequence[str]) -> KernelFiles:
+    """Read the files of a kernel from one .deb or .rpm, or several.
 
     Fedora has modules, Ubuntu has modules and configuration, in packages of their own.
-    UnfitError: there is no kernel in them, or there are two.
+    Raises UnfitError if there is no kernel in them, or if there are two.
     """
     vmlinuz, config, origins = b"", "", []
     modules: dict[str, bytes] = {}
@@ -108,11 +108,11 @@ def read_packages(paths: Sequence[str]) -> Files:
         origins.append(files.origin)
     if not vmlinuz:
         raise UnfitError("the package holds no kernel (boot/vmlinuz-*)")
-    return Files(vmlinuz, config, modules, " ".join(origins))
+    return KernelFiles(vmlinuz, config, modules, " ".join(origins))
 
 
-def _read_package(path: str) -> Files:
-    """What of that is in one."""
+def _read_package(path: str) -> KernelFiles:
+    """Read those files that one package has."""
     try:
         with open(path, "rb") as file:
             magic = file.read(8)
@@ -129,7 +129,7 @@ def _read_package(path: str) -> Files:
 
 
 def read_folder(folder: str) -> dict[str, bytes]:
-    """The modules below a folder, as /lib/modules/RELEASE."""
+    """Read the modules below a folder such as /lib/modules/RELEASE."""
     modules = {}
     for place, _, names in os.walk(folder):
         for name in names:
@@ -148,7 +148,7 @@ def _is_wanted_module(name: str) -> bool:
     )
 
 
-def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> Files:
+def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> KernelFiles:
     vmlinuz, config, modules = b"", "", {}
     for name, data in entries:
         name = name.lstrip("./").removeprefix("usr/")
@@ -159,7 +159,7 @@ def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> Files:
             config = data.decode("utf-8", "replace")
         elif below and _is_wanted_module(os.path.basename(name)):
             modules[below[1]] = data
-    return Files(vmlinuz, config, modules, os.path.basename(path))
+    return KernelFiles(vmlinuz, config, modules, os.path.basename(path))
 
 
 # ---- .deb: an ar archive with a tar archive in it

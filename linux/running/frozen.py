@@ -30,7 +30,7 @@ class Frozen(NamedTuple):
 
     ram: Pages
     region: Pages
-    standing: dict[str, Any]  # of the board: kpfs.linux.store.image.standing()
+    board_fields: dict[str, Any]  # see kpfs.linux.store.image.board_fields()
     machine: dict[str, Any]  # what Python has of these
     tasks: dict[str, Any]
     each: list[tuple[Task, dict[str, Any]]]
@@ -54,7 +54,7 @@ def freeze(kernel: LinuxKernel) -> Frozen:
     return Frozen(
         ram={number: _page(board.ram, number) for number in _own_pages(board.ram)},
         region={n: _page(board.region, n) for n in _own_pages(board.region)},
-        standing=image.standing(board),
+        board_fields=image.board_fields(board),
         machine=_kept(machine, _OF_MACHINE),
         tasks=_kept(tasks, _OF_TASKS),
         each=[(task, dict(vars(task))) for task in _known(kernel)],
@@ -66,7 +66,7 @@ def thaw(kernel: LinuxKernel, frozen: Frozen) -> None:
 
     Context: the kernel's lock is held.
     """
-    board = kernel.another_board(frozen.standing)
+    board = kernel.another_board(frozen.board_fields)
     _put(board.ram, frozen.ram)
     _put(board.region, frozen.region)
     for task in _known(kernel):

@@ -113,12 +113,12 @@ class LinuxKernel:
     def _last_words(self) -> list[str]:
         return [record.shown() for record in self.dmesg()[-LAST_LINES:]]
 
-    def another_board(self, standing: dict[str, Any]) -> Board:
-        """Have the machine run on another board, as the image was but standing so.
+    def another_board(self, board_fields: dict[str, Any]) -> Board:
+        """Have the machine run on another board, in the state of board_fields.
 
-        standing: see kpfs.linux.store.image.standing().  Context: lock held.
+        board_fields: see kpfs.linux.store.image.board_fields().  Context: lock held.
         """
-        meta = image.stand(self.meta, standing)
+        meta = image.with_board_fields(self.meta, board_fields)
         board = image.load(self._saved, meta, exact=self._exact)
         old, machine = self.machine.board, self.machine
         machine.board, machine.region = board, board.region

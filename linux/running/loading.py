@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Modules are loaded and unloaded by a task of the kernel."""
+"""Loads and unloads modules, by a task of the kernel."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def load_named(kernel: LinuxKernel, task: Task, name: str, words: bytes = b"") -
 
 
 def load(kernel: LinuxKernel, task: Task, data: bytes, words: bytes = b"") -> None:
-    """Load a module's file with parameters; the reason is what the log says.
+    """Load a module's file with parameters.
 
-    Context: the kernel's lock is held.
+    Raises KernelError with the last warning of the log. Context: the kernel's lock is
+    held.
     """
     seen = {record.seq for record in kernel.dmesg()}
     fd = kernel.make_file(task, data)
@@ -62,6 +63,6 @@ def load(kernel: LinuxKernel, task: Task, data: bytes, words: bytes = b"") -> No
 
 
 def unload(kernel: LinuxKernel, task: Task, name: str) -> None:
-    """Unload one.  Context: the kernel's lock is held."""
+    """Unload a module. Context: the kernel's lock is held."""
     removing = Op(nr.DELETE_MODULE, (os.fsencode(name) + b"\0", os.O_NONBLOCK))
     kernel.call(task, removing, why=name)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel that was made, as one file: for another machine, or a cache of CI.
+"""Exports a kernel to one file, for another machine or a CI cache, and imports it.
 
     MAGIC, version, size and SHA-256 of what follows, all little-endian
     zlib: for each file of the kernel's folder
         length of its name, name, its size, number of pieces
         offset and size of a piece, its bytes
 
-Only what is not zero of the memory is in it.
+Zero pages of the memory are left out.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import image, store
 
-SUFFIX = ".kpfs"  # what such a file may end with; "6.1.kpfs" is imported as 6.1
+SUFFIX = ".kpfs"  # suffix of such files; "6.1.kpfs" is imported as 6.1
 MAGIC, VERSION = b"kpfs kernel\n", 1
-LEVEL = 3  # of zlib: xz takes 17 s instead of 2, for a tenth less
+LEVEL = 3  # of zlib; xz would take 17 s instead of 2, for a tenth less
 FILES = (
     *(image.META, image.SYMBOLS, image.FUNCTIONS, image.CONFIG, image.MODULES),
     image.RAM,
@@ -39,9 +39,9 @@ _CHUNK = 1 << 20
 
 
 def export(name: str, path: str) -> int:
-    """Write a kernel to a file, which takes the place of another one: its size.
+    """Write a kernel to a file, and return the file's size.
 
-    UnfitError, OSError.
+    The file takes the place of an existing one. Raises UnfitError, OSError.
     """
     folder = store.folder(name)
     image.read_meta(folder)
@@ -59,7 +59,7 @@ def export(name: str, path: str) -> int:
 
 @contextlib.contextmanager
 def _replacing(path: str) -> Iterator[IO[bytes]]:
-    """A file that takes the place of path if all goes well."""
+    """Open a file that takes the place of path when the block ends without an error."""
     folder = os.path.dirname(os.path.abspath(path))
     fd, made = tempfile.mkstemp(prefix=".kpfs-", dir=folder)
     try:
@@ -83,7 +83,7 @@ def _pack(folder: str) -> Iterator[bytes]:
     for name in FILES:
         try:
             file = open(os.path.join(folder, name), "rb")
-        except FileNotFoundError:  # an image of an older kpfs
+        except FileNotFoundError:  # images of older versions lack some
             continue
         with file:
             pieces = list(_pieces(file.fileno()))
@@ -97,7 +97,7 @@ def _pack(folder: str) -> Iterator[bytes]:
 
 
 def _pieces(fd: int) -> Iterator[tuple[int, int]]:
-    """Offset and size of what a sparse file holds."""
+    """Yield offset and size of each part of a sparse file that is no hole."""
     end, at = os.fstat(fd).st_size, 0
     while at < end:
         try:
@@ -108,8 +108,11 @@ def _pieces(fd: int) -> Iterator[tuple[int, int]]:
         yield start, at - start
 
 
-def bring_in(path: str, name: str) -> image.Meta:
-    """Keep what was exported to a file by a name; UnfitError says why not, OSError."""
+def import_file(path: str, name: str) -> image.Meta:
+    """Keep an exported kernel by a name.
+
+    Raises UnfitError that says why not, and OSError.
+    """
     store.check_name(name)
     with open(path, "rb") as file:
         _check(file, path)
@@ -122,7 +125,7 @@ def bring_in(path: str, name: str) -> image.Meta:
 
 
 def _check(file: IO[bytes], path: str) -> None:
-    """See that it is whole."""
+    """Raise UnfitError unless the file is whole. It stands behind the head then."""
     head = file.read(_HEAD.size)
     if not head.startswith(MAGIC):
         raise UnfitError(f"{path}: no kernel that kpfs has exported")
@@ -143,7 +146,7 @@ def _check(file: IO[bytes], path: str) -> None:
 
 
 class _Unpacker:
-    """Reads so many bytes of what was packed; EOFError."""
+    """Returns as many unpacked bytes as asked for. Raises EOFError."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -167,7 +170,7 @@ def _unpack(read: _Unpacker, folder: str) -> None:
         name = read(length).decode("latin-1")
         if name not in left:
             raise EOFError
-        del left[: left.index(name) + 1]  # in their order, so each at most once
+        del left[: left.index(name) + 1]  # in this order, so each at most once
         size, count = _SIZES.unpack(read(_SIZES.size))
         if size > MAX_RAM or count > MAX_PIECES:
             raise EOFError

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A booted kernel in a directory: its memory, its processor, its symbols.
+"""An image: the memory, the processors and the symbols of a booted kernel.
 
-``ram`` is sparse and mapped privately by every machine, so it may be replaced only by
-rename.  Nothing in it depends on when and where it was made.
+It is a directory. Every machine maps ``ram`` privately, so the file may be replaced
+only by rename; it is sparse. An image does not depend on when and where it was made.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from kpfs.linux.store.processor import Processor, fits
 
 VERSION = 2
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"
-FUNCTIONS = "functions"  # available_filter_functions; those of an older kpfs lack it
-# Functions that write code by another mapping of its page than it runs through.
+FUNCTIONS = "functions"  # available_filter_functions; images of older versions lack it
+# Functions of the kernel that write code through another mapping of its page than the
+# one it runs in, which the emulator does not notice.
 FLUSHERS = (
     "text_poke_copy",
     "text_poke_copy_locked",
@@ -41,8 +42,8 @@ FLUSHERS = (
 _KEPT_WORDS = ("now", "deadline", "cmos", "current")
 
 
-class Booted(NamedTuple):
-    """A board whose kernel is up: the agent stands at its pause."""
+class BootedBoard(NamedTuple):
+    """A board whose kernel has booted: the agent stands at its pause."""
 
     board: Board
     pause: int  # address
@@ -50,7 +51,7 @@ class Booted(NamedTuple):
 
 
 class Meta(NamedTuple):
-    """What an image says of itself."""
+    """The description of an image, which is in its meta.json."""
 
     version: int
     release: str
@@ -68,14 +69,14 @@ class Meta(NamedTuple):
 
 
 def symbol_table(text: bytes, names: Iterable[str]) -> dict[str, int]:
-    """Addresses of some symbols of the kernel itself, by /proc/kallsyms."""
+    """Return the addresses of some of the kernel's symbols, given /proc/kallsyms."""
     wanted = b"|".join(re.escape(name.encode()) for name in names)
     rows = re.findall(rb"^([0-9a-f]+) \w (" + wanted + rb")$", text, re.M)
     return {name.decode(): int(address, 16) for address, name in reversed(rows)}
 
 
-def standing(board: Board) -> dict[str, Any]:
-    """The fields of Meta that say how a board stands."""
+def board_fields(board: Board) -> dict[str, Any]:
+    """Return the fields of Meta that tell the state of a board."""
     words = {name: board.get(getattr(abi.Board, name)) for name in _KEPT_WORDS}
     cpus = range(board.get(abi.Board.nr_cpus))
     processors = [processor.save(board, number) for number in cpus]
@@ -83,16 +84,19 @@ def standing(board: Board) -> dict[str, Any]:
     return {"words": words, "processors": processors}
 
 
-def stand(meta: Meta, fields: dict[str, Any]) -> Meta:
-    """An image in which the board stands so: what standing() gives, also as of JSON."""
+def with_board_fields(meta: Meta, fields: dict[str, Any]) -> Meta:
+    """Return meta for another state of the board.
+
+    fields: of board_fields(), or what JSON has made of them.
+    """
     processors = [Processor(*row) for row in fields["processors"]]
     return meta._replace(words=fields["words"], processors=processors)
 
 
 def save(
-    booted: Booted, release: str, append: str, folder: str, origin: str = ""
+    booted: BootedBoard, release: str, append: str, folder: str, origin: str = ""
 ) -> Meta:
-    """Write what has booted into a folder that is there."""
+    """Write a booted kernel into an existing folder."""
     board = booted.board
     found = symbol_table(booted.symbols, ("panic", *FLUSHERS))
     meta = Meta(
@@ -103,7 +107,7 @@ def save(
         cpu_model=CPU_MODEL,
         agent=agent_digest(),
         pause=booted.pause,
-        **standing(board),
+        **board_fields(board),
         panic=found.get("panic", 0),
         flushers=[found[name] for name in FLUSHERS if name in found],
     )
@@ -131,9 +135,10 @@ def _write_sparse(ram: mmap.mmap, path: str, digest: hashlib._Hash) -> None:
 
 
 def read_meta(folder: str, name: str = "") -> Meta:
-    """UnfitError where it is none, or one of another version of kpfs.
+    """Read the description of an image.
 
-    name: what the error calls it, if not as the folder.
+    name: what errors call it, if not by its folder. Raises UnfitError if it is no
+    image, is damaged, or belongs to another version of kpfs.
     """
     name = name or os.path.basename(folder)
     try:
@@ -145,7 +150,7 @@ def read_meta(folder: str, name: str = "") -> Meta:
     if found != (VERSION, CPU_MODEL, agent_digest()):
         raise UnfitError(f"{name}: made by another version of kpfs; make it anew")
     try:
-        meta = stand(Meta(**fields), fields)
+        meta = with_board_fields(Meta(**fields), fields)
         sound = _is_sound(meta)
     except (TypeError, ValueError, AttributeError, KeyError):
         sound = False
@@ -155,9 +160,10 @@ def read_meta(folder: str, name: str = "") -> Meta:
 
 
 def _is_sound(meta: Meta) -> bool:
-    """Whether a machine can be given all this; TypeError and others: it cannot.
+    """Return True if a machine can safely be given all this.
 
     The file may be a stranger's, and words of the board hold addresses of the host.
+    Raises TypeError and others if the types are wrong.
     """
     texts = meta.release, meta.append, meta.agent, meta.digest, meta.origin
     numbers = meta.pause, meta.panic, *meta.flushers, *meta.words.values()
@@ -180,7 +186,7 @@ def agent_digest() -> str:
 
 
 def open_ram(folder: str, meta: Meta) -> IO[bytes]:
-    """The memory of an image, which stays what it is though another replaces it."""
+    """Open the memory of an image. It stays as it is if another image replaces it."""
     file = open(os.path.join(folder, RAM), "rb")
     if os.fstat(file.fileno()).st_size != meta.memory:
         file.close()
@@ -189,7 +195,7 @@ def open_ram(folder: str, meta: Meta) -> IO[bytes]:
 
 
 def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
-    """A board that goes on where the image was saved."""
+    """Return a board that continues where the image was saved."""
     access = mmap.PROT_READ | mmap.PROT_WRITE
     ram = mmap.mmap(saved.fileno(), meta.memory, mmap.MAP_PRIVATE, access)
     region = mmap.mmap(-1, abi.REGION_SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A processor of a board, as an image keeps it."""
+"""The state of one processor of a board, as an image keeps it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kpfs.linux.board.board import Board
 _WORDS = ("state", "since", "timer", "apic_start", "apic_period", "nmi", "cr2")
 _ARRAYS = {"apic": abi.NR_APIC_REGS, "pending": 4}
 _STATES = range(abi.CPU_OFF + 1)
-_WIDTHS = 16, 64, 32, 32  # bits of a table's selector, base, limit and flags
-_USER = 3  # the privilege level, in a selector
+_WIDTHS = 16, 64, 32, 32  # bits of a descriptor table's selector, base, limit, flags
+_USER = 3  # privilege level in a selector
 
 
 class Processor(NamedTuple):
-    """Its registers, and what the board has of it."""
+    """The registers, and what the board itself knows of a processor."""
 
     registers: dict[str, int]
     tables: dict[str, list[int]]
@@ -27,7 +27,7 @@ class Processor(NamedTuple):
 
 
 def save(board: Board, number: int) -> Processor:
-    """Context: the board runs on from this processor."""
+    """Return the state of a processor. Context: the board continues from this one."""
     board.select(number)
     kept = registers.GENERAL | registers.CONTROL | registers.FPU
     values = {name: board.read_reg(reg) for name, reg in kept.items()}
@@ -44,7 +44,7 @@ def save(board: Board, number: int) -> Processor:
 
 
 def load(board: Board, number: int, processor: Processor) -> None:
-    """Have a processor go on where it was saved."""
+    """Put a processor into the state that was saved."""
     board.select(number)
     values = processor.registers
     for name, msr in registers.MSRS.items():
@@ -65,7 +65,10 @@ def load(board: Board, number: int, processor: Processor) -> None:
 
 
 def is_sound(saved: Processor) -> bool:
-    """Whether a board can be given this; TypeError and others: it cannot."""
+    """Return True if a board can safely be given this state.
+
+    Raises TypeError and others if the types are wrong.
+    """
     kept = registers.GENERAL.keys() | registers.CONTROL.keys() | registers.FPU.keys()
     tables, arrays = saved.tables, saved.arrays
     numbers = [*saved.registers.values(), *saved.words.values()]
@@ -85,5 +88,5 @@ def is_sound(saved: Processor) -> bool:
 
 
 def fits(number: object, bits: int) -> bool:
-    """Whether it is a number of so many bits, and no more than that."""
+    """Return True for an int of at most so many bits that is not negative."""
     return type(number) is int and 0 <= number < 1 << bits

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kernels that were made, by name, below XDG_DATA_HOME.
 
-Each is a folder (see kpfs.linux.store.image), which is made aside and put in place by
-rename: machines that run an older one keep what they have mapped.
+Each is a folder (see kpfs.linux.store.image). It is made aside and put in place by
+rename, so that machines that run an older one keep what they have mapped.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kpfs.linux.errors import UnfitError
 if TYPE_CHECKING:
     from kpfs.linux.store import image
 
-NEW = ".new-"  # what the name of a folder begins with that is not whole yet
-FRESH = 10  # s
+NEW = ".new-"  # prefix of folders that are not whole yet
+FRESH = 10  # s in which a new folder may still be without its lock
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def place() -> str:
-    """The folder of all kernels, which need not be there."""
+    """Return the folder of all kernels, which may be missing."""
     data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     return os.path.join(data, "kpfs", "kernels")
 
@@ -38,7 +38,7 @@ def check_name(name: str) -> str:
 
 
 def names() -> list[str]:
-    """Those that are there."""
+    """Return the names of all kernels, sorted."""
     try:
         entries = os.listdir(place())
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def names() -> list[str]:
 
 
 def folder(name: str) -> str:
-    """Where a kernel is; UnfitError says which there are."""
+    """Return the folder of a kernel. Raises UnfitError that lists the kernels."""
     path = os.path.join(place(), check_name(name))
     if not os.path.isdir(path):
         there = ", ".join(names()) or "there is none yet"
@@ -59,7 +59,10 @@ def folder(name: str) -> str:
 
 @contextlib.contextmanager
 def new_folder(name: str) -> Iterator[str]:
-    """A folder that takes the name's place if all goes well, and else vanishes."""
+    """Make a folder that gets this name when the block ends without an error.
+
+    Otherwise it is removed.
+    """
     import shutil
     import tempfile
 
@@ -76,9 +79,9 @@ def new_folder(name: str) -> Iterator[str]:
 
 
 def _lock(folder: str) -> int:
-    """A descriptor that says as long as it is open that somebody makes this folder.
+    """Lock a folder that is being made; return the descriptor with the lock.
 
-    OSError where somebody else does.
+    Raises OSError if another process has locked it.
     """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -90,7 +93,7 @@ def _lock(folder: str) -> int:
 
 
 def _clear_away() -> None:
-    """Remove what those have left who were killed while they made a kernel."""
+    """Remove the folders of processes that were killed while they made a kernel."""
     import shutil
 
     for entry in os.listdir(place()):
@@ -99,14 +102,14 @@ def _clear_away() -> None:
             continue
         with contextlib.suppress(OSError):
             if time.time() - os.stat(path).st_mtime < FRESH:
-                continue  # who has just made it may not have locked it yet
+                continue
             fd = _lock(path)
             shutil.rmtree(path, ignore_errors=True)
             os.close(fd)
 
 
 def _put(made: str, path: str) -> None:
-    """Rename a folder to where another one may be; whoever comes last wins."""
+    """Rename a folder, also over an existing one. The last of several wins."""
     while True:
         try:
             os.rename(made, path)
@@ -116,7 +119,7 @@ def _put(made: str, path: str) -> None:
 
 
 def remove_folder(path: str) -> None:
-    """Take a kernel away at once; UnfitError where there is none."""
+    """Remove a kernel, so that nobody sees half of it."""
     import shutil
     import tempfile
 
@@ -129,7 +132,7 @@ def remove_folder(path: str) -> None:
 
 
 def metas() -> list[tuple[str, image.Meta | UnfitError]]:
-    """Each kernel, and what it says of itself or what is wrong with it."""
+    """Return the name of each kernel with its description, or with what is wrong."""
     from kpfs.linux.store import image
 
     rows: list[tuple[str, image.Meta | UnfitError]] = []
@@ -142,7 +145,7 @@ def metas() -> list[tuple[str, image.Meta | UnfitError]]:
 
 
 def size(path: str) -> int:
-    """Bytes that a folder takes on the disk."""
+    """Return the bytes that a folder takes on the disk."""
     return sum(
         os.lstat(os.path.join(top, name)).st_blocks * 512
         for top, _, files in os.walk(path)

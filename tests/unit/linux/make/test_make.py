@@ -25,7 +25,7 @@ def test_nor_is_one_whose_symbols_tell_so():
 
 def test_memory_has_limits():
     with pytest.raises(UnfitError, match="memory: "):
-        make.make("a", packages.Files(b"", "", {}), memory=1)
+        make.make("a", packages.KernelFiles(b"", "", {}), memory=1)
 
 
 def test_what_matters_of_a_configuration():

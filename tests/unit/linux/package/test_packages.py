@@ -22,7 +22,7 @@ FILES = {
     "lib/modules/6.1.0-9/modules.order": b"kernel/fs/fat.ko\n",
     "usr/share/doc/README": b"nobody wants it",
 }
-WANTED = packages.Files(
+WANTED = packages.KernelFiles(
     b"kernel",
     "CONFIG_KPROBES=y\n",
     {"kernel/fs/fat.ko": b"module", "modules.order": b"kernel/fs/fat.ko\n"},

@@ -57,7 +57,7 @@ def contents(name):
 
 def test_there_and_back(exported):
     assert exported.stat().st_size < 0x8000
-    assert archive.bring_in(str(exported), "b").release == "6.1"
+    assert archive.import_file(str(exported), "b").release == "6.1"
     assert contents("b") == contents("a")
     assert store.size(store.folder("b")) < 0x20000
 
@@ -90,7 +90,7 @@ def of_another_version(raw):
 def test_what_is_refused_leaves_nothing(exported, change, why):
     exported.write_bytes(change(exported.read_bytes()))
     with pytest.raises(UnfitError, match=why):
-        archive.bring_in(str(exported), "b")
+        archive.import_file(str(exported), "b")
     assert os.listdir(store.place()) == ["a"]
 
 
@@ -139,5 +139,5 @@ def packed(*files):
 def test_a_file_of_somebody_who_means_harm(tmp_path, files):
     (tmp_path / "evil").write_bytes(packed(*files))
     with pytest.raises(UnfitError, match="damaged"):
-        archive.bring_in(str(tmp_path / "evil"), "b")
+        archive.import_file(str(tmp_path / "evil"), "b")
     assert os.listdir(store.place()) == []
