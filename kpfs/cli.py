@@ -514,11 +514,11 @@ def run_inside(arguments: Namespace) -> int:
     _check_options(arguments)
     if arguments.cpus:
         _check_kernel(arguments)
-    from kpfs.inside.kind import Kind
+    from kpfs.inside.kernel_choice import KernelChoice
     from kpfs.inside.start import run as run_command
 
-    kind = Kind(arguments.kernel, arguments.quiet_guest, arguments.exact)
-    return run_command(kind, arguments.argv, arguments.rw, arguments.memory)
+    choice = KernelChoice(arguments.kernel, arguments.quiet_guest, arguments.exact)
+    return run_command(choice, arguments.argv, arguments.rw, arguments.memory)
 
 
 def trace(arguments: Namespace) -> int:

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from kpfs.host.errors import SetupError
 from kpfs.host.process import die_with_parent
-from kpfs.inside.kind import Kind
+from kpfs.inside.kernel_choice import KernelChoice
 from kpfs.inside.start import run as run_inside
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import image, store
@@ -188,8 +188,8 @@ def _become(kernel: str, arguments: Namespace, output: IO[bytes]) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         for fd, number in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
             os.dup2(fd, number)
-        kind = Kind(kernel, quiet=False, exact=arguments.exact)
-        status = run_inside(kind, arguments.argv, arguments.rw, arguments.memory)
+        choice = KernelChoice(kernel, quiet=False, exact=arguments.exact)
+        status = run_inside(choice, arguments.argv, arguments.rw, arguments.memory)
     except SetupError as error:
         print(f"kpfs: {error}", file=sys.stderr)
     finally:

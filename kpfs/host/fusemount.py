@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How a FUSE file system is mounted: by mount(2), else by fusermount, which may.
+"""Mounts a FUSE file system: by mount(2), else by the program fusermount.
 
 Document: mount.fuse(8), fusermount(1).
 """
@@ -18,9 +18,9 @@ HELPERS = ("fusermount", "fusermount3")
 
 
 def mount(mountpoint: str, source: str, *, allow_other: bool) -> int:
-    """Mount at a directory; returns the descriptor through which Linux asks.
+    """Mount at a directory; return the descriptor that requests come from.
 
-    SetupError says why it cannot be done.
+    Raises SetupError.
     """
     options = "default_permissions" + (",allow_other" if allow_other else "")
     try:
@@ -48,7 +48,7 @@ def _by_mount(mountpoint: str, source: str, options: str) -> int:
 
 
 def _by_helper(mountpoint: str, options: str) -> int:
-    """fusermount mounts for an ordinary user, and sends the descriptor."""
+    """Mount by fusermount, which may do so for an ordinary user."""
     import socket
     import subprocess
 

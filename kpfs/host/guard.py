@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A process of its own that ends a daemon which does not end when it is told to.
+"""A process that ends a daemon which does not end when it is told to.
 
-The thread that runs the guest keeps Python's one lock meanwhile, so no thread of the
-daemon can act on a signal while the guest loops.  But Python at once writes the
-signal's number to a pipe, whatever its threads do, and this process reads there.
+While the guest kernel runs, its thread holds Python's global lock, so if it loops, no
+thread of the daemon can act on a signal. But Python writes the signal's number to a
+pipe at once, whatever its threads do, and this process reads that pipe.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from kpfs.host import mounts, patience
 
 log = Log(__name__)
 
-PATIENCE = 2.0  # s that the daemon has to end by itself
-DEATH = 0.5  # s until a killed process has closed what it had open
+PATIENCE = 2.0  # s for the daemon to end by itself
+DEATH = 0.5  # s for a killed process to close its files
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def start(log: int) -> None:
-    """Have this process, which is to be the daemon, guarded.
+    """Start the guard of this process, which is about to be the daemon.
 
-    The guard learns of a signal in ENDING once Python has a handler for it.  If it has
-    to kill the daemon, it says so in one line to the file log.
+    The guard learns of a signal in ENDING once Python has a handler for it. If it has
+    to kill the daemon, it says so in one line of the file log.
     """
     told, tell = os.pipe()
     daemon = os.getpid()
@@ -37,7 +37,7 @@ def start(log: int) -> None:
         signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
         return
     try:
-        for number in ENDING:  # a terminal sends them if we are in its foreground
+        for number in ENDING:  # the terminal sends them to the foreground
             signal.signal(number, signal.SIG_IGN)
         os.chdir("/")
         _close_all_but({told, log})
@@ -50,9 +50,9 @@ def start(log: int) -> None:
 
 
 def pipe() -> int:
-    """Where the guard is told of signals; -1: there is none.
+    """Return the pipe to the guard, or -1 if there is none.
 
-    poll(2) says POLLERR of it when the guard has died.  Context: the main thread.
+    poll(2) says POLLERR of it when the guard has died. Context: the main thread.
     """
     fd = signal.set_wakeup_fd(-1)
     if fd >= 0:
@@ -61,7 +61,7 @@ def pipe() -> int:
 
 
 def give_up() -> None:
-    """Go on without the guard, which somebody has killed.  Context: the main thread."""
+    """Continue without the guard, which was killed. Context: the main thread."""
     signal.set_wakeup_fd(-1)
     log.warning("the guard was killed: SIGTERM will not end a guest that loops")
 
@@ -74,12 +74,12 @@ def _close_all_but(kept: set[int]) -> None:
 
 
 def _has_to_act(daemon: int, told: int) -> bool:
-    """Wait until the daemon is told to end; True if it then does not do so."""
+    """Wait until the daemon is told to end. Return True if it does not obey."""
     return bool(os.read(told, 1)) and not _ends(daemon, told, PATIENCE)
 
 
 def _ends(daemon: int, told: int, seconds: float) -> bool:
-    """Whether the other end of the pipe, which the daemon has, is closed in time."""
+    """Return True if the daemon closes its end of the pipe in time."""
     waiting = select.poll()
     waiting.register(told, select.POLLIN)
 
@@ -90,7 +90,7 @@ def _ends(daemon: int, told: int, seconds: float) -> bool:
 
 
 def _end(daemon: int, told: int, log: int) -> None:
-    """Kill the daemon and unmount what it served, which would answer nobody."""
+    """Kill the daemon and unmount its tree, which would answer nobody."""
     source = mounts.source_name(daemon)
     served = [
         entry

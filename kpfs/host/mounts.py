@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Mounts and namespaces of the host, by the system calls themselves.
+"""Mounts and namespaces of the host, by system calls.
 
 Document: mount(2), unshare(2), user_namespaces(7), proc_pid_mountinfo(5).
 """
@@ -41,7 +41,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class MountEntry(NamedTuple):
     """A line of /proc/self/mountinfo."""
 
-    ident: int  # stays when a directory above is renamed; free for another afterwards
+    ident: int  # survives renames of directories above; used again later
     device: int  # st_dev of its files
     target: str
     fstype: str
@@ -76,13 +76,13 @@ def umount(target: str, flags: int = 0) -> None:
 
 
 def abort(target: str) -> None:
-    """Have a FUSE mount fail all that it is asked, now and later."""
+    """Make all requests to a FUSE mount fail, now and later."""
     with contextlib.suppress(OSError):
         umount(target, MNT_FORCE)
 
 
 def detach(target: str) -> None:
-    """Unmount a FUSE mount, whoever uses it; as an ordinary user through fusermount."""
+    """Unmount a FUSE mount even if it is in use; by fusermount for ordinary users."""
     try:
         umount(target, MNT_DETACH)
     except PermissionError:
@@ -92,7 +92,7 @@ def detach(target: str) -> None:
 
 
 def bind(source: str, target: str) -> None:
-    """Make source, a file or a directory with its mounts, appear at target.
+    """Make source appear at target: a file, or a directory with its mounts.
 
     A target that is a symbolic link is itself covered.
     """
@@ -117,12 +117,12 @@ def make_read_only(target: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """unshare(2); CLONE_NEWUSER wants a process of one thread."""
+    """unshare(2). CLONE_NEWUSER needs a process with one thread."""
     _check(_libc.unshare(flags), "unshare")
 
 
 def return_to_root() -> None:
-    """setns(2) to our own mount namespace: / becomes its root again."""
+    """Enter this process's own mount namespace again: / becomes its root."""
     own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _check(_libc.setns(own, CLONE_NEWNS), "setns")
@@ -137,7 +137,7 @@ def pivot_root(new: str, old: str) -> None:
 
 
 def table() -> Iterator[MountEntry]:
-    """The mounts that this process sees; what covers another follows it."""
+    """Return the mounts that this process sees. One that covers another comes later."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
         for line in f:
             left, _, right = line.partition(" - ")
@@ -154,7 +154,7 @@ def table() -> Iterator[MountEntry]:
 
 
 def mount_at(path: str) -> MountEntry | None:
-    """The mount that covers the directory path, None if it is no mount point.
+    """Return the mount at a directory, or None if it is no mount point.
 
     path is as os.path.realpath() gives it.
     """
@@ -166,9 +166,9 @@ def mount_at(path: str) -> MountEntry | None:
 
 
 def where_now(mount: MountEntry) -> MountEntry | None:
-    """A mount as the table has it now, wherever it has been moved; None: it is gone.
+    """Find a mount in the table, wherever it was moved; None if it is gone.
 
-    Its ident alone would not tell: Linux gives that of one that has gone to the next.
+    Its ident alone is not enough: Linux gives it to the next mount.
     """
     same = mount.ident, mount.device, mount.source
     for entry in table():
@@ -183,21 +183,21 @@ def _unescape(word: str) -> str:
 
 
 def source_name(pid: int) -> str:
-    """What the mount table calls the source of a tree served by process pid."""
+    """Return the source that the mount table shows for a tree of process pid."""
     return f"kpfs:{pid}"
 
 
 def served_by(source: str) -> int:
-    """The inverse of source_name(); 0 if source is none of ours."""
+    """Return the process in a source_name(), 0 for other sources."""
     name, _, pid = source.partition(":")
     return int(pid) if name == "kpfs" and pid.isdigit() else 0
 
 
 def serves(pid: int, mount: MountEntry) -> bool:
-    """Whether a process is the one that serves a FUSE mount.
+    """Return True if a process serves a FUSE mount.
 
-    What the mount table says of it may be about another pid namespace, or a process
-    that is long dead.
+    The mount table may tell of another pid namespace, or of a process that is long
+    dead.
     """
     with contextlib.suppress(OSError):
         return any(_is_of(pid, fd, mount) for fd in os.listdir(f"/proc/{pid}/fd"))
@@ -205,7 +205,7 @@ def serves(pid: int, mount: MountEntry) -> bool:
 
 
 def _is_of(pid: int, fd: str, mount: MountEntry) -> bool:
-    """Whether a descriptor of a process is that through which a mount is served."""
+    """Return True if a process serves a mount through this descriptor."""
     with contextlib.suppress(OSError):
         if os.readlink(f"/proc/{pid}/fd/{fd}") == FUSE_DEVICE:
             with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as info:
@@ -216,10 +216,11 @@ def _is_of(pid: int, fd: str, mount: MountEntry) -> bool:
 
 
 def as_linux_shows(table: str, source: str) -> str:
-    """A mount table (/proc/PID/mounts) with the types that Linux has for our parts.
+    """Give the tree's parts in a mount table the types of Linux's file
+    systems.
 
-    source is that of our tree; what Linux has no mount for is left out.  Ours follow
-    /sys, as when a system boots, so that whoever takes the first tracefs finds ours.
+    source: the tree's. Mounts that Linux does not have are left out. Ours follow /sys,
+    as on a system that boots, so that tools that take the first tracefs find ours.
     """
     others: list[str] = []
     parts: dict[str, str] = {}
@@ -238,26 +239,27 @@ def as_linux_shows(table: str, source: str) -> str:
 
 
 def shown_table(pid: int, source: str) -> bytes:
-    """The mount table of a process, as_linux_shows()."""
+    """Return the mount table of a process, changed by as_linux_shows()."""
     with open(f"/proc/{pid}/mounts", "rb") as table:
         text = os.fsdecode(table.read())
     return os.fsencode(as_linux_shows(text, source))
 
 
 def is_dead(path: str) -> bool:
-    """Whether a FUSE mount lies at path whose daemon is gone."""
+    """Return True if there is a FUSE mount at path whose daemon is gone."""
     try:
         os.stat(path)
-        os.statvfs(path)  # of stat() Linux may remember what a daemon answered
+        os.statvfs(path)  # Linux may have cached the answer to stat()
     except OSError as error:
         return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
     return False
 
 
 def provide_directory(path: str) -> None:
-    """Make path exist where its file system (sysfs, procfs) does not let one create it.
+    """Make a directory exist where its file system cannot create it.
 
-    Its parent is covered by a tmpfs into which all that was there is bound.
+    Its parent, in sysfs or procfs, is covered by a tmpfs, into which everything that
+    was there is bound.
     """
     if not os.path.isdir(path):
         _cover(os.path.dirname(path))
@@ -265,10 +267,10 @@ def provide_directory(path: str) -> None:
 
 
 def provide_in_root(path: str, make: Callable[[str], None]) -> None:
-    """Make path exist for this mount namespace alone: what is not there, by ``make``.
+    """Make path exist in this mount namespace alone; make() creates it.
 
-    The directory that it is in is covered as by provide_directory(), and takes no new
-    file then, as that would be lost.  Where that is not there, nothing is done.
+    The directory above is covered as by provide_directory(). It is read-only then, as
+    new files would be lost. If that directory is missing, nothing is done.
     """
     parent = os.path.dirname(path)
     if os.path.lexists(path) or not os.path.isdir(parent):
@@ -280,7 +282,7 @@ def provide_in_root(path: str, make: Callable[[str], None]) -> None:
 
 
 def _cover(parent: str) -> None:
-    """Cover a directory by a tmpfs that shows the same, and can be written."""
+    """Cover a directory by a tmpfs that shows the same files and can be written."""
     below = os.open(parent, os.O_PATH | os.O_DIRECTORY)
     try:
         old = f"/proc/self/fd/{below}"
@@ -305,5 +307,5 @@ def _carry_over(old: str, new: str, is_dir: bool) -> None:
 
 
 def make_file(path: str) -> None:
-    """An empty file, to bind over."""
+    """Make an empty file, to bind over."""
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o444))

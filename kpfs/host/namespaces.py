@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A user namespace and a mount namespace: for ``kpfs run``, and once more for its CMD.
+"""Makes the user and mount namespaces of ``kpfs run`` and of its CMD.
 
 Document: user_namespaces(7), mount_namespaces(7).
 """
@@ -47,7 +47,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _remedy(error: OSError) -> str:
-    """What helps against a refused namespace."""
+    """Return what helps if namespaces are refused."""
     if error.errno == errno.ENOSPC:
         return "sysctl user.max_user_namespaces is too low"
     if os.path.exists("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"):
@@ -58,10 +58,11 @@ def _remedy(error: OSError) -> str:
 
 
 def _unshare_in_chroot() -> None:
-    """Make the namespaces although / is not that of our mount namespace.
+    """Make the namespaces although / is not the root of our mount namespace.
 
-    Linux makes no user namespace for who is in a chroot, as it could leave it.  So the
-    root of the chroot becomes the root of the new mount namespace.
+    Linux makes no user namespace for a process in a chroot, as it could leave the
+    chroot that way. So the root of the chroot becomes the root of the new mount
+    namespace.
     """
     here, there = os.getcwd(), os.open("/", os.O_PATH)
     mounts.return_to_root()
@@ -86,7 +87,8 @@ def _unshare_in_chroot() -> None:
 class _MapWriter:
     """A process that stays outside and maps all ids one to one.
 
-    From inside only one id could be mapped, and files of all others would be nobody's.
+    From inside, only one id could be mapped, and the files of all others would be
+    nobody's.
     """
 
     def __init__(self) -> None:
@@ -108,13 +110,13 @@ class _MapWriter:
 
     @staticmethod
     def identity(name: str) -> str:
-        """A map of every id that exists here to itself."""
+        """Return a map of every id that exists here to itself."""
         with open(f"/proc/self/{name}", encoding="ascii") as f:
             ranges = [line.split() for line in f]
         return "".join(f"{first} {first} {count}\n" for first, _, count in ranges)
 
     def write(self) -> bool:
-        """Let that process write the maps; returns whether it could."""
+        """Let the process write the maps. Return True if it could."""
         os.write(self.start, b"g")
         return os.waitpid(self.pid, 0)[1] == 0
 
@@ -125,9 +127,10 @@ class _MapWriter:
 
 
 def lock_mounts() -> None:
-    """Keep the command from unmounting ours, as the host's tracefs may lie beneath.
+    """Keep the command from unmounting our mounts: the host's may lie
+    beneath.
 
-    In a user namespace of its own it may add mounts, but not undo what it inherits:
+    In a user namespace of its own it may add mounts, but not undo inherited ones:
     mount_namespaces(7).
     """
     writer = _MapWriter()

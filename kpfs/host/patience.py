@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How long one waits for another process before it counts as stuck.
+"""Waits for another process, and tells a slow one from a stuck one.
 
-Time in which it, or who waits, wants a CPU and gets none does not count: on a machine
-with more work than CPUs, whoever is slow is not stuck.
+Time in which either process wants a CPU and gets none does not count: on a machine with
+more work than CPUs, a slow process is not stuck.
 
 Document: proc_pid_stat(5).
 """
@@ -16,24 +16,24 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-STEP = 0.05  # s between two looks
+STEP = 0.05  # s from one look to the next
 MOST = 60.0  # s on the clock, however busy the machine is
-RUNNABLE = "R"  # a state: it has a CPU, or wants one
+RUNNABLE = "R"  # state of a thread that has a CPU or wants one
 STATE, UTIME, STIME = 0, 11, 12  # words of /proc/PID/stat behind the name
 TICK = 1 / os.sysconf("SC_CLK_TCK")  # s
 
 
 class Usage(NamedTuple):
-    """What a process has had of the CPUs."""
+    """The CPU time of a process, and whether it wants more."""
 
     wants: bool  # one of its threads is runnable
-    ran: float  # s, all of them
+    ran: float  # s, of all threads
 
 
 def comes(pid: int, seconds: float, look: Callable[[float], bool]) -> bool:
-    """Whether something that process pid is to do is done in time.
+    """Return True if something that process pid is to do is done in time.
 
-    look: waits for it, at most so many seconds; whether it is done.
+    look: waits for that many seconds at most, and returns True when it is done.
     """
     begin, waited = time.monotonic(), 0.0
     processes = pid, os.getpid()
@@ -54,7 +54,7 @@ def comes(pid: int, seconds: float, look: Callable[[float], bool]) -> bool:
 
 
 def _usage(pid: int) -> Usage:
-    """That of a process at this moment; the thread that asks left out."""
+    """Return the usage of a process now, without the thread that asks."""
     wants, ran = False, 0
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is being waited for, said at a terminal if it takes long."""
+"""Shows at a terminal what is being waited for, if that takes long."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The terminal of a command that is run for somebody, as su(1) and sudo(8) treat it.
+"""Shares the terminal with a command, as su(1) and sudo(8) do.
 
-A shell makes a process group of its own and takes the terminal.
-When it stops, the shell that has started us must learn that, but it waits only for us.
+A shell makes a process group of its own and takes the terminal. When it stops, the
+shell that has started us must learn that, but that one waits for us alone.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import contextlib
 import os
 import signal
 
-# sent by the terminal to all of a group, to us as well as to the command
+# the terminal sends them to a whole group: to us as well as to the command
 STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 class Job:
     """A command, and the terminal that it shares with us.
 
-    To be made before it runs.  Signals in STOPPING and SIGCONT are blocked.
+    Context: made before the command runs. Signals in STOPPING and SIGCONT are blocked.
     """
 
     def __init__(self) -> None:
@@ -30,23 +30,23 @@ class Job:
         self._taken_by = 0  # the group that had the terminal when the command stopped
 
     def _foreground(self) -> int:
-        """The group that has the terminal, 0: there is none."""
+        """Return the process group that has the terminal, 0 if there is none."""
         with contextlib.suppress(OSError):
             return os.tcgetpgrp(self._terminal)
         return 0
 
     def is_of_our_group(self, pid: int) -> bool:
-        """Whether the command gets what the terminal sends to us."""
+        """Return True if the terminal's signals for us reach the command, too."""
         with contextlib.suppress(OSError):
             return os.getpgid(pid) == self._ours
         return False
 
     def stopped(self, pid: int, number: int) -> None:
-        """Stop ourselves like the command, until somebody continues us."""
+        """Stop like the command, until somebody continues us."""
         foreground = self._foreground()
         group = os.getpgid(pid)
         if number not in STOPPING and foreground not in (group, self._ours):
-            return  # whoever stopped it knows that, and will continue it
+            return  # somebody has stopped it on purpose, and will continue it
         self._taken_by = foreground if foreground == group else 0
         if self._nobody_waits():
             self.resume(pid)
@@ -54,14 +54,14 @@ class Job:
         os.kill(os.getpid(), signal.SIGSTOP)
 
     def _nobody_waits(self) -> bool:
-        """Whether no shell could continue us, as in ``xterm -e kpfs``."""
+        """Return True if no shell could continue us, as in ``xterm -e kpfs``."""
         try:
             return os.getsid(os.getppid()) != os.getsid(0)
         except OSError:
             return True
 
     def resume(self, pid: int) -> None:
-        """Continue the command now that we are, with the terminal if we have it."""
+        """Continue the command after us, with the terminal if we have it."""
         group = os.getpgid(pid)
         if self._taken_by == group != self._ours:
             if self._foreground() == self._ours:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs run --inside``: what stands in for a command that runs in a guest.
+"""The local end of ``kpfs run --inside``, in place of the command.
 
-It has the terminal, passes signals on, stops and goes on with the command, and exits as
-that does.  The guest is in a process of its own (kpfs.inside.machine).
+It has the terminal, passes signals on, stops and continues with the command, and exits
+with its status. The kernel runs in another process (kpfs.inside.machine).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from kpfs.host.errors import SetupError
 from kpfs.linux.inside.request import Request, TerminalState
 
-FORWARDED = {  # whether the whole group gets it, as from a terminal
+FORWARDED = {  # True: for the whole group, as from a terminal
     signal.SIGINT: True,
     signal.SIGQUIT: True,
     signal.SIGTSTP: True,
@@ -38,21 +38,24 @@ WINSIZE, TERMIOS = 8, 36  # bytes, as the kernel has them
 
 
 class LostError(Exception):
-    """The process that was to run the guest is gone before it began."""
+    """The process that was to run the kernel has ended before the command began."""
 
 
 class Client:
-    """Until the command ends."""
+    """The local end of one command."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._input = b""
-        self._settings: list[Any] | None = None  # of the terminal, before
+        self._settings: list[Any] | None = None  # of the terminal, to restore
         self._status: int | None = None
         self._begun = False
 
     def run(self) -> int:
-        """The status of the command, as a shell gives it; SetupError, LostError."""
+        """Return the command's status, as a shell gives it.
+
+        Raises SetupError, LostError.
+        """
         told, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
         for number in WATCHED:
@@ -98,7 +101,7 @@ class Client:
         if not data and not self._begun:
             raise LostError
         if not data:
-            raise SetupError("the process that runs the guest was killed")
+            raise SetupError("the process that runs the kernel was killed")
         *lines, self._input = (self._input + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
@@ -116,7 +119,7 @@ class Client:
         self._status = message["status"]
 
     def _stop(self) -> None:
-        """Stop like the command, and go on when somebody has us go on."""
+        """Stop like the command, and continue it when this process is continued."""
         self._give_terminal_back()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._take_terminal()
@@ -125,7 +128,7 @@ class Client:
 
     # ---- the terminal
     def _take_terminal(self) -> None:
-        """What is typed goes to the guest's terminal as it is."""
+        """Pass on what is typed as it is, to the kernel's terminal."""
         if os.isatty(0):
             self._settings = termios.tcgetattr(0)
             tty.setraw(0, termios.TCSADRAIN)
@@ -138,7 +141,7 @@ class Client:
 
 
 def terminal_state(fds: Iterable[int]) -> TerminalState | None:
-    """That of the first of these that is a terminal."""
+    """Return the state of the first of these that is a terminal."""
     for fd in fds:
         with contextlib.suppress(OSError):
             return TerminalState(
@@ -149,7 +152,10 @@ def terminal_state(fds: Iterable[int]) -> TerminalState | None:
 
 
 def request_of(argv: list[str], writable: list[str]) -> Request:
-    """What is to be run, here and as we are; SetupError."""
+    """Describe the command to run, with this process's surroundings.
+
+    Raises SetupError.
+    """
     umask = os.umask(0o022)
     os.umask(umask)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The process that runs a guest in which a command is."""
+"""Runs a Linux kernel with a command inside, as a process of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from kpfs.base.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.inside.kind import Kind
+from kpfs.inside.kernel_choice import KernelChoice
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
 from kpfs.linux.inside.command import InsideCommand, Outcome
@@ -25,36 +25,39 @@ from kpfs.linux.store import store
 TROUBLE = 2
 
 
-def start(kind: Kind) -> PreparedKernel:
-    """A kernel that has the host's files; UnfitError, EmulatorError, CallError."""
-    folder = store.folder(kind.kernel)
-    return mounted.start(folder, quiet=kind.quiet, exact=kind.exact)
+def start(choice: KernelChoice) -> PreparedKernel:
+    """Start a kernel that has the host's files.
+
+    Raises UnfitError, EmulatorError, CallError.
+    """
+    folder = store.folder(choice.kernel)
+    return mounted.start(folder, quiet=choice.quiet, exact=choice.exact)
 
 
-class Session:
-    """One command, for a client at the other end of a socket."""
+class CommandSession:
+    """Runs one command, for a client at the other end of a socket."""
 
-    def __init__(self, guest: PreparedKernel, client: socket.socket) -> None:
-        self._loop = guest.loop
-        self._guest = guest
+    def __init__(self, kernel: PreparedKernel, client: socket.socket) -> None:
+        self._loop = kernel.loop
+        self._kernel = kernel
         self._client = client
         self._input = b""
         self._command: InsideCommand | None = None
 
     def run(self, request: Request, stdio: list[int]) -> None:
-        """Run the command and tell the client how it ended; never raises."""
-        os.umask(0)  # the guest has applied its own
+        """Run the command and tell the client how it has ended. Raises nothing."""
+        os.umask(0)  # the kernel has applied the command's
         self._tell(begun=True)
         try:
             ended = self._run(request, stdio)
         except (KernelError, CallError) as error:
-            ended = Outcome(TROUBLE, f"the guest died: {error}")
+            ended = Outcome(TROUBLE, f"the kernel died: {error}")
         self._tell(status=ended.status, why=ended.why)
 
     def _run(self, request: Request, stdio: list[int]) -> Outcome:
-        guest = self._guest
+        kernel = self._kernel
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
-        command = InsideCommand(self._loop, guest.worker, guest.files, request, stdio)
+        command = InsideCommand(self._loop, kernel.worker, kernel.files, request, stdio)
         self._command = command
         command.on_stop = self._stopped
         return command.run()
@@ -64,7 +67,7 @@ class Session:
             self._client.sendall(json.dumps(message).encode() + b"\n")
 
     def _listen(self) -> None:
-        """Do what the client says; without a client nothing goes on."""
+        """Do what the client says. This process ends when the client is gone."""
         data = b""
         with contextlib.suppress(OSError):
             data = self._client.recv(4096)
@@ -83,28 +86,28 @@ class Session:
             self._command.resize(bytes.fromhex(message["size"]))
 
     def _stopped(self, number: int) -> None:
-        """The guest stands still until the client has it go on."""
+        """Let the kernel stand still until the client continues it."""
         self._tell(stopped=number)
         self._listen()
 
 
-def run_for(client: socket.socket, kind: Kind, request: Request) -> None:
-    """Be the process of a command whose descriptors are ours."""
+def run_for(client: socket.socket, choice: KernelChoice, request: Request) -> None:
+    """Be the process of a command, with the command's standard streams."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the client passes them on
     for number in (signal.SIGTSTP, signal.SIGTTOU, signal.SIGTTIN):
         signal.signal(number, signal.SIG_IGN)
-    session: Session | None = None
+    session: CommandSession | None = None
     try:
-        guest = start(kind)
-        session = Session(guest, client)
+        kernel = start(choice)
+        session = CommandSession(kernel, client)
         session.run(request, [0, 1, 2])
     except (UnfitError, EmulatorError, CallError, KernelError) as error:
         refuse(client, str(error))
 
 
 def refuse(client: socket.socket, why: str) -> None:
-    """Tell a client that there is no guest for it."""
+    """Tell a client that no kernel can be had."""
     message = {"status": TROUBLE, "why": why}
     with contextlib.suppress(OSError):
         client.sendall(json.dumps(message).encode() + b"\n")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A process that has a guest ready, and is forked for a command.
+"""A process that has a kernel ready, and forks itself for each command.
 
-From what commands have read it learns what the next one will, and has that in the
-guest's page cache.  It ends when it has been idle for a while, and when nobody could
+It learns from commands which files they read, and reads these into the kernel's page
+cache for the next one. It ends when it has been idle for a while, or when nobody could
 find it any more.
 """
 
@@ -17,8 +17,8 @@ import socket
 
 from kpfs.base.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.inside.kind import Kind
-from kpfs.inside.machine import Session, refuse, start
+from kpfs.inside.kernel_choice import KernelChoice
+from kpfs.inside.machine import CommandSession, refuse, start
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
@@ -28,38 +28,40 @@ from kpfs.linux.inside.request import Request
 
 FDS = 3
 _LIMIT = 1 << 20  # bytes of a request
-_LESSON, _ROWS = 1 << 16, 100  # bytes of one, and what it tells at most
+_LESSON, _ROWS = 1 << 16, 100  # bytes and rows that one tells at most
 
 
-def serve(kind: Kind, path: str, listener: socket.socket, patience: int) -> None:
-    """Run commands for those who ask, until nobody has for so many seconds."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # they are nobody's zombies
+def serve(
+    choice: KernelChoice, path: str, listener: socket.socket, patience: int
+) -> None:
+    """Run commands for clients until none has come for that many seconds."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that children leave no zombies
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        guest = start(kind)
+        kernel = start(choice)
     except (UnfitError, EmulatorError, CallError, KernelError, OSError) as error:
         listener.settimeout(1)
         with contextlib.suppress(OSError):
             refuse(listener.accept()[0], str(error))
         return
     try:
-        Server(guest, path, listener).run(patience)
+        ForkServer(kernel, path, listener).run(patience)
     finally:
-        # who has connected meanwhile is not answered, and does without
+        # a client that has connected gets no answer, and starts its own kernel
         with contextlib.suppress(OSError):
             os.unlink(path)
 
 
-class Server:
-    """A ready guest.  Context: one thread."""
+class ForkServer:
+    """A kernel that is ready to be forked. Context: one thread."""
 
     def __init__(
-        self, guest: PreparedKernel, path: str, listener: socket.socket
+        self, kernel: PreparedKernel, path: str, listener: socket.socket
     ) -> None:
-        self._guest = guest
+        self._kernel = kernel
         self._path = path
         self._listener = listener
-        self._read_ahead = ReadAhead(guest.loop, guest.worker)
+        self._read_ahead = ReadAhead(kernel.loop, kernel.worker)
         self._lessons, self._teach = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
@@ -76,7 +78,7 @@ class Server:
             if not found and not busy:
                 return
             if not found and not rehearsed:
-                rehearse(self._guest.loop, self._guest.worker)
+                rehearse(self._kernel.loop, self._kernel.worker)
                 rehearsed = True
             elif not found:
                 self._read_ahead.step()
@@ -90,7 +92,7 @@ class Server:
         try:
             client, _ = self._listener.accept()
         except OSError:
-            return  # it is gone
+            return  # the client is gone
         with client:
             if os.fork() == 0:
                 try:
@@ -99,7 +101,7 @@ class Server:
                     os._exit(0)
 
     def _be_session(self, client: socket.socket) -> None:
-        """In a process of its own: one command."""
+        """Run one command. This is a process of its own."""
         self._listener.close()
         self._lessons.close()
         client.settimeout(10)
@@ -111,8 +113,10 @@ class Server:
         client.settimeout(None)
         if len(fds) != FDS:
             return
-        reads = self._guest.files.reads = []
-        Session(self._guest, client).run(Request.unpacked(json.loads(data)), fds)
+        reads = self._kernel.files.reads = []
+        CommandSession(self._kernel, client).run(
+            Request.unpacked(json.loads(data)), fds
+        )
         client.close()
         self._teach.setblocking(False)
         with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Starts the process of a command that runs in a guest."""
+"""Starts the process of a command that runs inside a kernel."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ import socket
 from kpfs.host.errors import SetupError
 from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
-from kpfs.inside.kind import Kind
+from kpfs.inside.kernel_choice import KernelChoice
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.request import Request
 
 
-def run(kind: Kind, argv: list[str], writable: list[str], memory: int = 0) -> int:
-    """Run a command in a guest: its status; SetupError.
+def run(
+    choice: KernelChoice, argv: list[str], writable: list[str], memory: int = 0
+) -> int:
+    """Run a command inside a kernel, and return its status.
 
-    memory: MiB that the guest must have.
+    memory: MiB that the kernel must have. Raises SetupError.
     """
     request = request_of(argv, writable)
     if memory:
-        _check_memory(kind.kernel, memory)
-    connection = warm.connect(kind)
+        _check_memory(choice.kernel, memory)
+    connection = warm.connect(choice)
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError):
             warm.ask(connection, request)
             return Client(connection).run()
-    return _run_cold(kind, request)
+    return _run_cold(choice, request)
 
 
 def _check_memory(kernel: str, memory: int) -> None:
-    """SetupError where a kernel has less: an image cannot grow."""
+    """Raise SetupError if a kernel has less memory. An image cannot grow."""
     from kpfs.linux.store import image, store
 
     try:
@@ -46,8 +48,8 @@ def _check_memory(kernel: str, memory: int) -> None:
         )
 
 
-def _run_cold(kind: Kind, request: Request) -> int:
-    """The same in a guest of its own."""
+def _run_cold(choice: KernelChoice, request: Request) -> int:
+    """Run a command in a kernel that is started for it."""
     from kpfs.inside.machine import run_for
 
     ours, theirs = socket.socketpair()
@@ -55,14 +57,14 @@ def _run_cold(kind: Kind, request: Request) -> int:
     if pid == 0:
         try:
             ours.close()
-            run_for(theirs, kind, request)
+            run_for(theirs, choice, request)
         finally:
             os._exit(1)
     theirs.close()
     try:
         return Client(ours).run()
     except LostError:
-        raise SetupError("the process that runs the guest died") from None
+        raise SetupError("the process that runs the kernel died") from None
     finally:
-        ours.close()  # which ends it
+        ours.close()  # ends the process
         os.waitpid(pid, 0)

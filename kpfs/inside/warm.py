@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests that are ready: one process for each kind, which is forked for a command.
+"""Finds the process that has a kernel ready, and starts it if need be.
 
-It is made at the first use and listens at a socket of the user's.  Here is how it is
-found; kpfs.inside.server has what it does.
+There is one for each choice of a kernel. It listens at a socket of the user;
+kpfs.inside.server tells what it does.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ import stat
 import struct
 from collections.abc import Iterator
 
-from kpfs.inside.kind import Kind
+from kpfs.inside.kernel_choice import KernelChoice
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.request import Request
 from kpfs.linux.store import store
 
-SECONDS = "KPFS_WARM"  # environment: how long one is kept; 0: there is none
+SECONDS = "KPFS_WARM"  # environment variable; 0: keep no process
 DEFAULT_SECONDS = 60
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FDS = 3
-_RAM = "ram"  # as kpfs.linux.store.image has it, which would take long to import
+_RAM = "ram"  # image.RAM, whose import would take long
 _UCRED = struct.Struct("3i")  # pid, uid, gid
 _NAMESPACES = ("mnt", "user", "pid", "net", "uts")
 
 
 def seconds() -> int:
-    """How long one is kept idle."""
+    """Return how long an idle process is kept."""
     text = os.environ.get(SECONDS, "")
     return int(text) if text.isdecimal() else DEFAULT_SECONDS
 
 
-# ---- where it is
-def _key(kind: Kind) -> str:
-    """What has to be the same for a process to serve us."""
+# ---- the socket
+def _key(choice: KernelChoice) -> str:
+    """Return a digest of everything that must be the same for a process to serve us."""
     root = os.stat("/")
-    facts: list[object] = [kind, root.st_dev, root.st_ino]
+    facts: list[object] = [choice, root.st_dev, root.st_ino]
     facts += [os.getuid(), os.getgid(), sorted(os.getgroups())]
-    for path in (os.path.join(store.folder(kind.kernel), _RAM), *_sources()):
+    for path in (os.path.join(store.folder(choice.kernel), _RAM), *_sources()):
         st = os.stat(path)
         facts.append((path, st.st_dev, st.st_ino, st.st_mtime_ns))
     for name in _NAMESPACES:
@@ -53,16 +53,16 @@ def _key(kind: Kind) -> str:
 
 
 def _sources() -> Iterator[str]:
-    """The files of this version."""
+    """Yield the files of this version."""
     for folder in ("linux", "linux/image", "linux/inside", "inside"):
         with os.scandir(os.path.join(_HERE, folder)) as entries:
             yield from sorted(entry.path for entry in entries if entry.is_file())
 
 
 def _folder() -> str:
-    """Where sockets are: nobody else can come there."""
+    """Return the folder of the sockets, which only this user can enter."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if not runtime or not _is_ours(runtime):  # su(1) keeps that of somebody else
+    if not runtime or not _is_ours(runtime):  # su(1) keeps another user's
         runtime = os.environ.get("TMPDIR") or "/tmp"
     folder = os.path.join(runtime, f"kpfs-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
@@ -80,22 +80,22 @@ def _is_ours(folder: str) -> bool:
 
 
 # ---- the client's side
-def connect(kind: Kind) -> socket.socket | None:
-    """A connection to the process for such a guest, started if need be; None: none."""
-    if kind.quiet or not seconds():
+def connect(choice: KernelChoice) -> socket.socket | None:
+    """Connect to the process for such a kernel; None if there can be none."""
+    if choice.quiet or not seconds():
         return None
     try:
-        path = os.path.join(_folder(), _key(kind))
+        path = os.path.join(_folder(), _key(choice))
         with contextlib.suppress(OSError):
             return _try(path)
         with open(f"{path}.lock", "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             with contextlib.suppress(OSError):
                 return _try(path)
-            _start(kind, path)
+            _start(choice, path)
             return _try(path)
     except (OSError, UnfitError):
-        return None  # it goes without
+        return None  # the command starts its own kernel
 
 
 def _try(path: str) -> socket.socket:
@@ -103,7 +103,7 @@ def _try(path: str) -> socket.socket:
     try:
         connection.connect(path)
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-        if _UCRED.unpack(peer)[1] != os.getuid():  # it would get our descriptors
+        if _UCRED.unpack(peer)[1] != os.getuid():  # it would get our streams
             raise PermissionError(f"{path} is somebody else's")
     except OSError:
         connection.close()
@@ -112,14 +112,14 @@ def _try(path: str) -> socket.socket:
 
 
 def ask(connection: socket.socket, request: Request) -> None:
-    """Have it run a command that has our standard streams."""
+    """Have the process run a command with our standard streams."""
     data = json.dumps(request.packed()).encode() + b"\n"
     socket.send_fds(connection, [data[:1]], range(_FDS))
     connection.sendall(data[1:])
 
 
-def _start(kind: Kind, path: str) -> None:
-    """Have another process listen there; it answers when the guest is ready."""
+def _start(choice: KernelChoice, path: str) -> None:
+    """Start a process that listens there. It answers when its kernel is ready."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -137,7 +137,7 @@ def _start(kind: Kind, path: str) -> None:
                 _detach(listener.fileno())
                 from kpfs.inside.server import serve
 
-                serve(kind, path, listener, seconds())
+                serve(choice, path, listener, seconds())
             status = 0
         finally:
             os._exit(status)
@@ -146,7 +146,7 @@ def _start(kind: Kind, path: str) -> None:
 
 
 def _detach(listener: int) -> None:
-    """Keep nothing of the process that started us but the socket."""
+    """Keep nothing of the process that started this one but the socket."""
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands that are programs of a distribution's kernel: ``kpfs run --inside``.
 
-Tests kpfs.inside.client, kpfs.inside.kind, kpfs.inside.machine, kpfs.inside.server,
-kpfs.inside.start, kpfs.inside.warm, kpfs.linux.inside.command,
+Tests kpfs.inside.client, kpfs.inside.kernel_choice, kpfs.inside.machine,
+kpfs.inside.server, kpfs.inside.start, kpfs.inside.warm, kpfs.linux.inside.command,
 kpfs.linux.inside.read_ahead, kpfs.linux.inside.loop, kpfs.linux.inside.modules,
 kpfs.linux.inside.request, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
 """
