@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The command kpfs: its arguments and its exit status.
 
-0: done; 2: it could not be, and one line on stderr says why; of ``run``: CMD's own.
+The status is 0 if all was done, and 2 if it could not be; then one line on stderr says
+why. That of ``run`` is CMD's.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ no root: CMD sees itself as root of a user namespace. Nothing is left afterwards
 process that CMD leaves behind the files answer ENOTCONN.
 """
 MATRIX_HELP = "run a command inside several kernels"
-KERNEL_HELP = "make, list and remove real kernels that can be guests"
+KERNEL_HELP = "make, list and remove Linux kernels"
 DOCTOR_HELP = "say what works on this host, and how to mend what does not"
 DOCTOR_DESCRIPTION = """\
 Try everything that kpfs needs of this host, and say of each whether it works ('ok'),
@@ -69,7 +70,7 @@ TOP_DESCRIPTION = """\
 Show the probes of a kernel, and hits and misses a second: of the mount at DIR, or,
 within 'kpfs run', of the kernel there, or of the only mount there is.  The cost is what
 a hit of that kind takes on this machine, with an event without arguments or a handler
-that does nothing; it is measured in a kernel of its own, and not said of real kernels.
+that does nothing; it is measured in a kernel of its own, and not told of Linux kernels.
 The screen needs the package textual (pip install 'kpfs[top]'); --once and --json need
 nothing.
 Keys: d disassembles the function of a probe, e explains it, the space bar disarms all
@@ -88,7 +89,7 @@ TRACE_HELP = "run a command and show the events that it sets off"
 TRACE_DESCRIPTION = """\
 Run CMD as 'kpfs run' does, with events on, and show what was recorded when it has
 ended: as the file trace has it, or for other tools.  The status is CMD's.  The programs
-in the background of the guest are recorded too, if not for --quiet-guest.
+in the kernel's background are recorded too, unless there is --quiet-guest.
 
   kpfs trace -e 'p:opened do_sys_openat2 file=+0(%si):ustring' -- cat /etc/hostname
   kpfs trace -e sched: -o trace.json -- make      opens at ui.perfetto.dev
@@ -97,8 +98,8 @@ in the background of the guest are recorded too, if not for --quiet-guest.
 EXPLAIN_HELP = "say whether a probe is accepted and optimised, and why"
 
 
-class Command(NamedTuple):
-    """One row of the table of commands."""
+class Subcommand(NamedTuple):
+    """A row of the table of commands."""
 
     help: str
     description: str
@@ -107,7 +108,7 @@ class Command(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; argv is without the program's name."""
+    """Run the command line, given without the program's name, and return the status."""
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         return COMMANDS[arguments.command].main(arguments)
@@ -133,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _why_not(error: OSError) -> str:
-    """Cause and remedy for a system call that nobody expected to fail."""
+    """Return cause and remedy for a system call that nobody expected to fail."""
     frame = error.__traceback__
     while frame and frame.tb_next:
         frame = frame.tb_next
@@ -154,7 +155,7 @@ def parse(argv: Sequence[str]) -> Namespace:
 
 
 def make_parser(wanted: Iterable[str]) -> ArgumentParser:
-    """The parser of the wanted commands; of all, without arguments, if there are none.
+    """Make the parser of some commands, or one that only names all of them.
 
     Describing what nobody asks for costs time at each start.
     """
@@ -185,7 +186,7 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
 
 
 def _columns() -> int:
-    """The width of the terminal, as shutil.get_terminal_size() has it."""
+    """Return the width of the terminal, as shutil.get_terminal_size() does."""
     try:
         columns = int(os.environ.get("COLUMNS", ""))
     except ValueError:
@@ -224,7 +225,10 @@ def _guest_arguments(parser: ArgumentParser) -> None:
     )
     parser.epilog = f"configurations, and their defaults:\n{config.help_text()}"
     parser.add_argument(
-        "--kernel", default="", metavar="KERNEL", help="a real one: see 'kpfs kernel'"
+        "--kernel",
+        default="",
+        metavar="KERNEL",
+        help="a Linux kernel: see 'kpfs kernel'",
     )
     parser.add_argument(
         "--exact",
@@ -283,7 +287,7 @@ def _settings(arguments: Namespace) -> Settings:
 
 
 def _check_kernel(arguments: Namespace) -> None:
-    """SetupError where there is no such kernel, or it cannot be configured so."""
+    """Raise SetupError if there is no such kernel, or not with so many CPUs."""
     if not arguments.kernel:
         return
     from kpfs.linux.errors import UnfitError
@@ -303,13 +307,18 @@ def _check_kernel(arguments: Namespace) -> None:
 
 
 def _check_options(arguments: Namespace) -> None:
-    """SetupError where a real kernel cannot be configured so."""
+    """Raise SetupError if a Linux kernel cannot be configured so."""
     if arguments.config:
-        raise SetupError("--config is for our own kernel; --kernel names a real one")
+        raise SetupError(
+            "--config is for the guest kernel; --kernel names a Linux kernel"
+        )
 
 
 def _from_here(resolve: Callable[[str], str], name: str) -> str:
-    """The absolute path of a name; SetupError in a directory that was removed."""
+    """Return the absolute path of a name.
+
+    Raises SetupError in a directory that was removed.
+    """
     try:
         return resolve(name)
     except OSError as error:
@@ -333,7 +342,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--no-mirror",
         action="store_true",
-        help="do not make CMD's system calls in the guest too",
+        help="do not make CMD's system calls in the kernel too",
     )
     parser.add_argument(
         "--mirror",
@@ -345,7 +354,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--host-uname",
         action="store_true",
-        help="tell CMD the host's release and version, not the guest's",
+        help="tell CMD the host's release and version, not the kernel's",
     )
     parser.add_argument(
         "--inside",
@@ -424,7 +433,7 @@ def _explain_arguments(parser: ArgumentParser) -> None:
         help="list the function, with the fate of a probe at each instruction",
     )
     parser.add_argument(
-        "--kernel", metavar="NAME", help="judge a real kernel: see 'kpfs kernel'"
+        "--kernel", metavar="NAME", help="judge a Linux kernel: see 'kpfs kernel'"
     )
     parser.add_argument(
         "--insmod",
@@ -436,7 +445,7 @@ def _explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--image",
         metavar="DIR",
-        help="judge, not kpfs' own kernel, but a real one that was dumped into DIR: "
+        help="judge a Linux kernel that was dumped into DIR, not the guest kernel: "
         "its functions.tsv, symbols.tsv.gz, blacklist.txt, ...",
     )
 
@@ -578,18 +587,18 @@ def _kernel_arguments(parser: ArgumentParser) -> None:
 
 
 COMMANDS = {
-    "mount": Command("mount the files at DIR", MOUNT_HELP, _mount_arguments, mount),
-    "umount": Command("unmount DIR", UMOUNT_HELP, _umount_arguments, umount),
-    "run": Command(
+    "mount": Subcommand("mount the files at DIR", MOUNT_HELP, _mount_arguments, mount),
+    "umount": Subcommand("unmount DIR", UMOUNT_HELP, _umount_arguments, umount),
+    "run": Subcommand(
         "run a command over files at the real paths", RUN_HELP, _run_arguments, run
     ),
-    "trace": Command(TRACE_HELP, TRACE_DESCRIPTION, _trace_arguments, trace),
-    "matrix": Command(MATRIX_HELP, MATRIX_HELP, _matrix_arguments, matrix),
-    "kernel": Command(KERNEL_HELP, KERNEL_HELP, _kernel_arguments, kernel),
-    "explain": Command(EXPLAIN_HELP, EXPLAIN_HELP, _explain_arguments, explain),
-    "doctor": Command(DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, doctor),
-    "top": Command(TOP_HELP, TOP_DESCRIPTION, _top_arguments, top),
-    "completion": Command(
+    "trace": Subcommand(TRACE_HELP, TRACE_DESCRIPTION, _trace_arguments, trace),
+    "matrix": Subcommand(MATRIX_HELP, MATRIX_HELP, _matrix_arguments, matrix),
+    "kernel": Subcommand(KERNEL_HELP, KERNEL_HELP, _kernel_arguments, kernel),
+    "explain": Subcommand(EXPLAIN_HELP, EXPLAIN_HELP, _explain_arguments, explain),
+    "doctor": Subcommand(DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, doctor),
+    "top": Subcommand(TOP_HELP, TOP_DESCRIPTION, _top_arguments, top),
+    "completion": Subcommand(
         COMPLETION_HELP, COMPLETION_DESCRIPTION, _completion_arguments, completion
     ),
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Colours of a terminal, where there is one and nobody has asked for none.
+"""Colours for a terminal, unless the user wants none.
 
 Document: ECMA-48, 8.3.117 (SGR); no-color.org.
 """
@@ -13,7 +13,7 @@ RED, GREEN, YELLOW, CYAN = 31, 32, 33, 36
 
 
 def wanted(stream: TextIO) -> bool:
-    """Whether what is written there shall have colours."""
+    """Return True if output to this stream shall have colours."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return stream.isatty() and not plain
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How the emulated kernel is configured: the table of ``--config NAME=VALUE``."""
+"""The configuration of the guest kernel: the table of ``--config NAME=VALUE``."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ _FUNCTION_TRACER = (
 )  # fmt: skip
 
 
-class Option(NamedTuple):
-    """One row of the table."""
+class ConfigOption(NamedTuple):
+    """A row of the table."""
 
     name: str
     meaning: str
     default: bool = True
-    absent: tuple[str, ...] = ()  # files of the mount that there are not with n
+    absent: tuple[str, ...] = ()  # files of the mount that are missing with n
 
 
 OPTIONS = (
-    Option(
+    ConfigOption(
         "OPTPROBES",
         "probes become jumps where they can",
         absent=("sys/debug/kprobes-optimization", "sys/debug/kprobes_optimization"),
     ),
     # on x86 this and DYNAMIC_FTRACE are on or off together
-    Option(
+    ConfigOption(
         "KPROBES_ON_FTRACE",
         "functions begin with an ftrace site, which probes there use",
         absent=_FUNCTION_TRACER,
     ),
     # dynamic_events stays: there are synthetic events
-    Option(
+    ConfigOption(
         "KPROBE_EVENTS",
         "probes can be defined by files",
         absent=("tracing/kprobe_events", "tracing/kprobe_profile"),
     ),
-    Option("PREEMPT", "a task can lose its CPU within the kernel"),
-    Option("KALLSYMS_ALL", "kallsyms has data beside functions"),
-    Option("MODULES", "modules can be loaded", absent=("modules",)),
-    Option("MODULE_UNLOAD", "modules can be unloaded"),
-    Option("DEBUG_INFO", "machine/vmlinux has line numbers", default=False),
+    ConfigOption("PREEMPT", "a task can lose its CPU within the kernel"),
+    ConfigOption("KALLSYMS_ALL", "kallsyms has data beside functions"),
+    ConfigOption("MODULES", "modules can be loaded", absent=("modules",)),
+    ConfigOption("MODULE_UNLOAD", "modules can be unloaded"),
+    ConfigOption("DEBUG_INFO", "machine/vmlinux has line numbers", default=False),
     # Documentation/trace/kprobes.rst has it in an example; no Linux 6.1 does
-    Option(
+    ConfigOption(
         "DOCUMENTED_SYSCTL",
         "debug.kprobes_optimization is there too, and takes y and n",
         default=False,
         absent=("sys/debug/kprobes_optimization",),
     ),
     # Documentation/kprobes.txt of 2006 to 2012 probes them in its examples
-    Option(
+    ConfigOption(
         "LEGACY_SYMBOLS",
         "tasks are made by do_fork() and files opened by sys_open(), as in 2.6",
         default=False,
@@ -68,23 +68,23 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 
 
 class Config(NamedTuple):
-    """The values of the options: the given ones, and for all others the defaults."""
+    """The values of the options: the given ones, else the defaults."""
 
     changed: tuple[tuple[str, bool], ...] = ()
 
     def on(self, name: str) -> bool:
-        """Whether the option is y."""
+        """Return True if the option is y."""
         return dict(self.changed).get(name, _BY_NAME[name].default)
 
     def absent(self) -> frozenset[str]:
-        """Paths below the mount that are not there."""
+        """Return the paths below the mount that are missing."""
         return frozenset(
             path for o in OPTIONS if not self.on(o.name) for path in o.absent
         )
 
 
 def parse_one(text: str) -> tuple[str, bool]:
-    """NAME=y or NAME=n; ValueError says in one line what is wrong with it."""
+    """Parse NAME=y or NAME=n. Raises ValueError with one line for the user."""
     name, _, value = text.partition("=")
     if name not in _BY_NAME:
         raise ValueError(f"no option {name!r}; there are {', '.join(_BY_NAME)}")
@@ -94,12 +94,12 @@ def parse_one(text: str) -> tuple[str, bool]:
 
 
 def make(words: Iterable[tuple[str, bool]]) -> Config:
-    """Make a Config; of several values of one option the last counts."""
+    """Make a Config. Of several values of one option the last counts."""
     return Config(tuple(dict(words).items()))
 
 
 def help_text() -> str:
-    """The table, for the help of commands."""
+    """Return the table for the help of commands."""
     return "\n".join(
         f"  {o.name + ('=y' if o.default else '=n'):<20}{o.meaning}" for o in OPTIONS
     )

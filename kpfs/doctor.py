@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs doctor``: what works on this host, what does not, and what mends it.
+"""``kpfs doctor``: says what works on this host, and what mends the rest.
 
-Each check does the thing itself, in a process of its own where that would change ours,
-and none looks for a sign that the thing might work.
+Each check does the thing itself instead of looking for signs that it might work, in a
+process of its own where it would change this one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOOLS = ("trace-cmd", "perf", "bpftrace", "sysctl", "gdb")  # known to run
 
 
 class Finding(NamedTuple):
-    """What a check has found."""
+    """The result of a check."""
 
     state: str  # BROKEN: without this 'kpfs run' does not work
     found: str
@@ -40,21 +40,21 @@ class Finding(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One row of the table of checks."""
+    """A row of the table of checks."""
 
     name: str
     look: Callable[[], Finding]
 
 
 def main(*, as_json: bool) -> int:
-    """Print all findings; 1 if something is broken, else 0."""
+    """Print all findings. Return 1 if something is broken, else 0."""
     rows = []
     works = True
     for check in CHECKS:
         finding = check.look()
         works = works and finding.state != BROKEN
         rows.append({"name": check.name, **finding._asdict()})
-        if not as_json:  # as they come, for whoever waits
+        if not as_json:  # as soon as it is known
             print("\n".join(in_words(check.name, finding)), flush=True)
     if as_json:
         print(json.dumps({"works": works, "checks": rows}, indent=2))
@@ -62,7 +62,7 @@ def main(*, as_json: bool) -> int:
 
 
 def in_words(name: str, finding: Finding) -> list[str]:
-    """The lines that a user reads."""
+    """Return the lines of a finding that a user reads."""
     lines = [f"{finding.state:8} {name:11} {finding.found}"]
     if finding.mend:
         lines.append(f"{'':8} {'':11} mend: {finding.mend}")
@@ -70,12 +70,12 @@ def in_words(name: str, finding: Finding) -> list[str]:
 
 
 def attempt(action: Callable[[], object], state: str = BROKEN) -> Finding | None:
-    """None if action succeeds; else a Finding of that state, with cause and remedy."""
+    """Return None if action succeeds, else a Finding of that state."""
     try:
         action()
     except SetupError as error:
         return Finding(state, error.cause, error.mend)
-    except Exception as error:  # whatever it is, this is what was looked for
+    except Exception as error:  # any error at all is a finding
         return Finding(state, str(error) or type(error).__name__)
     return None
 
@@ -115,7 +115,7 @@ def python() -> Finding:
         return Finding(OK, words)
     return Finding(
         LIMITED,
-        f"{words}: built without lzma, which real kernels need",
+        f"{words}: built without lzma, which Linux kernels need",
         "a Python that was built where liblzma-dev was",
     )
 
@@ -131,7 +131,7 @@ def host() -> Finding:
 
 
 def packages() -> Finding:
-    """The emulator and the disassembler, loaded."""
+    """Load the emulator and the disassembler."""
 
     def load() -> None:
         from kpfs.engine.arch import arches  # noqa: F401 it loads the disassembler
@@ -150,7 +150,7 @@ def packages() -> Finding:
 
 
 def images() -> Finding:
-    """The emulated kernel, booted."""
+    """Boot the guest kernel."""
     begin = time.monotonic()
 
     def boot() -> None:
@@ -172,7 +172,7 @@ def fuse_device() -> Finding:
 
 
 def fusermount() -> Finding:
-    """What mounts for an ordinary user outside a namespace."""
+    """Look for the program that mounts for an ordinary user outside a namespace."""
     from kpfs.host.fusemount import HELPERS
 
     found = next(filter(None, map(shutil.which, HELPERS)), None)
@@ -202,7 +202,7 @@ def namespaces() -> Finding:
 
 
 def notification() -> Finding:
-    """The system calls of a command, reported to us."""
+    """Install a filter that reports a command's system calls."""
 
     def install() -> None:
         from kpfs.mirror import seccomp
@@ -254,7 +254,7 @@ def tools() -> Finding:
 
 
 def whole() -> Finding:
-    """``kpfs run -- true``, from its beginning to its end."""
+    """Run ``kpfs run -- true`` from beginning to end."""
     begin = time.monotonic()
 
     def run_true() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs kernel``: real kernels of distributions as guests, by name."""
+"""``kpfs kernel``: makes, lists and removes Linux kernels, by name."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kpfs.linux.package.packages import KernelFiles
 
 DESCRIPTION = """\
-Real kernels of distributions as guests.  A kernel is booted once, in the emulator, and
-what it has become is kept below $XDG_DATA_HOME/kpfs/kernels; 'kpfs mount --kernel NAME'
-and 'kpfs run --kernel NAME' go on from there in a moment.
+Linux kernels of distributions.  A kernel is booted once, in the emulator, and its state
+is kept below $XDG_DATA_HOME/kpfs/kernels; 'kpfs mount --kernel NAME' and 'kpfs run
+--kernel NAME' continue from there in a moment.
 """
 MAKE_HELP = """\
 Boot a kernel and keep it as NAME.  6.1, 6.12, 6.1-cloud and 6.1-rt stand for the newest
@@ -43,8 +43,8 @@ another version of kpfs is refused.
 """
 
 
-class Command(NamedTuple):
-    """One row of the table of commands."""
+class KernelAction(NamedTuple):
+    """A row of the table of actions."""
 
     help: str
     description: str
@@ -66,7 +66,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> int:
-    """``kpfs kernel ACTION``; SetupError where it cannot be."""
+    """``kpfs kernel ACTION``. Raises SetupError."""
     from kpfs.guest.emu.libunicorn import EmulatorError
     from kpfs.linux.errors import UnfitError
 
@@ -123,7 +123,9 @@ def make(arguments: Namespace) -> int:
         verbose=arguments.verbose,
         progress=progress.show,
     )
-    with contextlib.suppress(UnfitError, OSError):  # it lacks a module: no --inside
+    with contextlib.suppress(
+        UnfitError, OSError
+    ):  # without fuse or overlay there is no --inside
         mounted.make(store.folder(arguments.name), meta)
     progress.end()
     seconds = time.monotonic() - begin
@@ -132,7 +134,7 @@ def make(arguments: Namespace) -> int:
 
 
 def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> KernelFiles:
-    """The files of the kernel that the arguments name."""
+    """Read the files of the kernel that the arguments name."""
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.package import packages
 
@@ -170,7 +172,7 @@ def _opened(path: str):  # type: ignore[no-untyped-def]
 
 
 class Progress:
-    """What is being done, in one line of a terminal; the console, if it is wanted."""
+    """Shows in one line of a terminal what is being done, or the console."""
 
     def __init__(self, *, verbose: bool) -> None:
         self._verbose = verbose
@@ -180,12 +182,12 @@ class Progress:
         self._what = ""
 
     def say(self, what: str) -> None:
-        """Something new begins."""
+        """Begin a new step."""
         self._what = what
         self._write("")
 
     def show(self, board: Board) -> None:
-        """The kernel boots on."""
+        """Show the output of a kernel that is booting."""
         text, self._seen = board.console(self._seen)
         if self._verbose:
             sys.stdout.write(text.decode("latin-1"))
@@ -293,12 +295,14 @@ def import_file(arguments: Namespace) -> int:
 
 
 COMMANDS = {
-    "make": Command("boot a kernel and keep it", MAKE_HELP, _make_arguments, make),
-    "list": Command("those that are there", "", _no_arguments, show_list),
-    "show": Command("what one is like", "", _name_argument, show),
-    "rm": Command("remove one", "", _name_argument, remove),
-    "export": Command("write one to a file", EXPORT_HELP, _export_arguments, export),
-    "import": Command(
+    "make": KernelAction("boot a kernel and keep it", MAKE_HELP, _make_arguments, make),
+    "list": KernelAction("those that are there", "", _no_arguments, show_list),
+    "show": KernelAction("what one is like", "", _name_argument, show),
+    "rm": KernelAction("remove one", "", _name_argument, remove),
+    "export": KernelAction(
+        "write one to a file", EXPORT_HELP, _export_arguments, export
+    ),
+    "import": KernelAction(
         "keep one of a file", IMPORT_HELP, _import_arguments, import_file
     ),
 }

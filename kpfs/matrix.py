@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs matrix``: one command inside several kernels."""
+"""``kpfs matrix``: runs one command inside several kernels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ last line that it wrote.  The status is 0 if it is 0 in all of them, else 1.
 
 
 class Row(NamedTuple):
-    """How it went with one kernel."""
+    """The result in one kernel."""
 
     kernel: str
     release: str
@@ -98,7 +98,7 @@ _jobs.__name__, _shard.__name__ = "number", "part"  # as errors name them
 
 
 def main(arguments: Namespace) -> int:
-    """``kpfs matrix``; SetupError where it cannot be."""
+    """``kpfs matrix``. Raises SetupError."""
     if not arguments.argv:
         raise SetupError("which command? (see 'kpfs matrix --help')")
     names = list(dict.fromkeys(filter(None, arguments.kernels.split(","))))
@@ -126,7 +126,7 @@ def _release(name: str) -> str:
 
 
 class Run(NamedTuple):
-    """One that goes on."""
+    """A command that is running."""
 
     kernel: str
     begin: float
@@ -134,7 +134,7 @@ class Run(NamedTuple):
 
 
 class Runs:
-    """Some at the same time."""
+    """Runs the command in some kernels at the same time."""
 
     def __init__(self, arguments: Namespace, releases: dict[str, str]) -> None:
         self._arguments = arguments
@@ -142,7 +142,7 @@ class Runs:
         self._running: dict[int, Run] = {}
 
     def run(self, names: Sequence[str]) -> list[Row]:
-        """The rows, in the order of the names."""
+        """Return the rows, in the order of the names."""
         waiting, rows = list(names), {}
         try:
             while waiting or self._running:
@@ -182,7 +182,7 @@ class Runs:
 
 
 def _become(kernel: str, arguments: Namespace, output: IO[bytes]) -> None:
-    """Be the command in one kernel; never returns."""
+    """Be the command in one kernel. Never returns."""
     status = 2
     try:
         null = os.open(os.devnull, os.O_RDONLY)
@@ -197,7 +197,7 @@ def _become(kernel: str, arguments: Namespace, output: IO[bytes]) -> None:
         os._exit(status)
 
 
-# ---- what is told of it
+# ---- reports
 def _print_table(rows: Sequence[Row]) -> None:
     width = max((len(row.kernel) for row in rows), default=0)
     for row in rows:
@@ -222,7 +222,7 @@ def _print_differences(rows: Sequence[Row]) -> None:
 
 
 def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
-    """In the format that CI systems read; SetupError where it cannot be written."""
+    """Write a report in the format that CI systems read. Raises SetupError."""
     failed = sum(1 for row in rows if row.status)
     suite = ElementTree.Element(
         "testsuite",
@@ -249,5 +249,5 @@ def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
 
 
 def _printable(text: str) -> str:
-    """Without what no XML may hold."""
+    """Replace what XML does not allow."""
     return re.sub(r"[^\t\n\r -\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]", "?", text)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs run``: a command that finds the tree at the kernel's real paths.
+"""``kpfs run``: a command finds the tree at the kernel's real paths.
 
-A user namespace (for root too: there no real tracefs or module can get in the way) and
-a mount namespace hold it all; nothing is left when the last process in them ends.
+The tree lies in a user namespace and a mount namespace, which vanish with the last
+process in them. Root gets a user namespace, too: no real tracefs or module can get in
+the way there.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ PLACES = {
     "TRACEFS_PATH": "/sys/kernel/tracing",
 }
 SYSLOG = "/var/log/messages"  # with LEGACY_SYMBOLS
-MODULES = "/lib/modules"  # RELEASE/build in it is what make builds modules in
-RELEASE = "6.1.0-kpfs"  # the guest's, which uname(2) of the host may not say
+MODULES = "/lib/modules"  # make builds modules in RELEASE/build
+RELEASE = "6.1.0-kpfs"  # of the guest kernel
 HERE = os.path.dirname(os.path.abspath(__file__))
 OWN_BUILD = f"{HERE}/kbuild"
 BINDS = (
@@ -67,7 +68,7 @@ LINUX_BINDS = (
     ("kmsg", "/dev/kmsg"),
     ("machine/mounts", "/proc/mounts"),
 )
-# signals for the command; those of the terminal reach it without our help
+# signals to pass on; those of the terminal reach the command by themselves
 FORWARDED = (
     signal.SIGINT,
     signal.SIGQUIT,
@@ -77,7 +78,7 @@ FORWARDED = (
     signal.SIGUSR2,
     *STOPPING,
 )
-# what says the same as uname(2)
+# files that say the same as uname(2)
 UNAME_BINDS = (
     ("sys/kernel/osrelease", "/proc/sys/kernel/osrelease"),
     ("sys/kernel/version", "/proc/sys/kernel/version"),
@@ -92,7 +93,7 @@ GREETING = (
 
 
 def run(settings: Settings, command: Sequence[str]) -> int:
-    """Run command (a shell if empty) over a new tree: its exit status."""
+    """Run a command, or a shell, over a new tree. Return its status."""
     check_fuse()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     privileged = os.geteuid() == 0
@@ -127,7 +128,7 @@ def run(settings: Settings, command: Sequence[str]) -> int:
 
 
 def release_of(settings: Settings) -> str:
-    """What uname(2) says within; KPFS_KERNEL in the environment of the command."""
+    """Return what uname(2) says inside, which is KPFS_KERNEL for the command."""
     if not settings.kernel:
         return RELEASE
     from kpfs.linux.store import image, store
@@ -136,13 +137,13 @@ def release_of(settings: Settings) -> str:
 
 
 def is_interactive(command: Sequence[str]) -> bool:
-    """Whether it is a shell at which somebody is going to type."""
+    """Return True for a shell in which somebody is going to type."""
     name = os.path.basename(command[0])
     return len(command) == 1 and name in SHELLS and sys.stdin.isatty()
 
 
 def prepare_mount_points(privileged: bool) -> None:
-    """An empty debugfs with room for the tree, and directories to bind over."""
+    """Mount an empty debugfs with room for the tree, and make directories to cover."""
     try:
         if privileged:
             # the real root could still write the host's switches
@@ -160,7 +161,7 @@ def prepare_mount_points(privileged: bool) -> None:
 
 
 def provide_builds(releases: Sequence[str], folder: str = OWN_BUILD) -> None:
-    """Show where make builds modules, for some releases, in an empty /lib/modules.
+    """Make an empty /lib/modules, with a link `build` for make.
 
     The first release has a directory, in which `build` leads to a folder; the others
     are links to it.
@@ -212,7 +213,7 @@ def provide_modules(name: str) -> None:
 
 
 def provide_syslog() -> None:
-    """Of old, syslog's file is there."""
+    """Make syslog's file exist, which old systems have."""
     try:
         mounts.provide_in_root(SYSLOG, mounts.make_file)
     except OSError as error:
@@ -220,9 +221,10 @@ def provide_syslog() -> None:
 
 
 def bind_linux(host_uname: bool) -> None:
-    """Show the parts of a real kernel's tree where it has them.
+    """Show the parts of a Linux kernel's tree where it has them.
 
-    The host's name stays; host_uname: so does what says the same as uname(2).
+    The host's name stays; with host_uname, so do the files that say the same as
+    uname(2).
     """
     names = ["/proc/sys/kernel/hostname"]
     names += [name for _, name in UNAME_BINDS] if host_uname else []
@@ -234,7 +236,7 @@ def bind_linux(host_uname: bool) -> None:
 
 
 def bind_debugfs() -> None:
-    """Show what else a real kernel has in debugfs."""
+    """Show everything else that a Linux kernel has in debugfs."""
     for name in os.listdir(f"{TREE}/debug"):
         source, target = f"{TREE}/debug/{name}", f"{DEBUGFS}/{name}"
         if os.path.lexists(target):
@@ -263,9 +265,9 @@ def bind_tree(parts: Sequence[tuple[str, str]] = BINDS) -> None:
 
 
 def _filter(daemon: Daemon, kernel: str) -> Filter | None:
-    """The filter that reports the command's calls to the daemon; None: not wanted.
+    """Return the filter that reports the command's calls, if that is wanted.
 
-    kernel: the name of a real one, which has more of them.
+    kernel: the name of a Linux kernel, which answers more of them.
     """
     if daemon.channel is None:
         return None
@@ -282,9 +284,10 @@ def supervise(
     calls: Filter | None = None,
     prepare: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run command; pass signals on to it; its status as a shell would give it.
+    """Run a command, pass signals on to it, and return its status.
 
-    prepare is called in the process that becomes the command.
+    The status is as a shell gives it. prepare is called in the process that becomes the
+    command.
     """
     watched = {*FORWARDED, signal.SIGCHLD, signal.SIGCONT}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
@@ -296,7 +299,7 @@ def supervise(
         if calls:
             calls.hand_over()
         return _await(pid, watched, daemon, job)
-    except OSError:  # nobody would look after it
+    except OSError:  # the command would run without its supervisor
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         raise
@@ -358,7 +361,7 @@ def _exec(
 
 
 def _module_tools() -> dict[str, str]:
-    """Environment in which insmod and its kin are found.
+    """Return the environment in which insmod and its kin are found.
 
     For the guest kernel they are those of kpfs/bin; for a Linux kernel they are kmod's,
     and those of kpfs/bin say that kmod is missing.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files below share/ that an installation has: man pages and completions.
+"""The man pages and completions of an installation, below share/.
 
 python -m kpfs.share DIR writes them to DIR/share and prints their paths in DIR.
 """
@@ -11,7 +11,7 @@ import sys
 
 from kpfs import cli
 from kpfs.manual import completion, man
-from kpfs.manual.description import Command, describe
+from kpfs.manual.description import CommandDescription, describe
 
 # where each shell looks, below a prefix
 COMPLETIONS = {
@@ -21,13 +21,13 @@ COMPLETIONS = {
 }
 
 
-def description() -> Command:
-    """All of the command line."""
+def description() -> CommandDescription:
+    """Describe the whole command line."""
     return describe(cli.make_parser(cli.COMMANDS))
 
 
 def shared() -> dict[str, str]:
-    """Their texts, by their paths below a prefix."""
+    """Return the texts by their paths below a prefix."""
     top = description()
     pages = man.pages(top, cli.VERSION, cli.RELEASED)
     files = {f"share/man/man1/{name}": text for name, text in pages.items()}
@@ -37,7 +37,7 @@ def shared() -> dict[str, str]:
 
 
 def write(prefix: str) -> list[str]:
-    """Write all files below a prefix: their paths below it."""
+    """Write all files below a prefix, and return their paths below it."""
     files = shared()
     for name, text in files.items():
         path = os.path.join(prefix, name)

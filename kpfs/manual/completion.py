@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What bash, zsh and fish offer behind ``kpfs``: a script for each.
+"""Makes completions of ``kpfs`` for bash, zsh and fish.
 
 Documents: bash(1) "Programmable Completion", zshcompsys(1), fish's complete(1).
 """
@@ -10,7 +10,12 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 
-from kpfs.manual.description import Command, Kind, Option, Value
+from kpfs.manual.description import (
+    CommandDescription,
+    OptionDescription,
+    ValueDescription,
+    ValueKind,
+)
 
 KERNELS = '"${XDG_DATA_HOME:-$HOME/.local/share}/kpfs/kernels"'
 FISH_KERNELS = (
@@ -20,8 +25,8 @@ FISH_KERNELS = (
 HEAD = "# kpfs completion for {}; made by 'kpfs completion {}'.\n"
 
 
-def walk(command: Command) -> Iterator[Command]:
-    """A command and all below it."""
+def walk(command: CommandDescription) -> Iterator[CommandDescription]:
+    """Yield a command and all below it."""
     yield command
     for below in command.commands:
         yield from walk(below)
@@ -101,8 +106,8 @@ complete -F _kpfs kpfs
 """
 
 
-def bash(top: Command) -> str:
-    """The completion for bash; it needs nothing of the package bash-completion."""
+def bash(top: CommandDescription) -> str:
+    """Return the completion for bash, which does without bash-completion."""
     commands, options, operand, values = [], [], [], []
     for at in walk(top):
         name = shlex.quote(at.name)
@@ -129,8 +134,8 @@ def bash(top: Command) -> str:
     )
 
 
-def _offer(value: Value) -> str:
-    """What is to be offered: a kind, and the words behind it."""
+def _offer(value: ValueDescription) -> str:
+    """Return what to offer: a kind, and the words."""
     return " ".join((value.kind.name, *value.words))
 
 
@@ -140,8 +145,8 @@ def _case(name: str, subject: str, rows: list[str]) -> str:
 
 
 # ---- zsh
-def zsh(top: Command) -> str:
-    """The completion for zsh, as the file _kpfs of a directory of fpath."""
+def zsh(top: CommandDescription) -> str:
+    """Return the completion for zsh, as the file _kpfs of a directory of fpath."""
     functions = [_zsh_function(at) for at in walk(top)]
     return "\n".join(
         (
@@ -163,7 +168,7 @@ def zsh(top: Command) -> str:
     )
 
 
-def _zsh_function(at: Command) -> str:
+def _zsh_function(at: CommandDescription) -> str:
     name = "_" + "_".join(at.path)
     rows = [_zsh_option(option) for option in at.options]
     if not at.commands:
@@ -197,8 +202,8 @@ def _zsh_function(at: Command) -> str:
 """
 
 
-def _zsh_option(option: Option) -> str:
-    """One specification of _arguments, with the names of the option in braces."""
+def _zsh_option(option: OptionDescription) -> str:
+    """Return a specification for _arguments, with the option's names in braces."""
     text = re.sub(r"([][:])", r"\\\1", option.help)
     value = ""
     if option.value:
@@ -211,8 +216,8 @@ def _zsh_option(option: Option) -> str:
     return " ".join(rows)
 
 
-def _zsh_operand(value: Value) -> list[str]:
-    if value.kind == Kind.COMMAND:
+def _zsh_operand(value: ValueDescription) -> list[str]:
+    if value.kind == ValueKind.COMMAND:
         return [
             shlex.quote("(-)1:command: _command_names -e"),
             shlex.quote("*::argument: _normal"),
@@ -224,20 +229,20 @@ def _zsh_escape(text: str) -> str:
     return text.replace(":", r"\:")
 
 
-def _zsh_action(value: Value) -> str:
-    if value.kind == Kind.WORDS:
+def _zsh_action(value: ValueDescription) -> str:
+    if value.kind == ValueKind.WORDS:
         return f"({' '.join(value.words)})"
     return {
-        Kind.NOTHING: " ",
-        Kind.FILE: "_files",
-        Kind.DIRECTORY: "_files -/",
-        Kind.KERNEL: "_kpfs_kernels",
+        ValueKind.NOTHING: " ",
+        ValueKind.FILE: "_files",
+        ValueKind.DIRECTORY: "_files -/",
+        ValueKind.KERNEL: "_kpfs_kernels",
     }[value.kind]
 
 
 # ---- fish
-def fish(top: Command) -> str:
-    """The completion for fish."""
+def fish(top: CommandDescription) -> str:
+    """Return the completion for fish."""
     rows = [HEAD.format("fish", "fish"), "complete -c kpfs -f"]
     for at in walk(top):
         here = _fish_condition(at)
@@ -251,8 +256,8 @@ def fish(top: Command) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _fish_condition(at: Command) -> str:
-    """That the words so far are those of a command, and none of one below it."""
+def _fish_condition(at: CommandDescription) -> str:
+    """Return the test that the words so far name a command but no subcommand."""
     seen = [f"__fish_seen_subcommand_from {word}" for word in at.path[1:]]
     if at.commands:
         below = " ".join(command.path[-1] for command in at.commands)
@@ -260,7 +265,7 @@ def _fish_condition(at: Command) -> str:
     return _fish_quote("; and ".join(seen))
 
 
-def _fish_option(option: Option) -> str:
+def _fish_option(option: OptionDescription) -> str:
     words = []
     for name in option.names:
         words.append(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}")
@@ -269,22 +274,22 @@ def _fish_option(option: Option) -> str:
     return " ".join((*words, "-d", _fish_quote(option.help)))
 
 
-def _fish_value(value: Value) -> str:
-    """That a value follows, and what is offered for it."""
-    if value.kind == Kind.WORDS:
+def _fish_value(value: ValueDescription) -> str:
+    """Return the words for an option with a value, and for what to offer."""
+    if value.kind == ValueKind.WORDS:
         return f"-x -a {_fish_quote(' '.join(value.words))}"
     return {
-        Kind.NOTHING: "-x",
-        Kind.FILE: "-r -F",
-        Kind.DIRECTORY: "-x -a '(__fish_complete_directories)'",
-        Kind.KERNEL: f"-x -a {_fish_quote(FISH_KERNELS)}",
+        ValueKind.NOTHING: "-x",
+        ValueKind.FILE: "-r -F",
+        ValueKind.DIRECTORY: "-x -a '(__fish_complete_directories)'",
+        ValueKind.KERNEL: f"-x -a {_fish_quote(FISH_KERNELS)}",
     }[value.kind]
 
 
-def _fish_operand(at: Command) -> str:
-    if not at.operands or at.operands[0].kind == Kind.NOTHING:
+def _fish_operand(at: CommandDescription) -> str:
+    if not at.operands or at.operands[0].kind == ValueKind.NOTHING:
         return ""
-    if at.operands[0].kind != Kind.COMMAND:
+    if at.operands[0].kind != ValueKind.COMMAND:
         return _fish_value(at.operands[0])
     valued = [name for option in at.options if option.value for name in option.names]
     # the first of the options may not begin with "--", or fish takes it for its own
@@ -296,4 +301,8 @@ def _fish_quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-SHELLS: dict[str, Callable[[Command], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+SHELLS: dict[str, Callable[[CommandDescription], str]] = {
+    "bash": bash,
+    "zsh": zsh,
+    "fish": fish,
+}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands and their arguments as plain records, read off the parsers of kpfs.cli.
+"""Describes the commands and their arguments by records, from their parsers.
 
-Man pages and completions are made of these, so that no argument is described twice.
-What a value may be is told by its metavar: see VALUES.
+Man pages and completions are made of these, so that no argument is described twice. The
+metavar of a value tells what it may be: see VALUES.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from typing import NamedTuple
 from kpfs import config
 
 
-class Kind(enum.Enum):
+class ValueKind(enum.Enum):
     """What a shell may offer for a value."""
 
     NOTHING = enum.auto()
     WORDS = enum.auto()
     FILE = enum.auto()
     DIRECTORY = enum.auto()
-    KERNEL = enum.auto()  # the name of one that was made
-    COMMAND = enum.auto()  # and its arguments behind it
+    KERNEL = enum.auto()  # a name of kpfs kernel list
+    COMMAND = enum.auto()  # with its arguments
 
 
-class Value(NamedTuple):
+class ValueDescription(NamedTuple):
     """The value of an option, or an operand."""
 
     metavar: str
-    kind: Kind = Kind.NOTHING
+    kind: ValueKind = ValueKind.NOTHING
     words: tuple[str, ...] = ()  # of Kind.WORDS
     help: str = ""
 
 
-class Option(NamedTuple):
-    """One option."""
+class OptionDescription(NamedTuple):
+    """An option."""
 
     names: tuple[str, ...]
     help: str
-    value: Value | None  # None: it takes none
+    value: ValueDescription | None  # None: it takes none
     repeated: bool = False
 
 
-class Command(NamedTuple):
+class CommandDescription(NamedTuple):
     """kpfs, or one of its commands."""
 
     path: tuple[str, ...]  # "kpfs", "kernel", "make"
@@ -52,21 +52,21 @@ class Command(NamedTuple):
     description: str
     epilog: str
     usage: str
-    options: tuple[Option, ...]
-    operands: tuple[Value, ...]
-    commands: tuple[Command, ...]  # the next word is one of them
+    options: tuple[OptionDescription, ...]
+    operands: tuple[ValueDescription, ...]
+    commands: tuple[CommandDescription, ...]  # the next word is one of them
 
     @property
     def name(self) -> str:
-        """As one types it."""
+        """The words that one types."""
         return " ".join(self.path)
 
 
 VALUES = {
-    "FILE": Kind.FILE,
-    "DIR": Kind.DIRECTORY,
-    "KERNEL": Kind.KERNEL,
-    "CMD": Kind.COMMAND,
+    "FILE": ValueKind.FILE,
+    "DIR": ValueKind.DIRECTORY,
+    "KERNEL": ValueKind.KERNEL,
+    "CMD": ValueKind.COMMAND,
 }
 CONFIGURATIONS = tuple(
     f"{option.name}={value}" for option in config.OPTIONS for value in "yn"
@@ -75,7 +75,7 @@ CONFIGURATIONS = tuple(
 
 def describe(
     parser: argparse.ArgumentParser, path: tuple[str, ...] = ("kpfs",), help: str = ""
-) -> Command:
+) -> CommandDescription:
     """Describe what a parser takes, with all parsers below it."""
     options, operands, commands = [], [], []
     for action in parser._actions:
@@ -88,10 +88,10 @@ def describe(
             value = None if action.nargs == 0 else _value(action)
             repeated = isinstance(action, argparse._AppendAction)
             names = tuple(action.option_strings)
-            options.append(Option(names, action.help or "", value, repeated))
+            options.append(OptionDescription(names, action.help or "", value, repeated))
         else:
             operands.append(_value(action))
-    return Command(
+    return CommandDescription(
         path,
         help,
         parser.description or "",
@@ -109,16 +109,18 @@ def _choices(action: argparse.Action) -> Mapping[str, argparse.ArgumentParser]:
 
 
 def _help_of(action: argparse.Action, name: str) -> str:
-    """What the list of commands says of one."""
+    """Return the help that the list of commands has for one."""
     rows: Iterable[argparse.Action] = getattr(action, "_choices_actions", ())
     return next((row.help or "" for row in rows if row.dest == name), "")
 
 
-def _value(action: argparse.Action) -> Value:
+def _value(action: argparse.Action) -> ValueDescription:
     metavar = str(action.metavar or action.dest.upper())
     help = "" if action.help == argparse.SUPPRESS else action.help or ""
     if action.choices:
-        return Value(metavar, Kind.WORDS, tuple(map(str, action.choices)), help)
+        return ValueDescription(
+            metavar, ValueKind.WORDS, tuple(map(str, action.choices)), help
+        )
     if metavar == "NAME=VALUE":
-        return Value(metavar, Kind.WORDS, CONFIGURATIONS, help)
-    return Value(metavar, VALUES.get(metavar, Kind.NOTHING), (), help)
+        return ValueDescription(metavar, ValueKind.WORDS, CONFIGURATIONS, help)
+    return ValueDescription(metavar, VALUES.get(metavar, ValueKind.NOTHING), (), help)

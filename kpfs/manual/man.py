@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Man pages: kpfs(1), and one for each command.
+"""Makes the man pages: kpfs(1), and one for each command.
 
 Document: man(7).
 """
@@ -10,7 +10,11 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from kpfs.manual.description import Command, Option, Value
+from kpfs.manual.description import (
+    CommandDescription,
+    OptionDescription,
+    ValueDescription,
+)
 
 WIDTH = 64  # of lines of the source, which escape() makes longer
 STATUS = """\
@@ -29,8 +33,8 @@ ENVIRONMENT = (
 )
 
 
-def pages(top: Command, version: str, date: str) -> dict[str, str]:
-    """The text of each page, by the name of its file."""
+def pages(top: CommandDescription, version: str, date: str) -> dict[str, str]:
+    """Return the text of each page by the name of its file."""
     made = {}
     for command in (top, *top.commands):
         name = "-".join(command.path)
@@ -38,7 +42,9 @@ def pages(top: Command, version: str, date: str) -> dict[str, str]:
     return made
 
 
-def _page(top: Command, command: Command, version: str, date: str) -> Iterator[str]:
+def _page(
+    top: CommandDescription, command: CommandDescription, version: str, date: str
+) -> Iterator[str]:
     name = "-".join(command.path)
     yield r".\" SPDX-License-Identifier: GPL-2.0-or-later"
     yield f'.TH {name.upper()} 1 "{date}" "kpfs {version}" "User Commands"'
@@ -75,7 +81,7 @@ def _page(top: Command, command: Command, version: str, date: str) -> Iterator[s
     yield ",\n".join(rf"\fB{escape('-'.join(one.path))}\fR(1)" for one in others)
 
 
-def _options(options: Iterable[Option]) -> Iterator[str]:
+def _options(options: Iterable[OptionDescription]) -> Iterator[str]:
     for option in options:
         words = ", ".join(rf"\fB{escape(name)}\fR" for name in option.names)
         if option.value:
@@ -83,7 +89,7 @@ def _options(options: Iterable[Option]) -> Iterator[str]:
         yield from (".TP", words, *_wrap(option.help))
 
 
-def _operands(operands: Iterable[Value]) -> Iterator[str]:
+def _operands(operands: Iterable[ValueDescription]) -> Iterator[str]:
     for operand in operands:
         if operand.help:
             name = rf"\fI{escape(operand.metavar)}\fR"
@@ -91,7 +97,7 @@ def _operands(operands: Iterable[Value]) -> Iterator[str]:
 
 
 def _text(text: str) -> Iterator[str]:
-    """Paragraphs; lines that are indented stay as they are."""
+    """Yield paragraphs; indented lines stay as they are."""
     between: tuple[str, ...] = ()
     for verbatim, lines in groupby(text.strip("\n").splitlines(), _is_verbatim):
         if verbatim:
@@ -112,6 +118,6 @@ def _is_verbatim(line: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """Plain text for roff: nothing in it is a request."""
+    """Return text that roff prints as it is."""
     text = text.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{text}" if text[:1] in (".", "'") else text

@@ -2,7 +2,7 @@
 """The command line as records: what completions and man pages are made of."""
 
 from kpfs import cli
-from kpfs.manual.description import Kind
+from kpfs.manual.description import ValueKind
 from kpfs.share import description
 
 
@@ -26,16 +26,16 @@ def test_all_commands_are_there():
 
 def test_what_values_are():
     assert option("--foreground", "mount").value is None
-    assert option("--log", "run").value.kind == Kind.FILE
-    assert option("--cpus", "run").value.kind == Kind.NOTHING
-    assert option("--kernel", "run").value.kind == Kind.KERNEL
+    assert option("--log", "run").value.kind == ValueKind.FILE
+    assert option("--cpus", "run").value.kind == ValueKind.NOTHING
+    assert option("--kernel", "run").value.kind == ValueKind.KERNEL
     configuration = option("--config", "mount")
     assert "OPTPROBES=n" in configuration.value.words
     assert configuration.repeated
-    assert command("mount").operands[0].kind == Kind.DIRECTORY
+    assert command("mount").operands[0].kind == ValueKind.DIRECTORY
     assert command("completion").operands[0].words == ("bash", "zsh", "fish")
 
 
 def test_a_command_that_is_followed_by_one():
-    assert [value.kind for value in command("run").operands] == [Kind.COMMAND]
+    assert [value.kind for value in command("run").operands] == [ValueKind.COMMAND]
     assert command("run").usage == "kpfs run [OPTION...] [--] [CMD [ARG...]]"
