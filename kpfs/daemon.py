@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import socket
 
     from kpfs.fs.booted import Booted
-    from kpfs.mirror.write import Writers
+    from kpfs.fs.tree import Writers
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 FUSE_DEVICE = "/dev/fuse"
@@ -322,9 +322,10 @@ def serve(
             lazy=settings.lazy,
         )
         return
+    from kpfs.backends.guest.tree import GuestTree
     from kpfs.fs.booted import Booted
     from kpfs.fs.files import tree
-    from kpfs.fs.fuse import ops as fuse_ops
+    from kpfs.fs.fuse import server
     from kpfs.root.debugfs import links_in, shown_nowhere
     from kpfs.root.guest_kernel import GuestKernel
 
@@ -356,16 +357,13 @@ def serve(
     )
     booted = Booted(boot, tree.build)
     try:
-        fuse_ops.mount(
-            booted.kernel,
-            booted.root,
+        server.mount(
+            GuestTree(booted.kernel, booted.root, lazy=settings.lazy, booted=booted),
             mountpoint,
             answering,
             fsname=source,
             allow_other=os.geteuid() == 0,
             writers=writers,
-            booted=booted,
-            lazy=settings.lazy,
         )
     finally:
         booted.stop()

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
+from kpfs.backends.linux.tree import LinuxTree
 from kpfs.fs.fuse import server
 from kpfs.fs.fuse.linux_machine import OwnTree
-from kpfs.fs.fuse.linux_ops import LinuxOperations, Writers
-from kpfs.fs.fuse.server import Notify
+from kpfs.fs.tree import Writers
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.host.errors import SetupError
 from kpfs.host.mounts import shown_table, source_name
@@ -69,17 +69,15 @@ def serve(
         if channel >= 0:
             threading.Thread(target=mirror, daemon=True).start()
 
-    def make(notify: Notify) -> LinuxOperations:
-        own = OwnTree(kernel, partial(shown_table, source=source))
-        return LinuxOperations(kernel, files, own, notify, ready, writers)
-
+    own = OwnTree(kernel, partial(shown_table, source=source))
     try:
         server.mount(
-            make,
-            kernel.lock,
+            LinuxTree(kernel, files, own),
             mountpoint,
+            ready,
             fsname=source,
             allow_other=os.geteuid() == 0,
+            writers=writers,
         )
     finally:
         kernel.stop()

@@ -23,6 +23,8 @@ NSEC = 1_000_000_000
 Context = TypeVar("Context")
 Arguments = TypeVar("Arguments")
 Reply = TypeVar("Reply")
+# name, inode, and type as in st_mode, shifted by 12
+DirectoryEntry = tuple[bytes, int, int]
 
 
 class Opcode(IntEnum):
@@ -332,14 +334,10 @@ def attributes(
     ino: int, size: int, blocks: int, times: tuple[int, int, int], *rest: int
 ) -> bytes:
     """times: atime, mtime, ctime in ns; rest: mode, nlink, uid, gid, rdev, blksize."""
-    (atime, atime_ns), (mtime, mtime_ns), (ctime, ctime_ns) = [
-        divmod(ns, NSEC) for ns in times
-    ]
-    return ATTR.pack(
-        *(ino, size, blocks, atime, mtime, ctime, atime_ns, mtime_ns, ctime_ns),
-        *rest,
-        0,
-    )
+    atime, mtime, ctime = times
+    seconds = atime // NSEC, mtime // NSEC, ctime // NSEC
+    rests = atime % NSEC, mtime % NSEC, ctime % NSEC
+    return ATTR.pack(ino, size, blocks, *seconds, *rests, *rest, 0)
 
 
 def attributes_answer(attr: bytes, hold: int) -> bytes:
@@ -357,12 +355,6 @@ def no_entry(hold: int = 0) -> bytes:
     return entry(0, bytes(ATTR.size), hold, hold)
 
 
-class DirectoryEntry(NamedTuple):
-    name: bytes
-    ino: int
-    kind: int  # as in st_mode, shifted by 12
-
-
 def dirents(
     entries: Sequence[DirectoryEntry],
     offset: int,
@@ -377,7 +369,7 @@ def dirents(
     for following in range(offset + 1, len(entries) + 1):
         called, ino, kind = entries[following - 1]
         row = DIRENT.pack(ino, following, len(called), kind) + called
-        row += bytes(-len(row) % 8)
+        row += bytes(-len(called) % 8)
         if len(out) + head + len(row) > size:
             break
         if ahead:

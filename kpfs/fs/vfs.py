@@ -17,7 +17,6 @@ import errno
 import itertools
 import os
 import struct
-from collections.abc import Callable
 
 from kpfs.base import abi
 from kpfs.base.caller import Caller
@@ -60,6 +59,14 @@ class OpenFile:
     @property
     def node(self) -> File:
         return self.handle.file
+
+    @property
+    def constant(self) -> bool:
+        return self.handle.file.constant
+
+    @property
+    def sleeps(self) -> bool:
+        return self.handle.file.sleeps
 
 
 class Vfs:
@@ -475,7 +482,3 @@ def _brought(request: HostOp, data: bytes) -> bytes:
     """
     brought = request.data()
     return brought + data[len(brought) : request.count]
-
-
-# What is made of a write to an open file instead: the bytes taken.
-InPlace = Callable[[Vfs, OpenFile], int]

@@ -14,11 +14,11 @@ import logging
 import os
 import stat
 import struct
-from collections.abc import Callable, MutableMapping
 from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
+from kpfs.fs.tree import Writers
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.files import OpenFile, OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
@@ -42,8 +42,6 @@ GUESTS_FIELDS = (0, 2, 3, 4)  # of uname(2): sysname, release, version, machine
 _IOV = struct.Struct("<2Q")
 # which argument of a call says how much it writes to its memory
 _SIZES = {0: 2, 17: 2, 78: 2, 217: 2, 79: 1, 89: 2, 267: 3}
-# by the number of our thread
-Writers = MutableMapping[int, Callable[[OpenFiles, OpenFile], int]]
 _CHANGE_DIRECTORY = frozenset((nr.CHDIR, nr.FCHDIR))
 _PATH_KINDS = frozenset(("path", "link_path", "old_path", "entry", "read_link"))
 

@@ -15,12 +15,13 @@ from kpfs.mirror.plan import BUSY, MirrorGuest, Plan
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.supervisor import Supervisor, await_listener, settled
 from kpfs.mirror.tasks import Tasks
-from kpfs.mirror.write import NAMES, Commit, TreeWriter, Writers
+from kpfs.mirror.write import NAMES, Commit, TreeWriter
 from kpfs.root.watched import EVERY
 
 if TYPE_CHECKING:
     from kpfs.fs.booted import Booted
     from kpfs.fs.node import Dir
+    from kpfs.fs.tree import Writers
     from kpfs.guest.running.syscalls import HostTask
     from kpfs.root.guest_kernel import GuestKernel
     from kpfs.root.watched import Seen

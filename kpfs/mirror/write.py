@@ -25,7 +25,8 @@ from kpfs.fs.seqfile import WHOLE_MAX
 from kpfs.fs.write_call import EMPTY_WRITE, WriteCall
 
 if TYPE_CHECKING:
-    from kpfs.fs.vfs import InPlace, OpenFile, Vfs
+    from kpfs.fs.tree import Writers
+    from kpfs.fs.vfs import OpenFile, Vfs
     from kpfs.mirror.host import Host
     from kpfs.mirror.seccomp import Notification
     from kpfs.root.guest_kernel import GuestKernel
@@ -39,7 +40,6 @@ Opened = TypeVar("Opened")
 # Called with the kernel's lock held right before the call is made: from now on it is
 # not to go on by itself.  False: there is nobody left to make it for.
 Commit = Callable[[], bool]
-Writers = MutableMapping[int, "InPlace"]  # by the number of our thread
 
 
 class TreeWriter:

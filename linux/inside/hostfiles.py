@@ -190,13 +190,11 @@ class HostFiles(Files[Node]):
         if offset and node.listing:
             return node.listing
         folder = stat.S_IFDIR >> 12
-        rows = [DirectoryEntry(b".", node.identity.inode or 1, folder)]
-        rows.append(DirectoryEntry(b"..", 1, folder))
+        rows = [(b".", node.identity.inode or 1, folder)]
+        rows.append((b"..", 1, folder))
         if node.path not in HIDDEN:
             with os.scandir(node.path) as entries:
-                rows += sorted(
-                    DirectoryEntry(e.name, e.inode() or 1, _kind(e)) for e in entries
-                )
+                rows += sorted((e.name, e.inode() or 1, _kind(e)) for e in entries)
         node.listing = rows
         return rows
 

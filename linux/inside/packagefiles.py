@@ -128,12 +128,12 @@ class PackageFiles(Files[str]):
         return statfs_answer(os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, 0, 255)))
 
     def _rows(self, path: str) -> list[DirectoryEntry]:
-        rows = [DirectoryEntry(name, 1, stat.S_IFDIR >> 12) for name in (b".", b"..")]
+        rows = [(name, 1, stat.S_IFDIR >> 12) for name in (b".", b"..")]
         for name in self._entries(path) or ():
             child = _child(path, os.fsencode(name))
             kind = stat.S_IFREG if self._entries(child) is None else stat.S_IFDIR
             known = os.fsencode(name), self._number(child)
-            rows.append(DirectoryEntry(*known, kind >> 12))
+            rows.append((*known, kind >> 12))
         return rows
 
     def _readdir(self, path: str, asked: ReadRequest) -> bytes:

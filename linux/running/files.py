@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files that processes of the host have opened: the guest's descriptors of each."""
+"""Files that processes of the host have opened: the kernel's descriptors of each."""
 
 from __future__ import annotations
 
+import errno
+import os
+
+from kpfs.base.errors import KernelError
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, MachineDiedError, Op, Out, Result
@@ -13,30 +17,48 @@ OUT_OF_THE_WAY = 500  # a descriptor that hardly any process has
 
 
 class OpenFile:
-    """A file that was opened through the mount, and its descriptors in the guest."""
+    """A file that was opened through the mount, and its descriptors in the kernel."""
+
+    constant = sleeps = False  # see kpfs.fs.tree.OpenFile
 
     def __init__(self, flags: int, task: Task, fd: int) -> None:
         self.flags = flags
         self.owner = task
         self.fds = {task: fd}
-        self.pos = 0  # of the guest's file
+        self.pos = 0  # of the kernel's file
         self.seekable = True
         self.ready: ReadyReader | None = None  # of a text that is kept
 
+    @property
+    def nonseekable(self) -> bool:
+        return not self.seekable
+
 
 class OpenFiles:
-    """By the number that Linux has of each.  Context: the kernel's lock is held."""
+    """The open files of one kernel.  Context: the kernel's lock is held."""
 
     def __init__(self, kernel: LinuxKernel) -> None:
         self.kernel = kernel
-        self.by_handle: dict[int, OpenFile] = {}
+        self.opened: dict[OpenFile, None] = {}  # in order
 
-    def __getitem__(self, fh: int) -> OpenFile:
-        """ESHUTDOWN where it was opened in a guest that is gone."""
-        opened = self.by_handle[fh]
-        if opened.owner.machine is not self.kernel.machine:
-            raise MachineDiedError("it was opened in a guest that is gone")
+    def open(self, task: Task, path: bytes, flags: int, mode: int) -> OpenFile:
+        """Open a path, which ends with a 0, as a task."""
+        open_it = Op(nr.OPENAT, (nr.AT_FDCWD, path, flags, mode), STOP)
+        seek = Op(nr.LSEEK, (Result(0), 0, nr.SEEK_CUR))
+        fd, at = self.kernel.request(task, [open_it, seek]).results
+        if fd < 0:
+            raise KernelError(-fd, "openat")
+        opened = OpenFile(flags, task, fd)
+        opened.seekable = at != -errno.ESPIPE
+        if flags & os.O_ACCMODE == os.O_RDONLY:
+            opened.ready = self.kernel.ready.reader(path.rstrip(b"\0"))
+        self.opened[opened] = None
         return opened
+
+    def check(self, opened: OpenFile) -> None:
+        """ESHUTDOWN: it was opened in a machine that is gone."""
+        if opened.owner.machine is not self.kernel.machine:
+            raise MachineDiedError("it was opened in a machine that is gone")
 
     def descriptor_of(self, task: Task, opened: OpenFile) -> int:
         fd = opened.fds.get(task)
@@ -57,17 +79,17 @@ class OpenFiles:
 
     def inherit(self, parent: Task, child: Task) -> None:
         """A task has forked: the child has its descriptors."""
-        for opened in list(self.by_handle.values()):
+        for opened in list(self.opened):
             if parent in opened.fds:
                 opened.fds[child] = opened.fds[parent]
 
     def holds(self, task: Task, fd: int) -> bool:
         """Whether a file of the mount is a task's descriptor fd."""
-        return any(opened.fds.get(task) == fd for opened in self.by_handle.values())
+        return any(opened.fds.get(task) == fd for opened in self.opened)
 
     def make_room(self, task: Task, fd: int) -> None:
         """See to it that no file of the mount is a task's descriptor fd."""
-        for opened in list(self.by_handle.values()):
+        for opened in list(self.opened):
             if opened.fds.get(task) == fd:
                 move = Op(nr.FCNTL, (fd, nr.F_DUPFD, OUT_OF_THE_WAY), STOP)
                 reply = self.kernel.call(task, move, Op(nr.CLOSE, (fd,)))
@@ -96,9 +118,9 @@ class OpenFiles:
             return real(offset, size)
         return opened.ready.read(offset, size, real)
 
-    def close(self, fh: int) -> None:
+    def close(self, opened: OpenFile) -> None:
         """Close every task's descriptor; of one that waits, as soon as it does not."""
-        opened = self.by_handle.pop(fh)
+        del self.opened[opened]
         for task, fd in opened.fds.items():
             machine = self.kernel.machine
             if task.gone or machine.dead or task.machine is not machine:

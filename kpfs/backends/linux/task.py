@@ -13,11 +13,11 @@ from functools import partial
 from kpfs.api.files import encoded
 from kpfs.backends.linux.access import LinuxAccess
 from kpfs.backends.linux.records import more_of
+from kpfs.backends.linux.tree import guest_path
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.fs.fuse.linux_machine import BUFFER_SIZE
 from kpfs.fs.fuse.linux_node import OwnNode
-from kpfs.fs.fuse.linux_ops import guest_path
 from kpfs.linux.running import loading
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Op, Out

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable, Iterable
 
 from kpfs.base.errors import KernelError
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.tasks import Task
 
 
@@ -67,8 +66,3 @@ class OwnHandle:
         if not self.content or not (offset or self.node.lasts):
             self.content = self.node.text(self.pid)
         return self.content[offset : offset + size]
-
-
-def own_stat(node: OwnNode) -> nr.Stat:
-    folder = stat.S_ISDIR(node.mode)
-    return nr.Stat(node.mode, 2 if folder else 1, 0, 0, node.size, 4096, 1, 0, 0, 0)

@@ -26,11 +26,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kpfs.base import fuse_wire as wire
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.log import Log
-from kpfs.fs.fuse import proto
+from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.host import guard, mounts
 from kpfs.host.errors import SetupError
 from kpfs.host.guard import ENDING
@@ -39,6 +40,8 @@ log = Log(__name__)
 
 LOOK = 0.01  # s between looks whether a request takes long
 MAX_IDLE = 10  # threads
+BUFFER = MAX_WRITE + 4096  # bytes for one request
+INTERRUPT = int(wire.Opcode.INTERRUPT)
 ANSWER_TIMEOUT = 1.0  # s
 JOIN_TIMEOUT = (
     0.5  # s for all; longer where somebody still uses the mount: then leave it
@@ -66,7 +69,7 @@ class Request:
     )
 
     def __init__(self, header: tuple[int, ...], body: bytes) -> None:
-        """header: the fields of proto.HEADER."""
+        """header: the fields of wire.HEADER."""
         _, self.opcode, self.unique, self.nodeid, self.uid, self.gid, self.pid = header
         self.body = body
         self.interrupted = False
@@ -134,7 +137,7 @@ class Loop:
         self._current: Request | None = None  # that the holder serves
         self._running: dict[int, Request] = {}  # by unique
         self._received = 0
-        self._buffer = bytearray(proto.BUFFER)  # the holder's
+        self._buffer = bytearray(BUFFER)  # the holder's
         self._view = memoryview(self._buffer)
         self._watch = _Watch()
         self._stuck = -1  # the turn of the lock that takes long
@@ -145,15 +148,15 @@ class Loop:
     def notify(self, code: int, payload: bytes) -> None:
         """Tell Linux something; it may not want to know."""
         try:
-            os.write(self._device, proto.notification(code, payload))
+            os.write(self._device, wire.notification(code, payload))
         except OSError as error:
             log.debug("notification %d: %s", code, error)
 
     # ---- from the beginning to the end
-    def main(self, on_end: Callable[[], object], mask: SignalMask) -> None:
+    def main(self, mask: SignalMask) -> None:
         """Serve until a signal comes or it is unmounted; called by the main thread.
 
-        on_end is called before it is unmounted.  The signals that end the mount are
+        The signals that end the mount are
         blocked, and stay so in all other threads: this one alone ends it.  mask: the
         signal mask to wait with.  SetupError: it cannot be served.
         """
@@ -165,7 +168,6 @@ class Loop:
                 self._serve_to_end(mask)
                 log.info("%s: %s", self._mountpoint, self._why)
                 self._finish_answers()
-                on_end()
             finally:
                 for mount in ours[-1:]:
                     _unmount(mount)
@@ -264,12 +266,12 @@ class Loop:
                 return None
             if self._closing:
                 return None
-            header = proto.HEADER.unpack_from(self._buffer)
-            body = bytes(self._view[proto.HEADER.size : length])
-            if header[1] != proto.INTERRUPT:
+            header = wire.HEADER.unpack_from(self._buffer)
+            body = bytes(self._view[wire.HEADER.size : length])
+            if header[1] != INTERRUPT:
                 return Request(header, body)
             # if it is not there it has been answered
-            interrupted = self._running.get(proto.FH.unpack_from(body)[0])
+            interrupted = self._running.get(wire.number(body))
             if interrupted is not None:
                 interrupted.interrupt()
 
@@ -290,8 +292,8 @@ class Loop:
             log.exception("request %d was not answered", request.opcode)
 
     def _write(self, request: Request, answer: Answer) -> None:
-        payload, length = answer.payload, proto.ANSWER.size + len(answer.payload)
-        head = proto.ANSWER.pack(length, -answer.error, request.unique)
+        payload, length = answer.payload, wire.ANSWER.size + len(answer.payload)
+        head = wire.ANSWER.pack(length, -answer.error, request.unique)
         try:
             if length < WHOLE:
                 os.write(self._device, head + payload)

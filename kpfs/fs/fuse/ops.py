@@ -1,347 +1,427 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The mount: requests of FUSE to nodes and system calls of the guest."""
+"""The operations of FUSE over any Tree: numbers, open files, and what Linux may keep.
+
+A KernelError becomes its errno; any other exception is a bug, logged and answered EIO.
+
+Linux keeps names and attributes as long as nothing but operations through the mount can
+change them, for then it asks much less.  The size of a file is the hard part.  stat()
+shows 0, as on debugfs; but a sendfile() or splice(), with which cat of busybox begins,
+takes a file of size 0 for empty.  So while a file is open Linux is told that it has
+OPEN_SIZE bytes: it asks for a page, is refused, and the program goes back to read().
+An inode therefore has two sizes, and ``Inode.shrunk`` and ``truncated`` note when Linux
+may have that of stat() while the file is open.
+"""
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
-import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
+from typing import Generic
 
-from kpfs.base.errors import KernelError
-from kpfs.fs.booted import Booted
-from kpfs.fs.fuse import proto, server
+from kpfs.base import fuse_wire as wire
+from kpfs.base.errors import (
+    ENOTSUPP,
+    ERESTART_RESTARTBLOCK,
+    ERESTARTSYS,
+    KernelError,
+)
+from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
+from kpfs.base.log import Log
 from kpfs.fs.fuse.inodes import Inode, Inodes
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.openflags import guest_flags
-from kpfs.fs.fuse.server import FOREVER, OPEN_SIZE, Notify, Server
-from kpfs.fs.node import Dir, DynDir, File, Node
-from kpfs.fs.vfs import InPlace, OpenFile, Vfs
+from kpfs.fs.node import NAME_MAX
+from kpfs.fs.seqfile import MAX_WRITE
+from kpfs.fs.tree import Attributes, E, F, Tree, Writers
 from kpfs.fs.write_call import EMPTY_WRITE
-from kpfs.root.guest_kernel import GuestKernel
 
-POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
-NSEC = 1_000_000_000
-CHANGES_OF_TREE = {
-    proto.MKNOD: "mknod",
-    proto.UNLINK: "unlink",
-    proto.SYMLINK: "symlink",
-    proto.LINK: "link",
-    proto.RENAME: "rename",
-    proto.CREATE: "create",
-}
+log = Log(__name__)
+
+OLDEST = wire.MAJOR, 23  # Linux 3.15
+STORE_INVALIDATES = 35  # minor, Linux 5.16: after NOTIFY_STORE Linux asks for the size
+WANTED = wire.ATOMIC_O_TRUNC | wire.BIG_WRITES | wire.PARALLEL_DIROPS
+MAX_BACKGROUND = 0xFFFF  # so that a release is never sent after what followed it
+UNKNOWN_INO = 0xFFFFFFFF
+BLOCK_SIZE = 4096
+OPEN_SIZE = 1 << 20  # of a file that is open
+FOREVER = 1 << 30  # s that Linux keeps an entry, or attributes
+Notify = Callable[[int, bytes], object]
+Method = Callable[[Request, bytes], "Answer | bytes | None"]
 
 
-class Operations(Server):
-    """Serves the requests of a mount, each by the method for its opcode."""
+class Operations(Generic[E, F]):
+    """Answers the requests of one mount, each by the method for its opcode."""
 
     def __init__(
         self,
-        kernel: GuestKernel,
-        root: Dir,
+        tree: Tree[E, F],
         notify: Notify,
         on_ready: Callable[[], None],
-        writers: MutableMapping[int, InPlace] | None = None,
-        *,
-        lazy: bool = False,
+        writers: Writers | None = None,
     ) -> None:
-        """writers: threads of ours that write for somebody else, and what they do.
-
-        lazy: see Vfs.
-        """
-        super().__init__(notify, on_ready)
-        self.kernel = kernel
+        """notify: tells Linux something, by code and contents."""
+        self.tree = tree
+        self.notify = notify
+        self.on_ready = on_ready
         self.writers = {} if writers is None else writers
-        self.inodes = Inodes(root)
-        self.vfs = Vfs(kernel, root, lazy=lazy)
-        self.files: dict[int, OpenFile] = {}
-        self.opened: dict[int, Inode] = {}  # of files
-        self.times = time.time_ns()
-        self.pollers: list[tuple[OpenFile, int]] = []
-        self.methods |= {
-            proto.LOOKUP: self.lookup,
-            proto.GETATTR: self.getattr,
-            proto.SETATTR: self.setattr,
-            proto.MKDIR: self.mkdir,
-            proto.RMDIR: self.rmdir,
-            **dict.fromkeys(CHANGES_OF_TREE, self.refuse),
-            proto.OPEN: self.open,
-            proto.READ: self.read,
-            proto.WRITE: self.write,
-            proto.IOCTL: self.ioctl,
-            proto.POLL: self.poll,
+        self.inodes = Inodes(tree.root)
+        self.handles = itertools.count(1)
+        self.files: dict[int, F] = {}
+        self.opened: dict[int, Inode[E]] = {}  # those of files
+        self.dirs: dict[int, list[DirectoryEntry]] = {}
+        self.asked: set[int] = set()  # directories whose attributes Linux keeps
+        self.changes = 0  # how often those may have changed
+        self.keeping = False  # Linux can keep attributes of files
+        self.ids = os.getuid(), os.getgid()
+        nothing, name, fh = wire.nothing, wire.name, wire.number
+        self.methods: dict[int, Method] = {
+            Opcode.INIT: taking(wire.InitRequest.parse, self.init),
+            Opcode.DESTROY: taking(nothing, self.done),
+            Opcode.STATFS: taking(nothing, self.statfs),
+            Opcode.LOOKUP: taking(name, self.lookup),
+            Opcode.FORGET: self.forget,
+            Opcode.BATCH_FORGET: self.forget,
+            Opcode.GETATTR: taking(wire.getattr_file, self.getattr),
+            Opcode.SETATTR: taking(wire.SetattrRequest.parse, self.setattr),
+            Opcode.READLINK: taking(nothing, self.readlink),
+            Opcode.OPENDIR: taking(nothing, self.opendir),
+            Opcode.READDIR: taking(ReadRequest.parse, self.readdir),
+            Opcode.RELEASEDIR: taking(fh, self.releasedir),
+            Opcode.MKDIR: taking(wire.MkdirRequest.parse, self.mkdir),
+            Opcode.RMDIR: taking(name, self.rmdir),
+            Opcode.MKNOD: taking(wire.MknodRequest.parse, self.mknod),
+            Opcode.UNLINK: taking(name, self.unlink),
+            Opcode.SYMLINK: taking(wire.SymlinkRequest.parse, self.symlink),
+            Opcode.LINK: taking(wire.LinkRequest.parse, self.link),
+            Opcode.RENAME: taking(wire.RenameRequest.parse, self.rename),
+            Opcode.CREATE: taking(wire.CreateRequest.parse, self.create),
+            Opcode.OPEN: taking(wire.open_flags, self.open),
+            Opcode.READ: taking(ReadRequest.parse, self.read),
+            Opcode.WRITE: taking(wire.WriteRequest.parse, self.write),
+            Opcode.IOCTL: taking(wire.IoctlRequest.parse, self.ioctl),
+            Opcode.POLL: taking(wire.PollRequest.parse, self.poll),
+            Opcode.FSYNC: taking(nothing, self.fsync),
+            Opcode.RELEASE: taking(fh, self.release),
         }
 
+    def serve(self, request: Request) -> Answer | None:
+        """Return the answer to a request, None if there is to be none."""
+        method = self.methods.get(request.opcode)
+        if method is None:  # Linux then does without
+            return Answer(errno.ENOSYS)
+        try:
+            made = method(request, request.body)
+            return Answer(0, made) if isinstance(made, bytes) else made
+        except KernelError as e:
+            log.debug("%s: %s", Opcode(request.opcode).name, e)
+            return Answer(_errno(e))
+        except BaseException:
+            log.exception("bug in %s", Opcode(request.opcode).name)
+            return Answer(errno.EIO)
+
     # ---- life
-    def follow(self, kernel: GuestKernel, root: Dir) -> None:
-        """Serve another kernel from now on.  Called under their lock."""
-        self.vfs = Vfs(kernel, root, lazy=self.vfs.lazy)
-        self.inodes.replace(root)
-        self.kernel = kernel
-        self.notify_pollers()
-        kernel.background.start(self.notify_pollers)
+    def init(self, request: Request, asked: wire.InitRequest) -> Answer:
+        if (asked.major, asked.minor) < OLDEST:
+            raise KernelError(
+                errno.EPROTO, f"FUSE {asked.major}.{asked.minor} is too old"
+            )
+        self.keeping = asked.minor >= STORE_INVALIDATES
+        payload = wire.init_answer(
+            asked, WANTED, background=MAX_BACKGROUND, max_write=MAX_WRITE
+        )
+        return Answer(payload=payload, then=self.started)
 
     def started(self) -> None:
         """Linux sends requests from now on."""
-        self.kernel.background.start(self.notify_pollers)
-        super().started()
+        self.tree.start(self)
+        self.on_ready()
 
-    def end(self) -> None:
-        """Called when the mount is about to be unmounted, by umount or a signal."""
-        with self.kernel.lock:
-            self.pollers.clear()
+    def done(self, request: Request, _nothing: None) -> bytes:
+        return b""
 
-    # ---- names
-    def lookup(self, request: Request) -> Answer:
-        return self.entry(request.nodeid, request.body)
-
-    def entry(self, parent: int, name: bytes) -> Answer:
-        """The answer that makes an entry known to Linux; name ends with a 0."""
-        inode = self.inodes.look_up(parent, name[:-1].decode("latin-1"))
-        kept = self.may_keep(inode)
-        hold = FOREVER if inode.fixed else 0, FOREVER if kept else 0
-        head = proto.ENTRY.pack(inode.number, 0, *hold, 0, 0)
-        size = inode.node.size if kept else OPEN_SIZE
-        return Answer(
-            payload=head + self.attributes(inode, size),
-            undo=lambda: self.inodes.forget(inode.number, 1),
+    def statfs(self, request: Request, _nothing: None) -> bytes:
+        return wire.STATFS_ANSWER.pack(
+            *(0, 0, 0, 0, 0, BLOCK_SIZE, NAME_MAX, BLOCK_SIZE)
         )
 
-    def forget_one(self, number: int, lookups: int) -> None:
-        self.inodes.forget(number, lookups)
+    # ---- what Linux is told without asking
+    def replaced(self) -> None:
+        """See Listener."""
+        self.inodes.renew(self.tree.renew)
+
+    def directories_changed(self) -> None:
+        """See Listener."""
+        self.changes += 1
+        asked, self.asked = self.asked, set()
+        for number in asked:
+            self.forget_attributes(number)
+
+    def forget_attributes(self, number: int) -> None:
+        """Have Linux ask for the attributes of an inode again.
+
+        While it is asking for them, it passes the answer on, but does not keep it.
+        """
+        self.notify(wire.NOTIFY_INVAL_INODE, wire.INVAL_INODE.pack(number, -1, 0))
+
+    def restore_size(self, number: int) -> None:
+        """Let Linux have OPEN_SIZE: there is a byte in its last place.
+
+        It then asks for the size when a program wants to know it.
+        """
+        what = wire.STORE.pack(number, OPEN_SIZE - 1, 1)
+        self.notify(wire.NOTIFY_STORE, what + b"\0")
+
+    # ---- names
+    def lookup(self, request: Request, name: bytes) -> Answer:
+        return self.entry(request, name)[1]
+
+    def entry(self, request: Request, name: bytes) -> tuple[Inode[E], Answer]:
+        """Return an inode, and the answer that makes it known to Linux."""
+        tree, changes, called = self.tree, self.changes, text(name)
+        folder = self.inodes[request.nodeid].entry
+        key = tree.look_up(folder, called)
+        known = self.inodes.known(key)
+        entry = tree.entry(folder, called, key) if known is None else known.entry
+        found = tree.attributes(request.pid, entry)
+        inode = self.inodes.look_up(entry)
+        kept = self.may_keep(inode, found, changes)
+        payload = wire.entry(
+            inode.number,
+            self.shown(inode, found, kept),
+            FOREVER if found.stays else 0,
+            FOREVER if kept else 0,
+        )
+        return inode, Answer(
+            payload=payload, undo=lambda: self.inodes.forget(inode.number, 1)
+        )
+
+    def forget(self, request: Request, body: bytes) -> None:
+        for number, lookups in wire.forgotten(request.opcode, request.nodeid, body):
+            self.inodes.forget(number, lookups)
 
     # ---- attributes
-    def getattr(self, request: Request) -> bytes:
-        inode = self.inodes[request.nodeid]
-        node = inode.node
-        flags, fh = proto.GETATTR_REQUEST.unpack_from(request.body)
-        if flags & proto.GETATTR_FH and not is_constant(
-            node
-        ):  # the only reason is SEEK_END
-            with self.kernel.lock:
-                self.files[fh].handle.seek_end()
-            inode.shrunk = True
-            return self.attributes_answer(inode, False, node.size)
-        kept = self.may_keep(inode)
-        if not kept:
-            inode.check()
-            self.forget_attributes(inode.number)
-        return self.attributes_answer(inode, kept, node.size)
+    def may_keep(self, inode: Inode[E], found: Attributes, changes: int) -> bool:
+        """Return True if Linux may keep the attributes, with the size of stat().
 
-    def may_keep(self, inode: Inode) -> bool:
-        """Whether Linux may keep the attributes, the size among them.
-
-        Nobody but Linux itself changes any.  Those of an open file, with its two sizes,
-        it asks for each time.
+        changes: self.changes before they were looked at.  For an open file, which has
+        two sizes, Linux asks each time.
         """
-        if isinstance(inode.node, Dir) or is_constant(inode.node):
-            return True
-        kept = self.keeping and inode.permanent and not inode.open_files
+        if not found.steady or found.constant:
+            return found.constant
+        if not found.is_file:
+            self.asked.add(inode.number)
+            return self.changes == changes
+        kept = self.keeping and not inode.open_files
         inode.shrunk |= kept
         return kept
 
-    def attributes_answer(self, inode: Inode, kept: bool, size: int) -> bytes:
-        hold = proto.ATTR_ANSWER.pack(FOREVER if kept else 0, 0, 0)
-        return hold + self.attributes(inode, size)
-
-    def attributes(self, inode: Inode, size: int) -> bytes:
-        node = inode.node
-        atime, atime_ns = divmod(self.times if node.atime is None else node.atime, NSEC)
-        mtime, mtime_ns = divmod(self.times if node.mtime is None else node.mtime, NSEC)
-        return proto.ATTR.pack(
-            *(inode.number, size, 0),
-            *(atime, mtime, mtime, atime_ns, mtime_ns, mtime_ns),
-            *(node.mode, 2 if isinstance(node, Dir) else 1),
-            self.ids[0] if node.uid is None else node.uid,
-            self.ids[1] if node.gid is None else node.gid,
-            *(0, node.blksize, 0),
+    def shown(self, inode: Inode[E], found: Attributes, size_too: bool) -> bytes:
+        """Return struct fuse_attr; size_too: with the size of stat()."""
+        mode, size, atime, mtime, ctime, nlink, uid, gid, blksize, *_ = found
+        if not size_too and found.is_file:
+            size = OPEN_SIZE
+        uid = self.ids[0] if uid is None else uid
+        gid = self.ids[1] if gid is None else gid
+        times, number = (atime, mtime, ctime), inode.number
+        return wire.attributes(
+            number, size, 0, times, mode, nlink, uid, gid, 0, blksize
         )
 
-    def setattr(self, request: Request) -> bytes:
-        valid, fh, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, uid, gid = (
-            proto.SETATTR_REQUEST.unpack_from(request.body)
-        )
-        inode = self.inodes[request.nodeid]
-        by_file = valid & proto.FATTR_FH
-        node: Node = self.files[fh].node if by_file else inode.check()
-        if valid & proto.FATTR_MODE:
-            node.chmod(mode)
-        if valid & (proto.FATTR_UID | proto.FATTR_GID):
-            node.chown(
-                uid if valid & proto.FATTR_UID else -1,
-                gid if valid & proto.FATTR_GID else -1,
-            )
-        if valid & proto.FATTR_SIZE:
-            node.truncate(size)
-        if valid & proto.FATTR_ATIME:
-            node.atime = atime * NSEC + atime_ns
-        if valid & proto.FATTR_MTIME:
-            node.mtime = mtime * NSEC + mtime_ns
-        kept = self.may_keep(inode)
-        return self.attributes_answer(inode, kept, node.size if kept else OPEN_SIZE)
+    def getattr(self, request: Request, fh: int | None) -> bytes:
+        inode, changes = self.inodes[request.nodeid], self.changes
+        file = None if fh is None else self.files[fh]
+        if file is not None and not file.constant:  # lseek(SEEK_END) alone asks so
+            found = self.tree.seek_end(request.caller, inode.entry, file)
+            inode.shrunk, kept = True, False
+        else:
+            found = self.tree.attributes(request.pid, inode.entry)
+            kept = self.may_keep(inode, found, changes)
+            if found.is_file and not kept:
+                self.forget_attributes(inode.number)
+        attr = self.shown(inode, found, True)
+        return wire.attributes_answer(attr, FOREVER if kept else 0)
+
+    def setattr(self, request: Request, asked: wire.SetattrRequest) -> bytes:
+        inode, changes = self.inodes[request.nodeid], self.changes
+        file = None if asked.fh is None else self.files[asked.fh]
+        found = self.tree.set_attributes(request.caller, inode.entry, file, asked)
+        kept = self.may_keep(inode, found, changes)
+        attr = self.shown(inode, found, kept)
+        return wire.attributes_answer(attr, FOREVER if kept else 0)
+
+    def readlink(self, request: Request, _nothing: None) -> bytes:
+        return self.tree.read_link(request.pid, self.inodes[request.nodeid].entry)
 
     # ---- directories
-    def entries(self, request: Request) -> list[tuple[str, int]]:
-        node = self.inodes[request.nodeid].directory()
-        own = [(name, node.mode) for name in (".", "..")]
-        return own + [(name, type_of(node, name)) for name in node.names()]
+    def opendir(self, request: Request, _nothing: None) -> Answer:
+        fh = next(self.handles)
+        self.dirs[fh] = []
+        payload = wire.OPEN_ANSWER.pack(fh, 0, 0)
+        return Answer(payload=payload, undo=lambda: self.dirs.pop(fh))
 
-    def refuse(self, request: Request) -> None:
-        """All that would change the tree, but for instances."""
-        folder = self.inodes[request.nodeid].directory()
-        raise folder.refuse(CHANGES_OF_TREE[request.opcode])
+    def readdir(self, request: Request, asked: ReadRequest) -> bytes:
+        """The entries are those of the time when the reading began."""
+        if not asked.offset:
+            folder = self.inodes[request.nodeid].entry
+            self.dirs[asked.fh] = [
+                (name.encode("latin-1"), UNKNOWN_INO, mode >> 12)
+                for name, mode in self.tree.entries(request.pid, folder)
+            ]
+        return wire.dirents(self.dirs[asked.fh], asked.offset, asked.size)
 
-    def mkdir(self, request: Request) -> Answer:
-        name = request.body[8:]
-        with self.kernel.lock:
-            folder = self.inodes[request.nodeid].directory()
-            folder.mkdir(name[:-1].decode("latin-1"))
-        return self.entry(request.nodeid, name)
+    def releasedir(self, request: Request, fh: int) -> bytes:
+        del self.dirs[fh]
+        return b""
 
-    def rmdir(self, request: Request) -> bytes:
-        with self.kernel.lock:
-            folder = self.inodes[request.nodeid].directory()
-            folder.rmdir(request.body[:-1].decode("latin-1"))
+    def mkdir(self, request: Request, asked: wire.MkdirRequest) -> Answer:
+        folder = self.inodes[request.nodeid].entry
+        self.tree.mkdir(request.caller, folder, text(asked.name), asked.mode)
+        return self.lookup(request, asked.name)
+
+    def rmdir(self, request: Request, name: bytes) -> bytes:
+        folder = self.inodes[request.nodeid].entry
+        self.tree.rmdir(request.caller, folder, text(name))
+        return b""
+
+    def mknod(self, request: Request, asked: wire.MknodRequest) -> Answer:
+        mode, device, _, name = asked
+        folder = self.inodes[request.nodeid].entry
+        self.tree.mknod(request.caller, folder, text(name), mode, device)
+        return self.lookup(request, name)
+
+    def unlink(self, request: Request, name: bytes) -> bytes:
+        folder = self.inodes[request.nodeid].entry
+        self.tree.unlink(request.caller, folder, text(name))
+        return b""
+
+    def symlink(self, request: Request, asked: wire.SymlinkRequest) -> Answer:
+        folder = self.inodes[request.nodeid].entry
+        self.tree.symlink(request.caller, folder, text(asked.name), asked.target)
+        return self.lookup(request, asked.name)
+
+    def link(self, request: Request, asked: wire.LinkRequest) -> Answer:
+        folder, old = self.inodes[request.nodeid].entry, self.inodes[asked.node].entry
+        self.tree.link(request.caller, folder, text(asked.name), old)
+        return self.lookup(request, asked.name)
+
+    def rename(self, request: Request, asked: wire.RenameRequest) -> bytes:
+        folder = self.inodes[request.nodeid].entry
+        there = self.inodes[asked.parent].entry, text(asked.new_name)
+        self.tree.rename(request.caller, folder, text(asked.name), *there)
         return b""
 
     # ---- files
-    def open(self, request: Request) -> Answer:
-        flags = guest_flags(*proto.OPEN_REQUEST.unpack_from(request.body))
-        vfs, inode = self.vfs, self.inodes[request.nodeid]
-        node = inode.check()
-        if not isinstance(node, File):
-            raise KernelError(errno.EISDIR, inode.path)
+    def create(self, request: Request, asked: wire.CreateRequest) -> Answer:
+        flags = guest_flags(asked.flags)
+        folder, mode = self.inodes[request.nodeid].entry, asked.mode & 0o7777
+        name = text(asked.name)
+        file = self.tree.create(request.caller, folder, name, flags, mode)
+        inode, entry = self.entry(request, asked.name)
+        payload = self.note_open(inode, file, flags)
+
+        def undo() -> None:
+            self.close(wire.number(payload))
+            self.inodes.forget(inode.number, 1)
+
+        return Answer(payload=entry.payload + payload, undo=undo)
+
+    def open(self, request: Request, flags: int) -> Answer:
+        flags = guest_flags(flags)
+        inode = self.inodes[request.nodeid]
         try:
-            opened = vfs.open_node(request.caller, node, inode.path, flags)
+            file = self.tree.open(request.caller, inode.entry, flags)
         except KernelError as e:
             if e.errno == errno.ENOSYS:  # Linux would stop asking, and succeed
-                raise AssertionError("the guest cannot open files") from e
+                raise AssertionError("the kernel cannot open files") from e
             raise
+        payload = self.note_open(inode, file, flags)
+        fh = wire.number(payload)
+        return Answer(payload=payload, undo=lambda: self.close(fh))
 
+    def note_open(self, inode: Inode[E], file: F, flags: int) -> bytes:
+        """Give an open file a number, and its inode OPEN_SIZE."""
         fh = next(self.handles)
-        self.files[fh], self.opened[fh] = opened, inode
+        self.files[fh], self.opened[fh] = file, inode
         inode.open_files.add(fh)
         if inode.shrunk or inode.truncated:
             inode.shrunk = False
             self.restore_size(inode.number)
-        if not node.constant:  # as soon as Linux has the answer
+        if not file.constant:  # as soon as Linux has the answer
             inode.truncated |= bool(flags & os.O_TRUNC)
-        how = proto.FOPEN_DIRECT_IO
-        if opened.nonseekable:
-            how |= proto.FOPEN_NONSEEKABLE
-        if node.sleeps:
-            how |= proto.FOPEN_PARALLEL_DIRECT_WRITES
-        return Answer(
-            payload=proto.OPEN_ANSWER.pack(fh, how, 0), undo=lambda: self.close(fh)
-        )
+        how = wire.FOPEN_DIRECT_IO
+        if file.nonseekable:
+            how |= wire.FOPEN_NONSEEKABLE
+        if file.sleeps:
+            how |= wire.FOPEN_PARALLEL_DIRECT_WRITES
+        return wire.OPEN_ANSWER.pack(fh, how, 0)
 
-    def read(self, request: Request) -> bytes:
-        fh, offset, size, how, *_ = proto.READ_REQUEST.unpack_from(request.body)
-        # for the page cache: see OPEN_SIZE
-        opened = self.files[fh]
-        if not how & proto.READ_LOCKOWNER and not opened.node.constant:
+    def read(self, request: Request, asked: ReadRequest) -> bytes:
+        fh, offset, size, flags = asked
+        file = self.files[fh]
+        if not flags & wire.READ_LOCKOWNER and not file.constant:
+            # for the page cache: see the head of this module
             raise KernelError(errno.EINVAL, "no splice here")
-        data = opened.vfs.read(request.caller, opened, size, offset)
+        data = self.tree.read(request.caller, file, size, offset)
         if len(data) > size:
             raise AssertionError(f"{len(data)} bytes for a read of {size}")
         return data
 
-    def write(self, request: Request) -> bytes:
-        fh, offset, size, *_ = proto.WRITE_REQUEST.unpack_from(request.body)
-        opened = self.files[fh]
-        in_place = self.writers.pop(request.pid, None) if self.writers else None
-        if in_place is not None:
-            taken = in_place(opened.vfs, opened)
+    def write(self, request: Request, asked: wire.WriteRequest) -> bytes:
+        fh, offset, data = asked
+        file = self.files[fh]
+        make = self.writers.pop(request.pid, None) if self.writers else None
+        if make is not None:
+            taken = self.tree.write_in_place(make, file)
         else:
-            begin = proto.WRITE_REQUEST.size
-            data = request.body[begin : begin + size]
-            taken = opened.vfs.write(request.caller, opened, data, offset)
-        return proto.WRITE_ANSWER.pack(taken)
+            taken = self.tree.write(request.caller, file, data, offset)
+        return wire.WRITE_ANSWER.pack(taken)
 
-    def ioctl(self, request: Request) -> bytes:
+    def ioctl(self, request: Request, asked: wire.IoctlRequest) -> bytes:
         """EMPTY_WRITE stands for a write that Linux would not pass on; no other."""
-        fh, _, cmd, *_ = proto.IOCTL_REQUEST.unpack_from(request.body)
-        in_place = None
-        if cmd == EMPTY_WRITE:
-            in_place = self.writers.pop(request.pid, None)
-        if in_place is None:
+        make = None
+        if asked.command == EMPTY_WRITE:
+            make = self.writers.pop(request.pid, None)
+        if make is None:
             raise KernelError(errno.ENOTTY, "no such ioctl")
-        opened = self.files[fh]
-        return proto.IOCTL_ANSWER.pack(in_place(opened.vfs, opened), 0, 0, 0)
+        taken = self.tree.write_in_place(make, self.files[asked.fh])
+        return wire.IOCTL_ANSWER.pack(taken, 0, 0, 0)
+
+    def poll(self, request: Request, asked: wire.PollRequest) -> bytes:
+        """Answer which events are there; if none is, notify Linux later."""
+        fh, handle, flags, events = asked
+
+        def wake() -> None:
+            self.notify(wire.NOTIFY_POLL, wire.FH.pack(handle))
+
+        later = wake if flags & wire.POLL_SCHEDULE_NOTIFY else None
+        found = self.tree.poll(request.caller, self.files[fh], events, later)
+        return wire.POLL_ANSWER.pack(found)
+
+    def fsync(self, request: Request, _nothing: None) -> None:
+        raise KernelError(errno.EINVAL, "no fsync here")
+
+    def release(self, request: Request, fh: int) -> bytes:
+        self.close(fh)
+        return b""
 
     def close(self, fh: int) -> None:
-        opened = self.files.pop(fh)
+        """Give an open file back."""
         self.opened.pop(fh).open_files.discard(fh)
-        if self.pollers:
-            with self.kernel.lock:
-                self.pollers = [p for p in self.pollers if p[0] is not opened]
-        opened.vfs.release(opened)
-
-    # ---- poll
-    def poll(self, request: Request) -> bytes:
-        """The events that are there; if a read would block, tells Linux later."""
-        fh, handle, flags, _ = proto.POLL_REQUEST.unpack_from(request.body)
-        opened = self.files[fh]
-        with self.kernel.lock:
-            ready = opened.vfs.poll(opened)
-            if not ready and flags & proto.POLL_SCHEDULE_NOTIFY:
-                self.pollers.append((opened, handle))
-        return proto.POLL_ANSWER.pack(POLLIN | POLLOUT if ready else 0)
-
-    def notify_pollers(self) -> None:
-        """Wake those whose file can be read now.  Called under the kernel's lock."""
-        waiting = []
-        for opened, handle in self.pollers:
-            if may_answer(opened):
-                self.notify(proto.NOTIFY_POLL, proto.FH.pack(handle))
-            else:
-                waiting.append((opened, handle))
-        self.pollers = waiting
+        self.tree.release(self.files.pop(fh))
 
 
-def is_constant(node: Node) -> bool:
-    return isinstance(node, File) and node.constant
+def text(name: bytes) -> str:
+    """Return a name as text: a character is a byte, as the kernel has it."""
+    return name.decode("latin-1")
 
 
-def may_answer(opened: OpenFile) -> bool:
-    """Whether who polls a file need not wait: it can be read, or never will be."""
-    try:
-        return opened.vfs.poll(opened)
-    except KernelError:
-        return True
-
-
-def type_of(folder: Dir, name: str) -> int:
-    """What readdir says of an entry: the type of a mode."""
-    if isinstance(folder, DynDir) and name not in folder.children:
-        return folder.type_of(name)
-    return folder.children[name].mode
-
-
-def mount(
-    kernel: GuestKernel,
-    root: Dir,
-    mountpoint: str,
-    on_ready: Callable[[], None] = lambda: None,
-    *,
-    fsname: str = "kpfs",
-    allow_other: bool = False,
-    writers: MutableMapping[int, InPlace] | None = None,
-    booted: Booted | None = None,
-    lazy: bool = False,
-) -> None:
-    """Mount root and serve it until it is unmounted or a signal ends it.
-
-    writers, lazy: see Operations.  booted: who has the kernel, if it can be made anew.
-
-    To be called in the main thread, with the default actions of SIGTERM, SIGINT and
-    SIGHUP.  on_ready runs once the mount answers.  SetupError: it cannot be mounted.
-    """
-
-    def make(notify: Notify) -> Operations:
-        operations = Operations(kernel, root, notify, on_ready, writers, lazy=lazy)
-        if booted is not None:
-            booted.follow(operations.follow)
-        return operations
-
-    server.mount(make, kernel.lock, mountpoint, fsname=fsname, allow_other=allow_other)
+def _errno(error: KernelError) -> int:
+    """Return an errno that Linux takes: none of those that kernels use inside."""
+    if 0 < error.errno < ERESTARTSYS:
+        return error.errno
+    if error.errno <= ERESTART_RESTARTBLOCK:
+        return errno.EINTR
+    # with EINTR programs would try again for ever
+    return errno.EOPNOTSUPP if error.errno == ENOTSUPP else errno.EINVAL

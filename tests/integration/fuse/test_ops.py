@@ -17,9 +17,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from kpfs.backends.guest.tree import GuestTree
 from kpfs.base.errors import KernelError
 from kpfs.fs.files.tree import build
-from kpfs.fs.fuse import ops as fuse_ops
+from kpfs.fs.fuse import server
 from kpfs.fs.node import File, Handle
 from kpfs.root.background import Background
 from tests.harness import TIMEOUT, await_blocked
@@ -98,7 +99,8 @@ def serve(mountpoint):
     root.children["pipe"] = pipe = Pipe()
     root.children["holder"] = holder = Holder()
     pipe.mode = holder.mode = 0o100644
-    fuse_ops.mount(kernel, root, mountpoint, lambda: print("ready", flush=True))
+    tree = GuestTree(kernel, root)
+    server.mount(tree, mountpoint, lambda: print("ready", flush=True))
     print("ended", flush=True)
 
 

@@ -1,80 +1,52 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The numbers under which Linux asks for nodes."""
+"""The numbers under which Linux asks for entries."""
 
 import pytest
 
+from kpfs.base.fuse_wire import ROOT
 from kpfs.fs.fuse.inodes import Inodes
-from kpfs.fs.fuse.proto import ROOT
-from kpfs.fs.node import Dir, DynDir, File
-from tests.there import code, stand_in
+from tests.there import code, there
 
 
-class Events(DynDir):
-    """A directory for each of ``there``, with a file in it."""
-
-    def __init__(self):
-        super().__init__(stand_in(None))
-        self.there = {"foo": object()}
-
-    def entry(self, name):
-        return self.keep(name, self.there.get(name), lambda _: self.made())
-
-    @staticmethod
-    def made():
-        folder = Dir()
-        folder.add("enable", 0o644, File())
-        return folder
+class Entry:
+    def __init__(self, key):
+        self.key = key
 
 
 @pytest.fixture
-def events():
-    return Events()
+def inodes():
+    return Inodes(Entry(""))
 
 
-@pytest.fixture
-def inodes(events):
-    root = Dir()
-    root.children["events"] = events
-    return Inodes(root)
-
-
-def test_one_number_for_a_node(inodes):
-    found = inodes.look_up(ROOT, "events")
-    assert inodes.look_up(ROOT, "events") is found
-    assert (found.lookups, found.path, found.fixed) == (2, "/events", True)
+def test_one_number_for_a_key(inodes):
+    entry = Entry("events")
+    found = inodes.look_up(entry)
+    assert inodes.look_up(Entry("events")) is found
+    assert (found.lookups, found.entry) == (2, entry)
     assert inodes[found.number] is found
-    assert found.permanent
-
-
-def test_what_may_vanish(inodes, events):
-    number = inodes.look_up(ROOT, "events").number
-    foo = inodes.look_up(number, "foo")
-    enable = inodes.look_up(foo.number, "enable")
-    assert (foo.fixed, enable.fixed) == (False, True)
-    assert not foo.permanent
-    assert not enable.permanent
-    assert enable.check() is enable.node
-    events.there.clear()
-    assert code(enable.check) == "ENOENT"
-    assert code(foo.directory) == "ENOENT"
-    assert code(inodes.look_up, foo.number, "enable") == "ENOENT"
-
-
-def test_what_comes_again_is_another(inodes, events):
-    number = inodes.look_up(ROOT, "events").number
-    foo = inodes.look_up(number, "foo")
-    events.there["foo"] = object()
-    assert inodes.look_up(number, "foo").number != foo.number
-    assert code(foo.check) == "ENOENT"
-    inodes.forget(foo.number, 1)
-    assert inodes.look_up(number, "foo").check()
+    assert there(inodes.known("events")).entry is entry
+    assert inodes.known("none") is None
+    assert inodes.look_up(Entry("other")).number != found.number
 
 
 def test_forgetting(inodes):
-    number = inodes.look_up(ROOT, "events").number
+    number = inodes.look_up(Entry("events")).number
+    inodes.look_up(Entry("events"))
     inodes.forget(number, 1)
-    assert len(inodes) == 1
-    assert code(inodes.__getitem__, number) == "ESTALE"
+    assert len(inodes) == 2
     inodes.forget(number, 1)
     inodes.forget(ROOT, 5)
-    assert inodes[ROOT].directory()
+    assert len(inodes) == 1
+    assert code(inodes.__getitem__, number) == "ESTALE"
+    assert inodes.look_up(Entry("events")).number != number
+
+
+def test_numbers_stay_when_keys_change(inodes):
+    found = inodes.look_up(Entry("old"))
+
+    def renew(entry):
+        entry.key += "+"
+
+    inodes.renew(renew)
+    assert inodes.look_up(Entry("old+")) is found
+    assert inodes[ROOT].entry.key == "+"

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from kpfs.base.fuse_wire import ROOT, Opcode
 from kpfs.base.lock import FairLock
-from kpfs.fs.fuse import proto
 from kpfs.fs.fuse.loop import Answer, Loop, Request
 
 
@@ -30,7 +30,7 @@ def loop(monkeypatch, errors):
 
 @pytest.fixture
 def request_of_open():
-    return Request((0, proto.OPEN, 2, proto.ROOT, 0, 0, 1), b"")
+    return Request((0, Opcode.OPEN, 2, ROOT, 0, 0, 1), b"")
 
 
 def test_what_is_not_wanted_is_undone(loop, request_of_open):

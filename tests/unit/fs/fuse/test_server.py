@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
-from kpfs.base.lock import FairLock
 from kpfs.fs.fuse import server
 from kpfs.host import fusemount
 from kpfs.host.errors import SetupError
 from kpfs.host.guard import ENDING
+from tests.there import stand_in
 
 
 def test_a_signal_waits_until_the_mount_can_be_ended(monkeypatch):
@@ -23,6 +23,6 @@ def test_a_signal_waits_until_the_mount_can_be_ended(monkeypatch):
     monkeypatch.setattr(fusemount, "mount", refuse)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with pytest.raises(SetupError):
-        server.mount(lambda notify: pytest.fail("made"), FairLock(), "/nowhere")
+        server.mount(stand_in(None), "/nowhere")
     assert set(ENDING) <= set(blocked[0])
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest kernel's files as a Tree: a table of file objects, in front of a Vfs."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+from kpfs.base.errors import KernelError
+from kpfs.fs.node import Dir, DynDir, File, Node
+from kpfs.fs.tree import Attributes, Listener
+from kpfs.fs.vfs import OpenFile, Vfs
+
+if TYPE_CHECKING:
+    from kpfs.base.caller import Caller
+    from kpfs.base.fuse_wire import SetattrRequest
+    from kpfs.base.lock import FairLock
+    from kpfs.fs.booted import Booted
+    from kpfs.fs.tree import InPlace
+    from kpfs.root.guest_kernel import GuestKernel
+
+POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
+
+
+class GuestEntry:
+    """A node of the tree, and the way that led to it."""
+
+    __slots__ = ("_way", "fixed", "node", "path")
+
+    def __init__(
+        self, node: Node, parent: GuestEntry | None = None, name: str = ""
+    ) -> None:
+        self.node = node
+        self.path: str = f"{parent.path}/{name}" if parent else ""
+        self.fixed = True  # the entry is there as long as its directory
+        # directories on the way in which an entry may vanish, and the node of that
+        self._way: tuple[tuple[Dir, str, Node], ...] = ()
+        if parent:
+            assert isinstance(parent.node, Dir)
+            self.fixed = name in parent.node.children
+            self._way = parent._way
+            if not self.fixed:
+                self._way += ((parent.node, name, node),)
+
+    @property
+    def key(self) -> Hashable:
+        return self.node
+
+    @property
+    def permanent(self) -> bool:
+        """The entry is there as long as the tree."""
+        return not self._way
+
+    def renew(self, root: Dir) -> None:
+        """Be the node at the same path of another tree, or gone if it has none."""
+        node: Node = root
+        way: list[tuple[Dir, str, Node]] = []
+        self.fixed = True
+        for name in self.path.split("/")[1:]:
+            found = node.lookup(name) if isinstance(node, Dir) else None
+            if found is None:
+                self._way = ((Dir(), name, self.node),)
+                return
+            assert isinstance(node, Dir)
+            self.fixed = name in node.children
+            if not self.fixed:
+                way.append((node, name, found))
+            node = found
+        self.node, self._way = node, tuple(way)
+
+    def check(self) -> Node:
+        """Return the node; ENOENT if the tree has it no more."""
+        for parent, name, node in self._way:
+            if parent.lookup(name) is not node:
+                raise KernelError(errno.ENOENT, self.path)
+        return self.node
+
+    def directory(self) -> Dir:
+        """Return the node, which is a directory; ENOTDIR, ENOENT."""
+        node = self.check() if self._way else self.node
+        if not isinstance(node, Dir):
+            raise KernelError(errno.ENOTDIR, self.path)
+        return node
+
+
+class GuestTree:
+    """Implements kpfs.fs.tree.Tree."""
+
+    def __init__(
+        self,
+        kernel: GuestKernel,
+        root: Dir,
+        *,
+        lazy: bool = False,
+        booted: Booted | None = None,
+    ) -> None:
+        """lazy: see Vfs.  booted: owns the kernel, if that can be made anew."""
+        self.kernel = kernel
+        self.vfs = Vfs(kernel, root, lazy=lazy)
+        self.root = GuestEntry(root)
+        self._mounted = time.time_ns()
+        self._listener: Listener | None = None
+        # of open files that cannot be read yet
+        self._pollers: list[tuple[OpenFile, Callable[[], None]]] = []
+        if booted is not None:
+            booted.follow(self._follow)
+
+    @property
+    def lock(self) -> FairLock:
+        return self.kernel.lock
+
+    def start(self, listener: Listener) -> None:
+        self._listener = listener
+        self.kernel.background.start(self._wake_pollers)
+
+    def _follow(self, kernel: GuestKernel, root: Dir) -> None:
+        """Have the files of another kernel from now on.  Context: lock held."""
+        self.kernel = kernel
+        self.vfs = Vfs(kernel, root, lazy=self.vfs.lazy)
+        if self._listener is not None:
+            self._listener.replaced()
+        self._wake_pollers()
+        kernel.background.start(self._wake_pollers)
+
+    def renew(self, entry: GuestEntry) -> None:
+        entry.renew(self.vfs.root)
+
+    # ---- names and attributes
+    def look_up(self, folder: GuestEntry, name: str) -> Hashable:
+        node = folder.directory().lookup(name)
+        if node is None:
+            raise KernelError(errno.ENOENT, f"{folder.path}/{name}")
+        return node
+
+    def entry(self, folder: GuestEntry, name: str, key: Hashable) -> GuestEntry:
+        assert isinstance(key, Node)
+        return GuestEntry(key, folder, name)
+
+    def attributes(self, _pid: int, entry: GuestEntry) -> Attributes:
+        node = entry.node
+        return self._shown(entry, node if isinstance(node, Dir) else entry.check())
+
+    def seek_end(
+        self, _caller: Caller, entry: GuestEntry, file: OpenFile
+    ) -> Attributes:
+        with self.kernel.lock:
+            file.handle.seek_end()
+        return self._shown(entry, file.node)
+
+    def set_attributes(
+        self,
+        _caller: Caller,
+        entry: GuestEntry,
+        file: OpenFile | None,
+        asked: SetattrRequest,
+    ) -> Attributes:
+        _, mode, uid, gid, size, atime, mtime = asked
+        node: Node = entry.check() if file is None else file.node
+        if mode is not None:
+            node.chmod(mode)
+        if uid is not None or gid is not None:
+            node.chown(-1 if uid is None else uid, -1 if gid is None else gid)
+        if size is not None:
+            node.truncate(size)
+        node.atime = node.atime if atime is None else atime
+        node.mtime = node.mtime if mtime is None else mtime
+        return self._shown(entry, node)
+
+    def _shown(self, entry: GuestEntry, node: Node) -> Attributes:
+        mtime = self._mounted if node.mtime is None else node.mtime
+        is_file = not isinstance(node, Dir)
+        constant = isinstance(node, File) and node.constant
+        return Attributes(
+            node.mode,
+            node.size,
+            self._mounted if node.atime is None else node.atime,
+            mtime,
+            mtime,
+            1 if is_file else 2,
+            node.uid,
+            node.gid,
+            node.blksize,
+            entry.fixed,
+            not is_file or constant or not entry._way,
+            constant,
+            is_file,
+        )
+
+    def read_link(self, _pid: int, entry: GuestEntry) -> bytes:
+        raise KernelError(errno.EINVAL, f"{entry.path}: no symbolic link")
+
+    # ---- directories
+    def entries(self, _pid: int, folder: GuestEntry) -> list[tuple[str, int]]:
+        node = folder.directory()
+        dots = [(name, node.mode) for name in (".", "..")]
+        return dots + [(name, _type_of(node, name)) for name in node.names()]
+
+    def mkdir(self, _caller: Caller, folder: GuestEntry, name: str, _mode: int) -> None:
+        with self.kernel.lock:
+            folder.directory().mkdir(name)
+
+    def rmdir(self, _caller: Caller, folder: GuestEntry, name: str) -> None:
+        with self.kernel.lock:
+            folder.directory().rmdir(name)
+
+    def mknod(self, _caller: Caller, folder: GuestEntry, *_what: object) -> None:
+        raise folder.directory().refuse("mknod")
+
+    def unlink(self, _caller: Caller, folder: GuestEntry, _name: str) -> None:
+        raise folder.directory().refuse("unlink")
+
+    def symlink(self, _caller: Caller, folder: GuestEntry, *_what: object) -> None:
+        raise folder.directory().refuse("symlink")
+
+    def link(self, _caller: Caller, folder: GuestEntry, *_what: object) -> None:
+        raise folder.directory().refuse("link")
+
+    def rename(self, _caller: Caller, folder: GuestEntry, *_what: object) -> None:
+        raise folder.directory().refuse("rename")
+
+    # ---- files
+    def open(self, caller: Caller, entry: GuestEntry, flags: int) -> OpenFile:
+        node = entry.check()
+        if not isinstance(node, File):
+            raise KernelError(errno.EISDIR, entry.path)
+        return self.vfs.open_node(caller, node, entry.path, flags)
+
+    def create(self, _caller: Caller, folder: GuestEntry, *_what: object) -> OpenFile:
+        raise folder.directory().refuse("create")
+
+    def read(self, caller: Caller, file: OpenFile, size: int, offset: int) -> bytes:
+        return file.vfs.read(caller, file, size, offset)
+
+    def write(self, caller: Caller, file: OpenFile, data: bytes, offset: int) -> int:
+        return file.vfs.write(caller, file, data, offset)
+
+    def write_in_place(self, make: InPlace, file: OpenFile) -> int:
+        return make(file.vfs, file)
+
+    def release(self, file: OpenFile) -> None:
+        if self._pollers:
+            with self.kernel.lock:
+                self._pollers = [p for p in self._pollers if p[0] is not file]
+        file.vfs.release(file)
+
+    # ---- poll
+    def poll(
+        self,
+        _caller: Caller,
+        file: OpenFile,
+        _events: int,
+        wake: Callable[[], None] | None,
+    ) -> int:
+        with self.kernel.lock:
+            ready = file.vfs.poll(file)
+            if not ready and wake is not None:
+                self._pollers.append((file, wake))
+        return POLLIN | POLLOUT if ready else 0
+
+    def _wake_pollers(self) -> None:
+        """Wake those whose file can be read now.  Context: lock held."""
+        waiting = []
+        for file, wake in self._pollers:
+            if _may_answer(file):
+                wake()
+            else:
+                waiting.append((file, wake))
+        self._pollers = waiting
+
+
+def _may_answer(file: OpenFile) -> bool:
+    """Return True if a poller need not wait: the file can be read, or never will be."""
+    try:
+        return file.vfs.poll(file)
+    except KernelError:
+        return True
+
+
+def _type_of(folder: Dir, name: str) -> int:
+    """Return what readdir says of an entry: the type of a mode."""
+    if isinstance(folder, DynDir) and name not in folder.children:
+        return folder.type_of(name)
+    return folder.children[name].mode

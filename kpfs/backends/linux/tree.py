@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A Linux kernel's files as a Tree: operations are system calls of the caller's task.
+
+Every directory, file, mode, owner and errno is the kernel's own.  machine/ lies beside
+them: what is there needs no file of the kernel.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+from kpfs.base.errors import KernelError
+from kpfs.base.fuse_wire import SetattrRequest
+from kpfs.fs.fuse.linux_machine import OwnTree
+from kpfs.fs.fuse.linux_node import OwnHandle, OwnNode
+from kpfs.fs.tree import Attributes, Listener
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.files import OpenFile, OpenFiles
+from kpfs.linux.running.machine import Op, Out
+from kpfs.linux.running.tasks import Task
+
+if TYPE_CHECKING:
+    from kpfs.base.caller import Caller
+    from kpfs.base.lock import FairLock
+    from kpfs.fs.tree import InPlace
+    from kpfs.linux.running.linux_kernel import LinuxKernel
+
+DIRENTS_SIZE = 32768
+MAX_PATH = 4096
+NSEC = 1_000_000_000
+# what is below a directory or behind a file of the root
+PLACES = {
+    "kprobes": "/sys/kernel/debug/kprobes",
+    "sys": "/proc/sys",
+    "tracing": "/sys/kernel/tracing",
+    "debug": "/sys/kernel/debug",
+    "module": "/sys/module",
+    "proc": "/proc",
+    "sysfs": "/sys",
+    "kallsyms": "/proc/kallsyms",
+    "modules": "/proc/modules",
+    "version": "/proc/version",
+    "cmdline": "/proc/cmdline",
+    "kmsg": "/dev/kmsg",
+}
+MACHINE = "machine"
+FILES = frozenset(("kallsyms", "modules", "version", "cmdline", "kmsg"))
+# In these directories, once they are as they were made, what is there stays.
+LASTING = (
+    *("/kprobes/", "/tracing/", "/module/", "/debug/kprobes/", "/debug/tracing/"),
+    *("/sys/debug/", "/sys/dev/", "/sys/fs/", "/sys/kernel/", "/sys/vm/"),
+)
+SHOW_TASKS = "/proc", "/debug/sched"
+_ROOT = Attributes(stat.S_IFDIR | 0o755, 0, 0, 0, 0, nlink=2)
+
+
+def guest_path(path: str) -> bytes:
+    """Return where a path of the tree is in the kernel, with a 0 behind it; ENOENT.
+
+    EPERM: it is one of machine/.
+    """
+    first, _, rest = path.strip("/").partition("/")
+    if first == MACHINE:
+        raise KernelError(errno.EPERM, path)
+    place = PLACES.get(first)
+    if place is None:
+        raise KernelError(errno.ENOENT, path)
+    whole = f"{place}/{rest}" if rest else place
+    return whole.encode("latin-1") + b"\0"
+
+
+class LinuxEntry:
+    """A path of the tree."""
+
+    __slots__ = ("lasts", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lasts = not path  # what it leads to is there as long as the mount
+
+    @property
+    def key(self) -> Hashable:
+        return self.path
+
+
+class OwnFile(OwnHandle):
+    """An open file of machine/."""
+
+    nonseekable = sleeps = False
+
+    @property
+    def constant(self) -> bool:
+        return self.node.lasts
+
+
+class LinuxTree:
+    """Implements kpfs.fs.tree.Tree."""
+
+    def __init__(self, kernel: LinuxKernel, files: OpenFiles, own: OwnTree) -> None:
+        """own: the files of machine/."""
+        self.kernel = kernel
+        self.files = files
+        self.own = own
+        self.root = LinuxEntry("")
+        self._pollers: list[tuple[Task, Callable[[], None]]] = []
+
+    @property
+    def lock(self) -> FairLock:
+        return self.kernel.lock
+
+    def start(self, listener: Listener) -> None:
+        self.kernel.start(self._wake_pollers)
+        with self.kernel.lock:
+            self.kernel.follow_directories(listener.directories_changed)
+
+    def renew(self, entry: LinuxEntry) -> None:
+        """A path stays what it is."""
+
+    # ---- system calls
+    def _by_caller(self, caller: Caller, *ops: Op) -> None:
+        with self.kernel.lock:
+            self.kernel.call(self.task(caller), *ops)
+
+    def task(self, caller: Caller) -> Task:
+        """Return the caller's task; outside our pid namespace, that is the agent."""
+        tasks = self.kernel.tasks
+        return tasks.task(caller) if caller.pid else tasks.agent
+
+    def _watcher(self, pid: int) -> Task:
+        """Return the task that looks at names and attributes.
+
+        It is the caller's, unless that waits.
+        """
+        tasks = self.kernel.tasks
+        task = tasks.known(pid)
+        return tasks.agent if task is None or task.waits else task
+
+    def _show_tasks(self, path: str) -> None:
+        """Have the tasks be there, if a path may show them.  Context: lock held."""
+        if path.startswith(SHOW_TASKS):
+            self.kernel.catch_up()
+
+    # ---- names and attributes
+    def look_up(self, folder: LinuxEntry, name: str) -> Hashable:
+        return f"{folder.path}/{name}"
+
+    def entry(self, _folder: LinuxEntry, _name: str, key: Hashable) -> LinuxEntry:
+        return LinuxEntry(str(key))
+
+    def _may_last(self, path: str) -> bool:
+        """Return True if what a path leads to is there as long as the mount.
+
+        Context: lock held.
+        """
+        first, _, rest = path.strip("/").partition("/")
+        if first == MACHINE or not rest:
+            return not rest.startswith("text/")
+        known = self.kernel.directories
+        return known is not None and known.as_made and f"{path}/".startswith(LASTING)
+
+    def attributes(self, pid: int, entry: LinuxEntry) -> Attributes:
+        with self.kernel.lock:
+            return self._attributes(pid, entry)
+
+    def _attributes(self, pid: int, entry: LinuxEntry) -> Attributes:
+        path = entry.path
+        if not path:
+            return _ROOT
+        own = self.own.find(path)
+        found = self._stat(pid, path) if own is None else _own_attributes(own)
+        entry.lasts |= self._may_last(path)
+        return found._replace(stays=entry.lasts, steady=entry.lasts)
+
+    def _stat(self, pid: int, path: str) -> Attributes:
+        self._show_tasks(path)
+        how = nr.AT_SYMLINK_NOFOLLOW, nr.STATX_BASIC
+        place = guest_path(path)
+        op = Op(nr.STATX, (nr.AT_FDCWD, place, *how, Out(nr.STATX_SIZE)))
+        reply = self.kernel.call(self._watcher(pid), op)
+        found = nr.read_statx(reply.out(1, nr.STATX_SIZE))
+        mode = found.mode
+        if stat.S_ISCHR(mode):  # nobody may open a device of the host
+            mode = stat.S_IFREG | stat.S_IMODE(mode)
+        times = found.atime, found.mtime, found.ctime
+        ids = found.uid or None, found.gid or None
+        return Attributes(
+            *(mode, found.size, *times, found.nlink, *ids, found.blksize),
+            is_file=stat.S_ISREG(mode),
+        )
+
+    def seek_end(
+        self, caller: Caller, entry: LinuxEntry, file: OpenFile | OwnFile
+    ) -> Attributes:
+        with self.kernel.lock:
+            found = self._attributes(caller.pid, entry)
+            if isinstance(file, OwnFile):
+                return found
+            task, fd = self._descriptor(caller, file)
+            end = Op(nr.LSEEK, (fd, 0, nr.SEEK_END))
+            file.pos = self.kernel.call(task, end).results[0]
+            return found._replace(size=file.pos)
+
+    def set_attributes(
+        self,
+        caller: Caller,
+        entry: LinuxEntry,
+        _file: OpenFile | OwnFile | None,
+        asked: SetattrRequest,
+    ) -> Attributes:
+        path = entry.path
+        only_size = asked == SetattrRequest(fh=asked.fh, size=asked.size)
+        own = only_size and self.own.find(path) is not None
+        ops = [] if own else _changes(guest_path(path), asked)
+        with self.kernel.lock:
+            if ops:
+                self.kernel.call(self.task(caller), *ops)
+            return self._attributes(caller.pid, entry)
+
+    def read_link(self, pid: int, entry: LinuxEntry) -> bytes:
+        path = guest_path(entry.path)
+        op = Op(nr.READLINKAT, (nr.AT_FDCWD, path, Out(MAX_PATH), MAX_PATH))
+        with self.kernel.lock:
+            reply = self.kernel.call(self._watcher(pid), op)
+            return reply.out(1, reply.results[0])
+
+    # ---- directories
+    def entries(self, pid: int, folder: LinuxEntry) -> list[tuple[str, int]]:
+        dots = [(".", stat.S_IFDIR), ("..", stat.S_IFDIR)]
+        path = folder.path
+        if not path:
+            folders = [name for name in (*PLACES, MACHINE) if name not in FILES]
+            files = [name for name in PLACES if name in FILES]
+            return [
+                *dots,
+                *((name, stat.S_IFDIR) for name in folders),
+                *((name, stat.S_IFREG) for name in files),
+            ]
+        own = self.own.find(path)
+        if own is not None:
+            return [*dots, *own.names()]
+        found: list[tuple[str, int]] = []
+        flags = os.O_RDONLY | nr.O_DIRECTORY
+        with self.kernel.lock:
+            self._show_tasks(path)
+            task = self._watcher(pid)
+            op = Op(nr.OPENAT, (nr.AT_FDCWD, guest_path(path), flags, 0))
+            fd = self.kernel.call(task, op).results[0]
+            try:
+                read = Op(nr.GETDENTS64, (fd, Out(DIRENTS_SIZE), DIRENTS_SIZE))
+                while size := (reply := self.kernel.call(task, read)).results[0]:
+                    found += nr.read_dirents(reply.out(0, size))
+            finally:
+                self.kernel.call(task, Op(nr.CLOSE, (fd,)))
+        return found
+
+    def mkdir(self, caller: Caller, folder: LinuxEntry, name: str, mode: int) -> None:
+        path = _child(folder, name)
+        self._by_caller(caller, Op(nr.MKDIRAT, (nr.AT_FDCWD, path, mode)))
+
+    def rmdir(self, caller: Caller, folder: LinuxEntry, name: str) -> None:
+        path = _child(folder, name)
+        self._by_caller(caller, Op(nr.UNLINKAT, (nr.AT_FDCWD, path, nr.AT_REMOVEDIR)))
+
+    def mknod(
+        self, caller: Caller, folder: LinuxEntry, name: str, mode: int, device: int
+    ) -> None:
+        path = _child(folder, name)
+        self._by_caller(caller, Op(nr.MKNODAT, (nr.AT_FDCWD, path, mode, device)))
+
+    def unlink(self, caller: Caller, folder: LinuxEntry, name: str) -> None:
+        path = _child(folder, name)
+        self._by_caller(caller, Op(nr.UNLINKAT, (nr.AT_FDCWD, path, 0)))
+
+    def symlink(
+        self, caller: Caller, folder: LinuxEntry, name: str, target: bytes
+    ) -> None:
+        path = _child(folder, name)
+        op = Op(nr.SYMLINKAT, (target + b"\0", nr.AT_FDCWD, path))
+        self._by_caller(caller, op)
+
+    def link(
+        self, caller: Caller, folder: LinuxEntry, name: str, old: LinuxEntry
+    ) -> None:
+        paths = guest_path(old.path), _child(folder, name)
+        at = nr.AT_FDCWD
+        self._by_caller(caller, Op(nr.LINKAT, (at, paths[0], at, paths[1], 0)))
+
+    def rename(
+        self,
+        caller: Caller,
+        folder: LinuxEntry,
+        name: str,
+        new_folder: LinuxEntry,
+        new_name: str,
+    ) -> None:
+        old, new = _child(folder, name), _child(new_folder, new_name)
+        at = nr.AT_FDCWD
+        self._by_caller(caller, Op(nr.RENAMEAT, (at, old, at, new)))
+
+    # ---- files
+    def open(self, caller: Caller, entry: LinuxEntry, flags: int) -> OpenFile | OwnFile:
+        own = self.own.find(entry.path)
+        if own is not None:
+            return OwnFile(own, caller.pid)
+        path = guest_path(entry.path)
+        with self.kernel.lock:
+            return self.files.open(self.task(caller), path, flags, 0)
+
+    def create(
+        self, caller: Caller, folder: LinuxEntry, name: str, flags: int, mode: int
+    ) -> OpenFile | OwnFile:
+        path = _child(folder, name)
+        with self.kernel.lock:
+            return self.files.open(self.task(caller), path, flags | os.O_CREAT, mode)
+
+    def _descriptor(self, caller: Caller, file: OpenFile) -> tuple[Task, int]:
+        """Return the caller's task and its descriptor, made if it has none yet."""
+        self.files.check(file)
+        task = self.task(caller)
+        return task, self.files.descriptor_of(task, file)
+
+    def read(
+        self, caller: Caller, file: OpenFile | OwnFile, size: int, offset: int
+    ) -> bytes:
+        if isinstance(file, OwnFile):
+            return file.read(offset, size)
+        with self.kernel.lock:
+            self.files.check(file)
+            return self.files.read(self.task(caller), file, size, offset)
+
+    def write(
+        self, caller: Caller, file: OpenFile | OwnFile, data: bytes, offset: int
+    ) -> int:
+        if isinstance(file, OwnFile):
+            file.node.store(data, lambda: self.task(caller))
+            return len(data)
+        with self.kernel.lock:
+            task, fd = self._descriptor(caller, file)
+            if not file.flags & os.O_APPEND:
+                self.files.seek(task, file, fd, offset)
+            op = Op(nr.WRITE, (fd, data, len(data)))
+            taken = self.kernel.call(task, op).results[0]
+            file.pos = offset + taken
+            return taken
+
+    def write_in_place(self, make: InPlace, file: OpenFile | OwnFile) -> int:
+        if isinstance(file, OwnFile):
+            raise KernelError(errno.EAGAIN, "the caller is to write itself")
+        self.files.check(file)
+        return make(self.files, file)
+
+    def release(self, file: OpenFile | OwnFile) -> None:
+        if not isinstance(file, OwnFile):
+            with self.kernel.lock:
+                self.files.close(file)
+
+    # ---- poll
+    def poll(
+        self,
+        caller: Caller,
+        file: OpenFile | OwnFile,
+        events: int,
+        wake: Callable[[], None] | None,
+    ) -> int:
+        if isinstance(file, OwnFile):
+            return events & (nr.POLLIN | nr.POLLOUT)
+        with self.kernel.lock:
+            task, fd = self._descriptor(caller, file)
+            asked = nr.POLLFD.pack(fd, events, 0)
+            reply = self.kernel.call(task, Op(nr.POLL, (asked, 1, 0)))
+            found = int(nr.POLLFD.unpack(reply.out(0, nr.POLLFD.size))[2])
+            if not found and wake is not None:
+                self.kernel.begin(task, [Op(nr.POLL, (asked, 1, -1))])
+                self._pollers.append((task, wake))
+        return found
+
+    def _wake_pollers(self) -> None:
+        """Wake those whose poll is over.  Context: lock held."""
+        waiting = []
+        for task, wake in self._pollers:
+            if task.waits:
+                waiting.append((task, wake))
+            else:
+                wake()
+        self._pollers = waiting
+
+
+def _child(folder: LinuxEntry, name: str) -> bytes:
+    return guest_path(f"{folder.path}/{name}")
+
+
+def _own_attributes(node: OwnNode) -> Attributes:
+    nlink = 2 if stat.S_ISDIR(node.mode) else 1
+    return Attributes(
+        *(node.mode, node.size, 0, 0, 0, nlink),
+        constant=node.lasts,
+        is_file=stat.S_ISREG(node.mode),
+    )
+
+
+def _changes(place: bytes, asked: SetattrRequest) -> list[Op]:
+    """Return the calls that change a path's attributes."""
+    _, mode, uid, gid, size, atime, mtime = asked
+    at = nr.AT_FDCWD
+    ops = []
+    if mode is not None:
+        ops.append(Op(nr.FCHMODAT, (at, place, mode & 0o7777)))
+    if uid is not None or gid is not None:
+        ids = -1 if uid is None else uid, -1 if gid is None else gid
+        ops.append(Op(nr.FCHOWNAT, (at, place, *ids, nr.AT_SYMLINK_NOFOLLOW)))
+    if size is not None:
+        ops.append(Op(nr.TRUNCATE, (place, size)))
+    if atime is not None or mtime is not None:
+        times = [
+            (0, nr.UTIME_OMIT) if t is None else divmod(t, NSEC) for t in (atime, mtime)
+        ]
+        packed = nr.TIMESPECS.pack(*times[0], *times[1])
+        ops.append(Op(nr.UTIMENSAT, (at, place, packed, 0)))
+    return ops

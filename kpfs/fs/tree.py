@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The protocol Tree: the files of an emulated kernel, as a mount serves them.
+
+The guest kernel's tree is a table of file objects; that of a Linux kernel passes each
+operation on to the kernel.  FUSE (kpfs.fs.fuse) serves either, and knows neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, MutableMapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from kpfs.base.caller import Caller
+    from kpfs.base.fuse_wire import SetattrRequest
+    from kpfs.base.lock import FairLock
+
+
+class Attributes(NamedTuple):
+    """What stat() shows of an entry.  Times are nanoseconds since 1970."""
+
+    mode: int
+    size: int
+    atime: int
+    mtime: int
+    ctime: int
+    nlink: int = 1
+    uid: int | None = None  # None: the user who mounted
+    gid: int | None = None
+    blksize: int = 4096
+    stays: bool = True  # the name is there as long as its directory
+    # nothing but operations through the mount changes them, while nobody has it open
+    steady: bool = True
+    constant: bool = False  # always has the same bytes, and their size
+    is_file: bool = False
+
+
+class Entry(Protocol):
+    """A name of the tree that the host's Linux has looked up."""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal keys are the same inode."""
+
+
+class OpenFile(Protocol):
+    """An open file of the tree."""
+
+    @property
+    def nonseekable(self) -> bool:
+        """It has no position that lseek() could set."""
+
+    @property
+    def constant(self) -> bool:
+        """Its bytes never change, so that they may be mapped."""
+
+    @property
+    def sleeps(self) -> bool:
+        """A write to it may take as long as the kernel's code likes."""
+
+
+class Listener(Protocol):
+    """Learns of changes that did not come through the mount.
+
+    Context: the kernel's lock is held.
+    """
+
+    def replaced(self) -> None:
+        """The tree has another kernel now: all entries are to be renewed."""
+
+    def directories_changed(self) -> None:
+        """The attributes of directories may have changed."""
+
+
+E = TypeVar("E", bound=Entry)
+F = TypeVar("F", bound=OpenFile)
+# Makes a call in place of the write to an open file; returns the bytes taken.
+# The first argument is the table that the kernel's open files are in.
+InPlace = Callable[[Any, Any], int]
+# By the number of the thread of this process whose write stands for another's.
+Writers = MutableMapping[int, InPlace]
+
+
+class Tree(Protocol[E, F]):
+    """All operations raise KernelError.  Context: the lock is not held."""
+
+    @property
+    def lock(self) -> FairLock:
+        """The kernel's lock."""
+
+    @property
+    def root(self) -> E:
+        """The directory that is mounted."""
+
+    def start(self, listener: Listener) -> None:
+        """Let time pass in the kernel: operations come from now on."""
+
+    def renew(self, entry: E) -> None:
+        """Look an entry up anew, after Listener.replaced()."""
+
+    # ---- names and attributes
+    def look_up(self, folder: E, name: str) -> Hashable:
+        """Return the key of the entry of that name, which may turn out missing."""
+
+    def entry(self, folder: E, name: str, key: Hashable) -> E:
+        """Make an entry that is not known yet."""
+
+    def attributes(self, pid: int, entry: E) -> Attributes:
+        """Return what a process of the host sees."""
+
+    def seek_end(self, caller: Caller, entry: E, file: F) -> Attributes:
+        """Return the attributes for lseek(SEEK_END), which goes to their size."""
+
+    def set_attributes(
+        self, caller: Caller, entry: E, file: F | None, asked: SetattrRequest
+    ) -> Attributes:
+        """Change what is asked for, and return what it is then."""
+
+    def read_link(self, pid: int, entry: E) -> bytes: ...
+
+    # ---- directories
+    def entries(self, pid: int, folder: E) -> list[tuple[str, int]]:
+        """Return names and modes of all that is in a directory."""
+
+    def mkdir(self, caller: Caller, folder: E, name: str, mode: int) -> None: ...
+
+    def rmdir(self, caller: Caller, folder: E, name: str) -> None: ...
+
+    def mknod(
+        self, caller: Caller, folder: E, name: str, mode: int, device: int
+    ) -> None: ...
+
+    def unlink(self, caller: Caller, folder: E, name: str) -> None: ...
+
+    def symlink(self, caller: Caller, folder: E, name: str, target: bytes) -> None: ...
+
+    def link(self, caller: Caller, folder: E, name: str, old: E) -> None: ...
+
+    def rename(
+        self, caller: Caller, folder: E, name: str, new_folder: E, new_name: str
+    ) -> None: ...
+
+    # ---- files
+    def open(self, caller: Caller, entry: E, flags: int) -> F: ...
+
+    def create(
+        self, caller: Caller, folder: E, name: str, flags: int, mode: int
+    ) -> F: ...
+
+    def read(self, caller: Caller, file: F, size: int, offset: int) -> bytes: ...
+
+    def write(self, caller: Caller, file: F, data: bytes, offset: int) -> int:
+        """Return the number of bytes taken."""
+
+    def write_in_place(self, make: InPlace, file: F) -> int:
+        """Have a write made by make(), as a task that is not the caller's."""
+
+    def poll(
+        self, caller: Caller, file: F, events: int, wake: Callable[[], None] | None
+    ) -> int:
+        """Return those of the events that are there.
+
+        If there are none, wake() is called under the lock when that may have changed.
+        """
+
+    def release(self, file: F) -> None:
+        """Give an open file back."""

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What every Tree does; the mount's side is in fuse/test_ops.py."""
+
+import os
+import stat
+from types import SimpleNamespace
+
+import pytest
+
+from kpfs.base.fuse_wire import SetattrRequest
+from tests.there import code
+from tests.unit.backends.trees import KINDS, MAKE, child
+from tests.unit.fakes import ME
+
+
+@pytest.fixture(params=KINDS)
+def tree(request, tmp_path):
+    return MAKE[request.param](tmp_path)
+
+
+def look_up(tree, path):
+    entry = tree.root
+    for name in path.split("/"):
+        entry = child(tree, entry, name)
+        tree.attributes(ME.pid, entry)
+    return entry
+
+
+def test_names(tree):
+    folder = look_up(tree, "kprobes")
+    assert look_up(tree, "kprobes").key == folder.key
+    assert look_up(tree, "kprobes/list").key != folder.key
+    assert code(look_up, tree, "none") == "ENOENT"
+    assert code(look_up, tree, "kprobes/none") == "ENOENT"
+    assert code(look_up, tree, "kprobes/enabled/none") == "ENOTDIR"
+
+
+def test_attributes(tree):
+    found = tree.attributes(ME.pid, tree.root)
+    assert (found.mode, found.nlink) == (stat.S_IFDIR | 0o755, 2)
+    found = tree.attributes(ME.pid, look_up(tree, "kprobes"))
+    assert stat.S_ISDIR(found.mode)
+    assert (found.is_file, found.stays, found.steady) == (False, True, True)
+    found = tree.attributes(ME.pid, look_up(tree, "kprobes/enabled"))
+    assert (found.is_file, found.stays, found.steady) == (True, True, True)
+    assert not found.constant
+
+
+def test_attributes_are_changed(tree):
+    entry = look_up(tree, "kprobes/enabled")
+    found = tree.set_attributes(ME, entry, None, SetattrRequest(mode=0o640))
+    assert stat.S_IMODE(found.mode) == 0o640
+    found = tree.set_attributes(ME, entry, None, SetattrRequest(atime=-5))
+    mtime = found.mtime
+    assert found.atime == -5
+    found = tree.set_attributes(ME, entry, None, SetattrRequest(mtime=7))
+    assert mtime != 7
+    assert (found.atime, found.mtime) == (-5, 7)
+
+
+def test_directories(tree):
+    found = dict(tree.entries(ME.pid, tree.root))
+    assert stat.S_ISDIR(found["kprobes"])
+    assert stat.S_ISDIR(found["machine"])
+    assert stat.S_ISREG(found["version"])
+    found = dict(tree.entries(ME.pid, look_up(tree, "kprobes")))
+    assert set(found) == {".", "..", "list", "enabled", "blacklist"}
+    assert stat.S_ISREG(found["list"])
+    assert code(tree.entries, ME.pid, look_up(tree, "kprobes/list")) == "ENOTDIR"
+
+
+def test_a_file_is_read_and_written(tree):
+    file = tree.open(ME, look_up(tree, "kprobes/enabled"), os.O_RDWR)
+    assert (file.nonseekable, file.constant, file.sleeps) == (False, False, False)
+    assert tree.read(ME, file, 100, 0) == b"1\n"
+    assert tree.read(ME, file, 100, 1) == b"\n"
+    assert tree.write(ME, file, b"0\n", 0) == 2
+    assert tree.read(ME, file, 100, 0) == b"0\n"
+    assert tree.poll(ME, file, 1, None) & 1
+    made = []
+
+    def make(files, opened):
+        made.append((files, opened))
+        return 5
+
+    assert tree.write_in_place(make, file) == 5
+    assert [opened for _, opened in made] == [file]
+    tree.release(file)
+
+
+def test_the_size_is_where_seek_end_goes(tree):
+    entry = look_up(tree, "kprobes/enabled")
+    file = tree.open(ME, entry, os.O_RDONLY)
+    found = tree.seek_end(ME, entry, file)
+    assert found.size == tree.attributes(ME.pid, entry).size
+    tree.release(file)
+
+
+def test_what_cannot_be_opened(tree):
+    folder = look_up(tree, "kprobes")
+    assert code(tree.open, ME, folder, os.O_WRONLY) == "EISDIR"
+    assert code(tree.read_link, ME.pid, look_up(tree, "kprobes/list")) == "EINVAL"
+
+
+def test_who_polls_is_woken(tree):
+    tree.start(SimpleNamespace(directories_changed=lambda: None))
+    file = tree.open(ME, look_up(tree, "kprobes/enabled"), os.O_RDONLY)
+    assert tree.poll(ME, file, 1, lambda: pytest.fail("it is there")) & 1
+    tree.release(file)
