@@ -101,9 +101,10 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     prepare_mount_points(privileged)
     legacy = settings.config.on("LEGACY_SYMBOLS")
     if settings.kernel:
-        provide_modules(settings.kernel)
+        release = provide_modules(settings.kernel)
     else:
-        provide_builds((RELEASE, os.uname().release))
+        release = RELEASE
+        provide_builds((release, os.uname().release))
     if legacy:
         provide_syslog()
         os.environ.setdefault("KPFS_API", "2.6")  # for build-module
@@ -117,7 +118,6 @@ def run(settings: Settings, command: Sequence[str]) -> int:
             bind_debugfs()
         else:
             bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
-        release = release_of(settings)
         os.environ["KPFS_KERNEL"] = release
         command = command or [os.environ.get("SHELL") or "/bin/sh"]
         if is_interactive(command):
@@ -125,15 +125,6 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         return supervise(command, daemon, calls, lock_mounts)
     finally:
         daemon.stop()
-
-
-def release_of(settings: Settings) -> str:
-    """Return what uname(2) says inside, which is KPFS_KERNEL for the command."""
-    if not settings.kernel:
-        return RELEASE
-    from kpfs.linux.store import image, store
-
-    return image.read_meta(store.folder(settings.kernel)).release
 
 
 def is_interactive(command: Sequence[str]) -> bool:
@@ -180,8 +171,8 @@ def provide_builds(releases: Sequence[str], folder: str = OWN_BUILD) -> None:
         raise SetupError(f"{error.filename}: {error.strerror}") from None
 
 
-def provide_modules(name: str) -> None:
-    """Show the modules of a Linux kernel where kmod's programs look for them.
+def provide_modules(name: str) -> str:
+    """Show a Linux kernel's modules where kmod looks for them; return its release.
 
     The directory itself is new, so that modules and tables can be added.
     """
@@ -196,7 +187,7 @@ def provide_modules(name: str) -> None:
             headers = f"/usr/src/linux-headers-{release}"
         provide_builds((release, os.uname().release), headers)
         if not os.path.isdir(f"{MODULES}/{release}"):
-            return
+            return release
         with waiting_for("unpacking the kernel's modules"):
             place = kmod.install(folder, release)
         for entry in os.scandir(place):
@@ -206,6 +197,7 @@ def provide_modules(name: str) -> None:
                 mounts.bind(entry.path, target)
             else:
                 os.symlink(entry.path, target)
+        return release
     except UnfitError as error:
         raise SetupError(str(error)) from None
     except OSError as error:

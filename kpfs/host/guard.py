@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A process that ends a daemon which does not end when it is told to.
 
-While the guest kernel runs, its thread holds Python's global lock, so if it loops, no
-thread of the daemon can act on a signal. But Python writes the signal's number to a
+While the emulated kernel runs, its thread holds Python's global lock.  So if it loops,
+no thread of the daemon can act on a signal.  But Python writes the signal's number to a
 pipe at once, whatever its threads do, and this process reads that pipe.
 """
 
@@ -63,7 +63,7 @@ def pipe() -> int:
 def give_up() -> None:
     """Continue without the guard, which was killed. Context: the main thread."""
     signal.set_wakeup_fd(-1)
-    log.warning("the guard was killed: SIGTERM will not end a guest that loops")
+    log.warning("the guard was killed: SIGTERM will not end a kernel that loops")
 
 
 def _close_all_but(kept: set[int]) -> None:

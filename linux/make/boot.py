@@ -66,7 +66,7 @@ def boot(
     if why != abi.STOP_PAUSE:
         if b"agent: " in heard:
             said = heard.decode("latin-1").rpartition("agent: ")[2].strip()
-            raise UnfitError(f"this kernel cannot be a guest: {said}")
+            raise UnfitError(f"this kernel cannot run here: {said}")
         stopped = reason(board, why)
         raise UnfitError(f"the kernel does not come up: {stopped}{_last_words(board)}")
     board.set(debug_limit=0)
