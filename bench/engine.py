@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from bench.guestcode import CALLS, TARGETS, BareEngine, Loop
 from bench.row import Functions, Row, least, medians, seconds
+from kpfs.backends.guest import tree
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import ainsn_of
@@ -27,7 +28,6 @@ from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kret
 from kpfs.engine.register import register_kprobe, unregister_kprobe, unregister_kprobes
 from kpfs.engine.state import State
 from kpfs.fs.booted import settle_heap
-from kpfs.fs.files import tree
 from kpfs.fs.node import walk
 from kpfs.root.guest_kernel import GuestKernel
 

@@ -13,7 +13,7 @@ from functools import partial
 from time import thread_time
 
 from bench.row import Row, least
-from kpfs.fs.files.box import Box
+from kpfs.backends.guest.box import Box
 
 CALLS = 2_000
 TURNS = 20  # for each repeat that is asked for

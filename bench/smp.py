@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from bench.command import ROOT
 from bench.row import Row
-from kpfs.fs.files.box import Box
+from kpfs.backends.guest.box import Box
 from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, X86_EFLAGS_FIXED
 
 MAX_CPUS = 16

@@ -322,9 +322,8 @@ def serve(
             lazy=settings.lazy,
         )
         return
-    from kpfs.backends.guest.tree import GuestTree
+    from kpfs.backends.guest.tree import GuestTree, build
     from kpfs.fs.booted import Booted
-    from kpfs.fs.files import tree
     from kpfs.fs.fuse import server
     from kpfs.root.debugfs import links_in, shown_nowhere
     from kpfs.root.guest_kernel import GuestKernel
@@ -355,7 +354,7 @@ def serve(
             else shown_nowhere
         ),
     )
-    booted = Booted(boot, tree.build)
+    booted = Booted(boot, build)
     try:
         server.mount(
             GuestTree(booted.kernel, booted.root, lazy=settings.lazy, booted=booted),

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from kpfs.backends.linux.tree import LinuxTree
+from kpfs.backends.linux.machine_info import LinuxMachineInfo
+from kpfs.backends.linux.tree import LinuxTree, OwnFiles
 from kpfs.fs.fuse import server
-from kpfs.fs.fuse.linux_machine import OwnTree
 from kpfs.fs.tree import Writers
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.host.errors import SetupError
@@ -69,7 +69,8 @@ def serve(
         if channel >= 0:
             threading.Thread(target=mirror, daemon=True).start()
 
-    own = OwnTree(kernel, partial(shown_table, source=source))
+    info = LinuxMachineInfo(kernel, partial(shown_table, source=source))
+    own = OwnFiles(kernel, info)
     try:
         server.mount(
             LinuxTree(kernel, files, own),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kpfs.backends.guest import box
 from kpfs.base.errors import KernelError
 from kpfs.config import Config
-from kpfs.fs.files import box
 from kpfs.root.guest_kernel import DEFAULTS
 
 ROOT = Path(__file__).parent.parent

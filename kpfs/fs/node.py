@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeVar
 from kpfs.base.errors import KernelError
 
 if TYPE_CHECKING:
-    from kpfs.guest.running.hosttask import HostTask
     from kpfs.root.guest_kernel import GuestKernel
 
 NAME_MAX = 255
@@ -78,6 +77,8 @@ class Node:
 class Dir(Node):
     """A directory with a fixed set of entries."""
 
+    entry_type = stat.S_IFDIR
+
     def __init__(self, mode: int = 0) -> None:
         super().__init__(mode)
         self.children: dict[str, Node] = {}
@@ -92,6 +93,10 @@ class Dir(Node):
 
     def names(self) -> Iterable[str]:
         return list(self.children)
+
+    def type_of(self, name: str) -> int:
+        """What readdir says of a further entry."""
+        return self.entry_type
 
     def mkdir(self, name: str) -> None:
         raise self.refuse("mkdir")
@@ -115,11 +120,12 @@ class DynDir(Dir):
     ``entry(name)`` and ``entries()`` are called without the kernel's lock.
     """
 
-    entry_type = stat.S_IFDIR
+    kernel: GuestKernel  # absent from a directory that was made without one
 
-    def __init__(self, kernel: GuestKernel, mode: int = 0) -> None:
+    def __init__(self, kernel: GuestKernel | None = None, mode: int = 0) -> None:
         super().__init__(mode)
-        self.kernel = kernel
+        if kernel is not None:
+            self.kernel = kernel
         self._kept: dict[str, tuple[object, Node]] = {}
 
     def keep(
@@ -140,10 +146,6 @@ class DynDir(Dir):
 
     def entries(self) -> Iterable[str]:
         raise NotImplementedError
-
-    def type_of(self, name: str) -> int:
-        """What readdir says of a further entry."""
-        return self.entry_type
 
     def lookup(self, name: str) -> Node | None:
         return self.children.get(name) or self.entry(name)
@@ -262,9 +264,10 @@ class Handle:
     # what it does is done in written(), for whom the mount serves
     acts_later = False
 
-    def written(self, task: HostTask) -> None:
-        """Called after a task's write() has taken something; may still fail it.
+    def written(self, task: Callable[[], object]) -> None:
+        """Called after a write() has taken something; may still fail it.
 
+        task: returns the writing task, one of the emulated kernel.
         Context: without the kernel's lock, as this may wait.
         """
 
@@ -309,6 +312,17 @@ class Handle:
         self.ahead = self.next - pos
 
 
+def names_of(folder: Node) -> list[tuple[str, int]]:
+    """Return names and modes of what is in a directory, as readdir says; ENOTDIR."""
+    if not isinstance(folder, Dir):
+        raise KernelError(errno.ENOTDIR, "a file")
+    children = folder.children
+    return [
+        (name, children[name].mode if name in children else folder.type_of(name))
+        for name in folder.names()
+    ]
+
+
 def walk(root: Dir, path: str) -> Node:
     """The node of an absolute path; ENOENT, ENOTDIR."""
     node: Node = root
@@ -330,19 +344,27 @@ Row = tuple[str, int, Callable[["GuestKernel"], Node]]
 
 
 def populate(
+    root: Dir, rows: Iterable[tuple[str, int, Callable[[T], Node]]], owner: T
+) -> dict[str, Dir]:
+    """Make what a table says below root; return all directories by their paths."""
+    dirs: dict[str, Dir] = {"": root}
+    for path, mode, make in rows:
+        parent, _, name = path.rpartition("/")
+        node = make(owner)
+        dirs[parent].add(name, mode, node)
+        if isinstance(node, Dir):
+            dirs[path] = node
+    return dirs
+
+
+def populate_configured(
     root: Dir, rows: Iterable[Row], kernel: GuestKernel, prefix: str = ""
 ) -> None:
     """Make what a table says below root, and leave out what is not configured.
 
     prefix: where root lies in the mount.
     """
-    dirs: dict[str, Dir] = {"": root}
-    for path, mode, make in rows:
-        parent, _, name = path.rpartition("/")
-        node = make(kernel)
-        dirs[parent].add(name, mode, node)
-        if isinstance(node, Dir):
-            dirs[path] = node
+    dirs = populate(root, rows, kernel)
     for path in kernel.config.absent():
         if path.startswith(prefix):
             parent, _, name = path.removeprefix(prefix).rpartition("/")

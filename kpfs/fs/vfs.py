@@ -320,7 +320,7 @@ class Vfs:
                 fd = self._descriptor(task, opened)
             taken = self.calls.call(task, "write", fd, data, len(data), op=op)
             opened.handle.moved(offset, taken)
-        opened.handle.written(task)
+        opened.handle.written(lambda: task)
         return taken
 
     def write_call(
@@ -366,7 +366,7 @@ class Vfs:
                 else:
                     handle.placed(at)
                     pos = at
-        handle.written(task)
+        handle.written(lambda: task)
         return taken, pos
 
     def _write_guest(

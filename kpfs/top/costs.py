@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from time import thread_time
 from typing import NamedTuple
 
+from kpfs.backends.guest.box import Box
 from kpfs.config import make
-from kpfs.fs.files.box import Box
 from kpfs.top.samples import Probe
 
 CALLS = 500

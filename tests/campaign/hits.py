@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from kpfs import config
+from kpfs.backends.guest import tree
 from kpfs.base.caller import Caller
-from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests.campaign.child import BrokenError, in_child, resident

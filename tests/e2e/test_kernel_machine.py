@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """machine/ over a kernel of a distribution, and what becomes of one that dies.
 
-Tests kpfs.fs.fuse.linux_machine, kpfs.fs.fuse.linux_memory, kpfs.fs.fuse.linux_node,
-kpfs.fs.module_file, kpfs.linux.running.loading, kpfs.linux.board.stops,
+Tests kpfs.backends.linux.machine_info, kpfs.fs.module_file,
+kpfs.linux.running.loading, kpfs.linux.board.stops,
 kpfs.linux.memory.calls, kpfs.linux.memory.dmesg, kpfs.linux.memory.kprobes,
 kpfs.linux.memory.memory, kpfs.linux.memory.structures, kpfs.linux.memory.vmlinux.
 """

@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.engine.arch.x86.core import X86
-from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests.there import shown

@@ -22,9 +22,9 @@ import threading
 import time
 from typing import NamedTuple
 
+from kpfs.backends.guest import tree
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
-from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests import modbox

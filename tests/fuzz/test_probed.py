@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.errors import KernelError
-from kpfs.fs.files.tree import build
 from kpfs.root.guest_kernel import GuestKernel
 from tests.fuzz.syscalls import Fuzzer
 from tests.there import file_at, shown

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import Waiter
-from kpfs.fs.files.tree import TABLE, build
+from kpfs.fs.files import machine
+from kpfs.fs.files.tree import TABLE
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests.fuzz.inputs import bent, noise
@@ -20,6 +22,7 @@ from tests.there import shown
 pytestmark = pytest.mark.guest
 
 WRITABLE = [f"/{path}" for path, mode, _ in TABLE if mode & 0o222 and mode < 0o10000]
+WRITABLE += [f"/machine/{name}" for name, mode, _ in machine.FILES if mode & 0o222]
 WRITABLE += ["/tracing/events/kprobes/a/enable", "/tracing/events/g/b/enable"]
 FLAGS = (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC, os.O_RDWR | os.O_APPEND)
 ME = Caller(os.getpid(), 0, 0)

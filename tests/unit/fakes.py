@@ -8,6 +8,7 @@ from typing import Any
 
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.base.lock import FairLock
 from kpfs.config import Config
 from kpfs.engine.state import State
@@ -66,6 +67,9 @@ class FakeKernel:
     def catch_up(self, pid):
         """Nothing was left out."""
 
+    def reap(self):
+        """No process has vanished."""
+
     def update(self):
         return self.seen
 
@@ -109,3 +113,57 @@ class FakeKernel:
 
     def stats(self):
         return {"syscalls": len(self.calls)}
+
+
+class FakeInfo:
+    """Implements kpfs.fs.files.machine.MachineInfo."""
+
+    image = b"\x7fELF image"
+
+    def __init__(self, lock=None):
+        self.lock = lock or FairLock()
+        self.symbols = [Symbol("vfs_read", KAddr(0x1000), 32, "T")]
+        self.rows = []
+        self.done = []  # what tasks were made to do
+
+    def functions(self):
+        return [symbol.name for symbol in self.symbols]
+
+    def function(self, name):
+        return next((symbol for symbol in self.symbols if symbol.name == name), None)
+
+    def text(self, symbol):
+        return f"{symbol.name}:\n"
+
+    def probes(self):
+        return self.rows
+
+    def stats(self):
+        return "syscalls 0\n"
+
+    def vmlinux_size(self):
+        return len(self.image)
+
+    def vmlinux(self):
+        return self.image
+
+    def mount_table(self, pid):
+        raise FileNotFoundError(errno.ENOENT, "no mount")
+
+    def reboot(self):
+        self.done.append(("reboot",))
+
+    def host_pid(self, task):
+        return task.pid
+
+    def make_calls(self, task, calls):
+        self.done += [(task.pid, call.name, call.args) for call in calls]
+
+    def insmod(self, task, image, parameters):
+        self.done.append((task.pid, "insmod", image, parameters))
+
+    def insmod_named(self, task, name, parameters):
+        self.done.append((task.pid, "insmod_named", name, parameters))
+
+    def rmmod(self, task, name):
+        self.done.append((task.pid, "rmmod", name))

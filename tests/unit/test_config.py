@@ -6,9 +6,10 @@ import errno
 import pytest
 
 from kpfs import config
+from kpfs.backends.guest.tree import build
 from kpfs.base.errors import KernelError
 from kpfs.fs.files.readme import Readme
-from kpfs.fs.files.tree import TABLE, build
+from kpfs.fs.files.tree import TABLE
 from kpfs.fs.node import walk
 from tests.there import stand_in
 from tests.unit.fakes import FakeKernel

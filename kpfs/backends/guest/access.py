@@ -78,7 +78,7 @@ class GuestAccess:
             self.check()
         with self.root.lock:
             if self._vfs is None:
-                from kpfs.fs.files import tree
+                from kpfs.backends.guest import tree
                 from kpfs.fs.vfs import Vfs
 
                 self._vfs = Vfs(self.root, tree.build(self.root))

@@ -152,7 +152,7 @@ class GuestTask:
 
     # ---- modules
     def insmod(self, module: str, words: bytes, *, named: bool) -> None:
-        from kpfs.fs.files.insmod import SHIPPED
+        from kpfs.backends.guest.machine_info import SHIPPED
 
         with open(f"{SHIPPED}/{module}.ko" if named else module, "rb") as file:
             image = file.read()

@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
+from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.base.errors import KernelError
-from kpfs.fs.node import Dir, DynDir, File, Node
+from kpfs.fs.files import tree
+from kpfs.fs.node import Dir, File, Node, names_of
 from kpfs.fs.tree import Attributes, Listener
 from kpfs.fs.vfs import OpenFile, Vfs
 
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from kpfs.root.guest_kernel import GuestKernel
 
 POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
+
+
+def build(kernel: GuestKernel) -> Dir:
+    """Make the root of a guest kernel's files."""
+    return tree.build(kernel, GuestMachineInfo(kernel))
 
 
 class GuestEntry:
@@ -194,8 +201,7 @@ class GuestTree:
     # ---- directories
     def entries(self, _pid: int, folder: GuestEntry) -> list[tuple[str, int]]:
         node = folder.directory()
-        dots = [(name, node.mode) for name in (".", "..")]
-        return dots + [(name, _type_of(node, name)) for name in node.names()]
+        return [(".", node.mode), ("..", node.mode), *names_of(node)]
 
     def mkdir(self, _caller: Caller, folder: GuestEntry, name: str, _mode: int) -> None:
         with self.kernel.lock:
@@ -276,10 +282,3 @@ def _may_answer(file: OpenFile) -> bool:
         return file.vfs.poll(file)
     except KernelError:
         return True
-
-
-def _type_of(folder: Dir, name: str) -> int:
-    """Return what readdir says of an entry: the type of a mode."""
-    if isinstance(folder, DynDir) and name not in folder.children:
-        return folder.type_of(name)
-    return folder.children[name].mode

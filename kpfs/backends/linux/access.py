@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.backends.handlers import HandlerCalls, UserHandler
+from kpfs.backends.linux.machine_info import LinuxMachineInfo
+from kpfs.backends.linux.tree import OwnFiles
 from kpfs.backends.session import memory_error, os_error
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.fs.fuse.linux_machine import OwnTree
 from kpfs.host.errors import SetupError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.running.functions import Functions
@@ -50,7 +51,8 @@ class LinuxAccess:
         self.buffers: dict[Task, int] = {}  # addresses of tasks' buffers
         self.handlers = HandlerCalls()
         self.probes: dict[int, object] = {}  # registered ones, by address
-        self.own = OwnTree(self.kernel, no_mounts)
+        self.info = LinuxMachineInfo(self.kernel, no_mounts)
+        self.own = OwnFiles(self.kernel, self.info)
         self._explainer: Explainer | None = None
         self._explained: list[object] = []  # the modules that _explainer knows
         self.kernel.start()
@@ -101,12 +103,13 @@ class LinuxAccess:
 
     # ---- text and memory
     def disassemble(self, symbol: str) -> str:
-        def action() -> bytes:
-            node = self.own.find(f"machine/text/{symbol}")
-            assert node is not None
-            return node.text(0)
+        def action() -> str:
+            found = self.info.function(symbol)
+            if found is None:
+                raise KernelError(errno.ENOENT, symbol)
+            return self.info.text(found)
 
-        return os.fsdecode(self.call(symbol, action))
+        return self.do(symbol, action)
 
     def explain(self, point: str) -> tuple[Verdict, str]:
         from kpfs.explain.command import explainer_of

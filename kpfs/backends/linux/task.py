@@ -12,12 +12,12 @@ from functools import partial
 
 from kpfs.api.files import encoded
 from kpfs.backends.linux.access import LinuxAccess
+from kpfs.backends.linux.machine_info import BUFFER_SIZE
 from kpfs.backends.linux.records import more_of
 from kpfs.backends.linux.tree import guest_path
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
-from kpfs.fs.fuse.linux_machine import BUFFER_SIZE
-from kpfs.fs.fuse.linux_node import OwnNode
+from kpfs.fs.node import Node, names_of
 from kpfs.linux.running import loading
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Op, Out
@@ -71,13 +71,21 @@ class LinuxTask:
         finally:
             self._request(Op(nr.CLOSE, (fd,)))
 
-    def _own(self, path: str) -> OwnNode | None:
+    def _own(self, path: str) -> Node | None:
         """Return the file if it is one that kpfs adds to the kernel's; ENOENT."""
         return self._session.call(path, lambda: self._session.own.find(path))
 
+    def _read_own(self, node: Node) -> bytes:
+        file = self._session.own.open(node, os.O_RDONLY, self._task.host_pid)
+        return file.read(sys.maxsize, 0)
+
+    def _write_own(self, node: Node, data: bytes) -> None:
+        file = self._session.own.open(node, os.O_WRONLY, self._task.host_pid)
+        file.write(data, 0, lambda: self._task)
+
     def read(self, path: str) -> bytes:
         if node := self._own(path):
-            return self._session.call(path, lambda: node.text(self._task.host_pid))
+            return self._session.call(path, partial(self._read_own, node))
 
         def action() -> bytes:
             with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
@@ -107,7 +115,7 @@ class LinuxTask:
 
     def write(self, path: str, data: bytes, flags: int) -> None:
         if node := self._own(path):
-            self._session.call(path, lambda: node.store(data, lambda: self._task))
+            self._session.call(path, partial(self._write_own, node, data))
             return
 
         def action() -> None:
@@ -126,7 +134,7 @@ class LinuxTask:
     # ---- directories
     def names(self, path: str) -> list[str]:
         if node := self._own(path):
-            return self._session.call(path, lambda: [n for n, _ in node.names()])
+            return self._session.call(path, lambda: [n for n, _ in names_of(node)])
 
         def action() -> list[str]:
             found: list[str] = []
@@ -163,7 +171,7 @@ class LinuxTask:
         session = self._session
 
         def action() -> int:
-            number = session.own.syscall.number(name)
+            number = session.info.number(name)
             values = [a if isinstance(a, int) else encoded(a) + b"\0" for a in args]
             return self._request(Op(number, tuple(values))).results[0]
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
 from kpfs.base.fuse_wire import SetattrRequest
-from kpfs.fs.fuse.linux_machine import OwnTree
-from kpfs.fs.fuse.linux_node import OwnHandle, OwnNode
+from kpfs.fs.files.machine import MachineInfo, machine_dir
+from kpfs.fs.node import Dir, File, Handle, Node, names_of, walk
+from kpfs.fs.seqfile import SeqFile
 from kpfs.fs.tree import Attributes, Listener
 from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.files import OpenFile, OpenFiles
@@ -87,20 +88,97 @@ class LinuxEntry:
         return self.path
 
 
-class OwnFile(OwnHandle):
-    """An open file of machine/."""
+class LastLog(SeqFile):
+    """kmsg of a kernel that is dead."""
 
-    nonseekable = sleeps = False
+    def __init__(self, kernel: LinuxKernel) -> None:
+        super().__init__()
+        self.mode = stat.S_IFREG | 0o644
+        self._kernel = kernel
+
+    def show(self) -> str:
+        return "".join(record.kmsg() for record in self._kernel.dmesg())
+
+
+class OwnFiles:
+    """machine/ and the like: files of kpfs beside those of the kernel, by their paths.
+
+    They need no mount.
+    """
+
+    def __init__(self, kernel: LinuxKernel, info: MachineInfo) -> None:
+        self.kernel = kernel
+        self._root = Dir()
+        self._root.children[MACHINE] = machine_dir(info)
+        self._last_log = LastLog(kernel)
+
+    def find(self, path: str) -> Node | None:
+        """Return the node at a path, None: the path is the kernel's; ENOENT."""
+        path = path.strip("/")
+        if path == "kmsg" and self.kernel.machine.dead:
+            return self._last_log
+        if path.partition("/")[0] != MACHINE:
+            return None
+        return walk(self._root, path)
+
+    def open(self, node: Node, flags: int, pid: int) -> OwnFile:
+        """Open one of these files for a process; EISDIR."""
+        if not isinstance(node, File):
+            raise KernelError(errno.EISDIR, "a directory")
+        with self.kernel.lock:
+            return OwnFile(self.kernel.lock, node.open(flags, pid))
+
+
+class OwnFile:
+    """An open file of OwnFiles."""
+
+    nonseekable = False
+
+    def __init__(self, lock: FairLock, handle: Handle) -> None:
+        self._lock = lock
+        self.handle = handle
 
     @property
     def constant(self) -> bool:
-        return self.node.lasts
+        return self.handle.file.constant
+
+    @property
+    def sleeps(self) -> bool:
+        return self.handle.file.sleeps
+
+    def read(self, size: int, offset: int) -> bytes:
+        self.handle.prepare(size, offset)
+        with self._lock:
+            data = self.handle.read(size, offset)
+            self.handle.moved(offset, len(data))
+        return data
+
+    def write(self, data: bytes, offset: int, task: Callable[[], Task]) -> int:
+        """task: returns that of the writer, with the lock held."""
+
+        def writer() -> Task:
+            with self._lock:
+                return task()
+
+        with self._lock:
+            taken = self.handle.write(data, offset)
+            self.handle.moved(offset, taken)
+        self.handle.written(writer)
+        return taken
+
+    def seek_end(self) -> None:
+        with self._lock:
+            self.handle.seek_end()
+
+    def release(self) -> None:
+        with self._lock:
+            self.handle.release()
 
 
 class LinuxTree:
     """Implements kpfs.fs.tree.Tree."""
 
-    def __init__(self, kernel: LinuxKernel, files: OpenFiles, own: OwnTree) -> None:
+    def __init__(self, kernel: LinuxKernel, files: OpenFiles, own: OwnFiles) -> None:
         """own: the files of machine/."""
         self.kernel = kernel
         self.files = files
@@ -198,6 +276,7 @@ class LinuxTree:
         with self.kernel.lock:
             found = self._attributes(caller.pid, entry)
             if isinstance(file, OwnFile):
+                file.seek_end()
                 return found
             task, fd = self._descriptor(caller, file)
             end = Op(nr.LSEEK, (fd, 0, nr.SEEK_END))
@@ -241,7 +320,7 @@ class LinuxTree:
             ]
         own = self.own.find(path)
         if own is not None:
-            return [*dots, *own.names()]
+            return [*dots, *names_of(own)]
         found: list[tuple[str, int]] = []
         flags = os.O_RDONLY | nr.O_DIRECTORY
         with self.kernel.lock:
@@ -305,7 +384,7 @@ class LinuxTree:
     def open(self, caller: Caller, entry: LinuxEntry, flags: int) -> OpenFile | OwnFile:
         own = self.own.find(entry.path)
         if own is not None:
-            return OwnFile(own, caller.pid)
+            return self.own.open(own, flags, caller.pid)
         path = guest_path(entry.path)
         with self.kernel.lock:
             return self.files.open(self.task(caller), path, flags, 0)
@@ -327,7 +406,7 @@ class LinuxTree:
         self, caller: Caller, file: OpenFile | OwnFile, size: int, offset: int
     ) -> bytes:
         if isinstance(file, OwnFile):
-            return file.read(offset, size)
+            return file.read(size, offset)
         with self.kernel.lock:
             self.files.check(file)
             return self.files.read(self.task(caller), file, size, offset)
@@ -336,8 +415,7 @@ class LinuxTree:
         self, caller: Caller, file: OpenFile | OwnFile, data: bytes, offset: int
     ) -> int:
         if isinstance(file, OwnFile):
-            file.node.store(data, lambda: self.task(caller))
-            return len(data)
+            return file.write(data, offset, lambda: self.task(caller))
         with self.kernel.lock:
             task, fd = self._descriptor(caller, file)
             if not file.flags & os.O_APPEND:
@@ -354,9 +432,11 @@ class LinuxTree:
         return make(self.files, file)
 
     def release(self, file: OpenFile | OwnFile) -> None:
-        if not isinstance(file, OwnFile):
-            with self.kernel.lock:
-                self.files.close(file)
+        if isinstance(file, OwnFile):
+            file.release()
+            return
+        with self.kernel.lock:
+            self.files.close(file)
 
     # ---- poll
     def poll(
@@ -393,12 +473,12 @@ def _child(folder: LinuxEntry, name: str) -> bytes:
     return guest_path(f"{folder.path}/{name}")
 
 
-def _own_attributes(node: OwnNode) -> Attributes:
-    nlink = 2 if stat.S_ISDIR(node.mode) else 1
+def _own_attributes(node: Node) -> Attributes:
+    is_file = isinstance(node, File)
     return Attributes(
-        *(node.mode, node.size, 0, 0, 0, nlink),
-        constant=node.lasts,
-        is_file=stat.S_ISREG(node.mode),
+        *(node.mode, node.size, 0, 0, 0, 1 if is_file else 2),
+        constant=isinstance(node, File) and node.constant,
+        is_file=is_file,
     )
 
 

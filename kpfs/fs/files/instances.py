@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.fs.files import buffers, dynevents, events, options, tracers, tracing
 from kpfs.fs.files.array_file import bind
-from kpfs.fs.node import Dir, DynDir, Node, Row, populate
+from kpfs.fs.node import Dir, DynDir, Node, Row, populate_configured
 from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class InstanceDir(Dir):
 
     def __init__(self, kernel: GuestKernel, array: TraceArray) -> None:
         super().__init__(DIR_MODE)
-        populate(self, ARRAY_FILES, kernel, "tracing/")
+        populate_configured(self, ARRAY_FILES, kernel, "tracing/")
         bind(self, array)
 
 

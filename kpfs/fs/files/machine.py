@@ -1,135 +1,374 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""machine/: files about the emulated machine, which Linux does not have."""
+"""machine/: files about the emulated kernel, which Linux itself does not have.
+
+They are the same for each kind of kernel, over what it says of itself: MachineInfo.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
-from collections.abc import Iterable, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import NamedTuple, Protocol
 
 from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.engine.kprobe import kprobe_ftrace, kprobe_optimized
-from kpfs.engine.register import show_entries
+from kpfs.base.ktypes import Symbol
+from kpfs.base.lock import FairLock
 from kpfs.fs import syscall_line
-from kpfs.fs.node import DynDir, File, Handle, Node
-from kpfs.fs.seqfile import SeqFile, ValueFile, whole_lines
-from kpfs.fs.syscall_line import Buffer
-from kpfs.guest.running.syscalls import HostTask
-from kpfs.root.guest_kernel import GuestKernel
+from kpfs.fs.module_file import NAME, WORD, contents, module_name, seen_by
+from kpfs.fs.node import Dir, DynDir, File, Handle, Node, populate
+from kpfs.fs.seqfile import SeqFile, SeqHandle, whole_lines
+from kpfs.fs.syscall_line import SyscallLine
+
+FUNCTION_TYPES = frozenset("tTwW")
+# the states that "Probing the Guts of Kprobes" draws, without their KPROBE_
+STATES = {0: "-", 1: "HIT_ACTIVE", 2: "HIT_SS", 4: "REENTER", 8: "HIT_SSDONE"}
+COLUMNS = (
+    "address", "type", "place", "owner", "state", "boostable", "slot", "detour", "hits",
+    "nmissed",
+)  # fmt: skip
 
 
-class Text(SeqFile):
+class ProbeRow(NamedTuple):
+    """The machinery behind a registered probe."""
+
+    address: int
+    kind: str
+    symbol: Symbol | None
+    owner: str  # the event or the module that registered it
+    states: Iterable[int]  # kprobe_status on each CPU
+    # -1: the instruction cannot be; 0: it is not; 1: its copy ends in a jump back
+    boostable: int | None
+    slot: int | None
+    detour: int | None
+    hits: int | None  # those of the address, which is what the code at a hit counts
+    nmissed: int
+
+
+class MachineInfo(Protocol):
+    """What a kernel says of itself, and what tasks can be made to do in it.
+
+    A task is one of the kernel's, as Handle.written() gets it.  Methods raise
+    KernelError.  Context: lock held, except where something else is said.
+    """
+
+    @property
+    def lock(self) -> FairLock:
+        """The kernel's lock."""
+
+    # ---- to look at
+    def functions(self) -> Iterable[str]:
+        """Return the names of the functions in memory, each once."""
+
+    def function(self, name: str) -> Symbol | None:
+        """Return the first function of that name in kallsyms."""
+
+    def text(self, symbol: Symbol) -> str:
+        """Return a function's listing as it stands, with all that probes put in."""
+
+    def probes(self) -> Iterable[ProbeRow]:
+        """Return the registered probes in the order of kprobes/list."""
+
+    def stats(self) -> str: ...
+
+    def vmlinux_size(self) -> int: ...
+
+    def vmlinux(self) -> bytes:
+        """Return the image of the kernel.  Context: the lock is not held."""
+
+    def mount_table(self, pid: int) -> bytes:
+        """Return the mount table of a process of the host; OSError."""
+
+    # ---- to change
+    def reboot(self) -> None:
+        """Start the kernel anew, dead or alive."""
+
+    def host_pid(self, task: object) -> int:
+        """Return the process that a task stands for.  Context: any."""
+
+    def make_calls(self, task: object, calls: Sequence[SyscallLine]) -> None:
+        """Make system calls up to the first that fails.  Context: lock not held."""
+
+    def insmod(self, task: object, image: bytes, parameters: bytes) -> None:
+        """Load a module.  Context: lock not held."""
+
+    def insmod_named(self, task: object, name: str, parameters: bytes) -> None:
+        """Load a module that comes with the kernel.  Context: lock not held."""
+
+    def rmmod(self, task: object, name: bytes) -> None:
+        """Unload a module.  Context: lock not held."""
+
+
+# ---- to look at
+class MachineFile(SeqFile):
+    """A text about the machine."""
+
+    def __init__(self, info: MachineInfo) -> None:
+        super().__init__()
+        self.info = info
+
+
+class Text(MachineFile):
     """text/SYMBOL: a function's text as it stands, with all that probes put in."""
 
-    def __init__(self, kernel: GuestKernel, symbol: Symbol) -> None:
-        super().__init__(kernel)
+    def __init__(self, info: MachineInfo, symbol: Symbol) -> None:
+        super().__init__(info)
         self.mode = stat.S_IFREG | 0o400
         self.symbol = symbol
 
     def show(self) -> str:
-        start = self.symbol.addr
-        return self.kernel.state.arch.text_listing(
-            start, KAddr(start + self.symbol.size)
-        )
+        return self.info.text(self.symbol)
 
 
 class TextDir(DynDir):
-    """text/: a file for each function of the guest."""
+    """text/: a file for each function that is in memory."""
 
     entry_type = stat.S_IFREG
 
-    def __init__(self, kernel: GuestKernel) -> None:
-        super().__init__(kernel)
+    def __init__(self, info: MachineInfo) -> None:
+        super().__init__()
+        self.info = info
         self.files: dict[Symbol, Text] = {}
 
     def entry(self, name: str) -> Node | None:
-        with self.kernel.lock:
-            symbols = self.kernel.guest.kallsyms.lookup_name(name)
-        for symbol in symbols:
-            if self.is_function(symbol):
-                return self.files.setdefault(symbol, Text(self.kernel, symbol))
-        return None
+        with self.info.lock:
+            symbol = self.info.function(name)
+        if symbol is None:
+            return None
+        return self.files.setdefault(symbol, Text(self.info, symbol))
 
     def entries(self) -> Iterable[str]:
-        with self.kernel.lock:
-            symbols = list(self.kernel.guest.kallsyms)
-        return dict.fromkeys(s.name for s in symbols if self.is_function(s))
-
-    @staticmethod
-    def is_function(symbol: Symbol) -> bool:
-        return symbol.type in "tTwW" and symbol.size > 0
+        with self.info.lock:
+            return list(self.info.functions())
 
 
-class Vmlinux(ValueFile):
-    """vmlinux: the image of the kernel that runs, for objdump, gdb and their like.
+def is_function(symbol: Symbol) -> bool:
+    """Return True if a symbol has a file in text/."""
+    return symbol.type in FUNCTION_TYPES and symbol.size > 0
 
-    With CONFIG_DEBUG_INFO=y it has line numbers.
+
+class Probes(MachineFile):
+    """probes: a line for each probe, below the names of the columns.
+
+    An absent value is "-".
     """
+
+    def show(self) -> str:
+        rows = [COLUMNS, *map(_words, self.info.probes())]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            "  ".join(
+                word.ljust(width) for word, width in zip(row, widths, strict=True)
+            )
+            for row in rows
+        )
+        return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _words(row: ProbeRow) -> tuple[str, ...]:
+    symbol, place = row.symbol, "-"
+    if symbol:
+        place = f"{symbol.name}+{row.address - symbol.addr:#x}"
+        place += f":{symbol.module}" if symbol.module else ""
+    return (
+        f"{row.address:016x}",
+        row.kind,
+        place,
+        row.owner,
+        ",".join(STATES.get(state, str(state)) for state in row.states),
+        _number(row.boostable),
+        _address(row.slot),
+        _address(row.detour),
+        _number(row.hits),
+        str(row.nmissed),
+    )
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _address(addr: int | None) -> str:
+    return f"{addr:016x}" if addr else "-"
+
+
+class Stats(MachineFile):
+    """stats: what the kernel and its machine have counted."""
+
+    def show(self) -> str:
+        return self.info.stats()
+
+
+class Mounts(MachineFile):
+    """mounts: the mount table of the opening process, with tracefs as on Linux.
+
+    Under ``kpfs run`` it lies at /proc/mounts.
+    """
+
+    blksize = 1024
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return MountsHandle(self, flags, pid)
+
+
+class MountsHandle(SeqHandle):
+    """One reader, whose pid is that of a process of the host."""
+
+    file: Mounts
+
+    def make(self) -> bytes:
+        try:
+            return self.file.info.mount_table(self.pid)
+        except OSError as error:
+            why = f"the mount table of {self.pid}"
+            raise KernelError(error.errno or errno.EIO, why) from None
+
+
+class Vmlinux(File):
+    """vmlinux: the image of the kernel that runs, for objdump, gdb and bpftool."""
 
     constant = posthumous = True
 
-    @cached_property
-    def image(self) -> bytes:
-        return self.kernel.guest.vmlinux(self.kernel.config.on("DEBUG_INFO"))
+    def __init__(self, info: MachineInfo) -> None:
+        self.info = info
+        super().__init__()
 
     @property
     def size(self) -> int:
-        return len(self.image)
+        return self.info.vmlinux_size()
 
     @size.setter
     def size(self, size: int) -> None:
         """It stays."""
 
-    def show(self) -> bytes:
-        return self.image
+    def handle(self, flags: int, pid: int) -> Handle:
+        return VmlinuxHandle(self, flags, pid)
 
 
-class Syscall(File):
+class VmlinuxHandle(Handle):
+    """Has the image made at its first read, without the lock: it takes a while."""
+
+    file: Vmlinux
+    image = b""
+
+    def prepare(self, size: int, offset: int) -> None:
+        self.image = self.image or self.file.info.vmlinux()
+
+    def read(self, size: int, offset: int) -> bytes:
+        self.prepare(size, offset)
+        offset = self.tell(offset)
+        return self.image[offset : offset + size]
+
+
+# ---- to change
+class Actor(File):
+    """A file each write to which makes the writing task do something afterwards.
+
+    It is done after the write, as it may sleep, and need what a write holds.
+    """
+
+    def __init__(self, info: MachineInfo) -> None:
+        super().__init__()
+        self.info = info
+
+    def handle(self, flags: int, pid: int) -> Handle:
+        return ActorHandle(self, flags, pid)
+
+    def cut(self, data: bytes) -> bytes:
+        """Return as much of a write as is taken."""
+        return data
+
+    def act(self, parts: Sequence[bytes], task: object) -> None:
+        """parts: what was written, by the segments of one writev()."""
+        raise NotImplementedError
+
+
+class ActorHandle(Handle):
+    """Keeps what is written until the write is over."""
+
+    acts_later = True
+    file: Actor
+    parts: Sequence[bytes] = ()
+
+    def take(self, data: bytes, pos: int) -> int:
+        data = self.file.cut(data)
+        self.parts = [*self.parts, data]
+        return len(data)
+
+    def written(self, task: Callable[[], object]) -> None:
+        parts, self.parts = self.parts, ()
+        self.file.act(parts, task())
+
+
+class Syscall(Actor):
     """syscall: each line is a system call of the writing task.
 
     The first call that fails ends the write, with its errno.  See kpfs.fs.syscall_line.
     """
 
-    def handle(self, flags: int, pid: int) -> Handle:
-        return SyscallHandle(self, flags, pid)
+    def cut(self, data: bytes) -> bytes:
+        return whole_lines(data)
 
-
-class SyscallHandle(Handle):
-    """Makes the calls after the write, as they may need what a write holds."""
-
-    acts_later = True
-    lines: Sequence[bytes] = ()
-
-    def take(self, data: bytes, pos: int) -> int:
-        data = whole_lines(data)
-        self.lines = [*self.lines, *data.split(b"\n")]  # of one writev()
-        return len(data)
-
-    def written(self, task: HostTask) -> None:
-        lines, self.lines = self.lines, ()
+    def act(self, parts: Sequence[bytes], task: object) -> None:
         parse = cache(syscall_line.parse)  # usually many are the same
-        calls: list[tuple[str, list[int | bytes]]] = []
+        calls: list[SyscallLine] = []
         wrong: KernelError | None = None
-        for line in lines:
+        for line in (line for part in parts for line in part.split(b"\n")):
             try:
                 call = parse(line)
             except KernelError as error:
                 wrong = error
                 break
             if call is not None:
-                args = [task.buffer if a is Buffer.BUF else a for a in call.args]
-                calls.append((call.name, args))
-        kernel: GuestKernel = self.file.kernel
-        kernel.syscalls.call_all(task, calls)
+                calls.append(call)
+        self.info.make_calls(task, calls)
         if wrong is not None:  # those before it were to be made
             raise wrong
 
 
+class Insmod(Actor):
+    """insmod: ``PATH-OR-NAME [PARAM=VALUE...]`` loads a module as the writing task.
+
+    A name without slash and dot is that of a module that comes with the kernel.  The
+    path is as the writing process sees it.
+    """
+
+    sleeps = True
+
+    def act(self, parts: Sequence[bytes], task: object) -> None:
+        for line in parts:
+            words = WORD.findall(line.split(b"\0", 1)[0])
+            if not words:
+                raise KernelError(errno.EINVAL, "no module named")
+            path, parameters = words[0].strip(b'"'), b" ".join(words[1:])
+            if NAME.fullmatch(path):
+                self.info.insmod_named(task, os.fsdecode(path), parameters)
+            else:
+                image = contents(seen_by(self.info.host_pid(task), path))
+                self.info.insmod(task, image, parameters)
+
+
+class Rmmod(Actor):
+    """rmmod: ``NAME`` unloads a module."""
+
+    sleeps = True
+    after_exits = True  # an open file in debugfs counts as a use of its module
+
+    def act(self, parts: Sequence[bytes], task: object) -> None:
+        for line in parts:
+            self.info.rmmod(task, module_name(line))
+
+
 class Reboot(File):
-    """reboot: a write starts a fresh guest in place of this one, dead or alive."""
+    """reboot: a write starts a fresh kernel in place of this one, dead or alive."""
 
     posthumous = revives = True
+
+    def __init__(self, info: MachineInfo) -> None:
+        super().__init__()
+        self.info = info
 
     def handle(self, flags: int, pid: int) -> Handle:
         return RebootHandle(self, flags, pid)
@@ -138,34 +377,29 @@ class Reboot(File):
 class RebootHandle(Handle):
     """Reboots."""
 
-    acts_later = True  # the guest cannot replace itself
+    acts_later = True  # the kernel cannot replace itself
+    file: Reboot
 
     def take(self, data: bytes, pos: int) -> int:
-        kernel: GuestKernel = self.file.kernel
-        kernel.reboot()
+        self.file.info.reboot()
         return len(data)
 
 
-class Stats(SeqFile):
-    """stats: probes, hits and misses by what a probe is armed with, and the machine."""
+FILES: tuple[tuple[str, int, Callable[[MachineInfo], Node]], ...] = (
+    ("syscall", 0o200, Syscall),
+    ("insmod", 0o200, Insmod),
+    ("rmmod", 0o200, Rmmod),
+    ("reboot", 0o200, Reboot),
+    ("mounts", 0o444, Mounts),
+    ("text", stat.S_IFDIR | 0o755, TextDir),
+    ("probes", 0o400, Probes),
+    ("vmlinux", 0o444, Vmlinux),
+    ("stats", 0o444, Stats),
+)
 
-    def show(self) -> str:
-        state = self.kernel.state
-        rows = {kind: [0, 0, 0] for kind in ("breakpoint", "jump", "ftrace")}
-        sites = set()
-        for p, entry, _ in show_entries(state):
-            kind = "ftrace" if kprobe_ftrace(entry) else "breakpoint"
-            if kprobe_optimized(entry):
-                kind = "jump"
-            row = rows[kind]
-            row[0] += 1
-            row[2] += state.arch.nmissed(p)
-            if entry.site is not None and entry.site not in sites:
-                sites.add(entry.site)
-                row[1] += state.arch.hits(entry)
-        lines = [f"{'kind':<12}{'probes':>8}{'hits':>14}{'missed':>14}\n"]
-        for kind, row in rows.items():
-            lines.append(f"{kind:<12}{row[0]:>8}{row[1]:>14}{row[2]:>14}\n")
-        counters = self.kernel.stats()
-        lines += [f"{name} {value}\n" for name, value in counters.items()]
-        return "".join(lines)
+
+def machine_dir(info: MachineInfo) -> Dir:
+    """Make the directory machine/."""
+    folder = Dir(stat.S_IFDIR | 0o755)
+    populate(folder, FILES, info)
+    return folder

@@ -82,6 +82,13 @@ def uts_name(kernel: GuestKernel, field: int) -> bytes:
     return guest_string(kernel, "init_uts_ns", field * UTS_LENGTH)
 
 
+class Modules(ProcFile):
+    """The modules that are loaded, newest first.  Kernel: m_show()."""
+
+    def show(self) -> str:
+        return self.kernel.guest.modules.show()
+
+
 class KmsgHandle(Handle):
     """One reader of the kernel log; each read gives one record.
 

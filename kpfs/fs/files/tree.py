@@ -11,19 +11,16 @@ from kpfs.fs.files import (
     dynevents,
     events,
     ikconfig,
-    insmod,
     instances,
     kprobes,
-    machine,
-    mount_table,
-    probes,
     proc,
     readme,
     sysctl,
     sysfs_module,
     tracers,
 )
-from kpfs.fs.node import Dir, Node, ProcSysDir, Row, populate
+from kpfs.fs.files.machine import MachineInfo, machine_dir
+from kpfs.fs.node import Dir, Node, ProcSysDir, Row, populate_configured
 from kpfs.root.guest_kernel import GuestKernel
 
 
@@ -72,24 +69,15 @@ TABLE: tuple[Row, ...] = (
     ("cmdline", 0o444, proc.Cmdline),
     ("config.gz", 0o444, ikconfig.Ikconfig),
     ("module", stat.S_IFDIR | 0o755, sysfs_module.ModulesDir),
-    ("modules", 0o444, insmod.Modules),
+    ("modules", 0o444, proc.Modules),
     ("kmsg", 0o644, proc.Kmsg),
     ("messages", 0o640, proc.Messages),
-    ("machine", stat.S_IFDIR | 0o755, _dir),
-    ("machine/syscall", 0o200, machine.Syscall),
-    ("machine/insmod", 0o200, insmod.Insmod),
-    ("machine/rmmod", 0o200, insmod.Rmmod),
-    ("machine/reboot", 0o200, machine.Reboot),
-    ("machine/mounts", 0o444, mount_table.Mounts),
-    ("machine/text", stat.S_IFDIR | 0o755, machine.TextDir),
-    ("machine/probes", 0o400, probes.Probes),
-    ("machine/vmlinux", 0o444, machine.Vmlinux),
-    ("machine/stats", 0o444, machine.Stats),
 )
 
 
-def build(kernel: GuestKernel) -> Dir:
+def build(kernel: GuestKernel, info: MachineInfo) -> Dir:
     """The root directory of a new mount."""
     root = Dir(stat.S_IFDIR | 0o755)
-    populate(root, TABLE, kernel)
+    populate_configured(root, TABLE, kernel)
+    root.children["machine"] = machine_dir(info)
     return root

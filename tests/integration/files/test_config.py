@@ -9,11 +9,11 @@ import errno
 import pytest
 
 from kpfs import config
+from kpfs.backends.guest.tree import build
 from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.optimizer import kprobe_optimizer
 from kpfs.engine.register import register_kprobe
-from kpfs.fs.files.tree import build
 from kpfs.root.guest_kernel import GuestKernel
 from tests.there import file_at
 

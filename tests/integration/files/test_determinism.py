@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.fs.files import tree
+from kpfs.backends.guest import tree
 from kpfs.root.guest_kernel import GuestKernel
 from tests.there import file_at
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.caller import Caller
-from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from tests.there import there
 

@@ -16,9 +16,9 @@ import os
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
-from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from tests.there import code
 

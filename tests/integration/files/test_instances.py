@@ -12,8 +12,8 @@ import os
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.errors import KernelError
-from kpfs.fs.files.tree import build
 from kpfs.fs.node import walk
 from kpfs.fs.vfs import Vfs
 from tests.there import dir_at, shown

@@ -11,12 +11,14 @@ import time
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base import abi
 from kpfs.base.caller import Caller
 from kpfs.config import Config
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
-from kpfs.fs.files.tree import TABLE, build
+from kpfs.fs.files import machine
+from kpfs.fs.files.tree import TABLE
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import TIMEOUT, until
@@ -65,7 +67,8 @@ def test_task_of_the_caller(kernel):
     assert kernel.syscalls.call(task, "getpid") == os.getpid()
 
 
-FILES = {path for path, mode, _ in TABLE if mode < 0o10000} - Config().absent()
+ROWS = [*TABLE, *((f"machine/{name}", mode, _) for name, mode, _ in machine.FILES)]
+FILES = {path for path, mode, _ in ROWS if mode < 0o10000} - Config().absent()
 
 
 @pytest.mark.parametrize("path", sorted(FILES))

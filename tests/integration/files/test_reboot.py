@@ -11,10 +11,10 @@ from functools import partial
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base import abi
 from kpfs.base.caller import Caller
 from kpfs.fs.booted import Booted
-from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests.there import code, stand_in

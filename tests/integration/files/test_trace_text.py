@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.caller import Caller
 from kpfs.engine.trace.text.lines import Lines
-from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 
 pytestmark = pytest.mark.guest

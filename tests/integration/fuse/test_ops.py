@@ -17,9 +17,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.backends.guest.tree import GuestTree
+from kpfs.backends.guest.tree import GuestTree, build
 from kpfs.base.errors import KernelError
-from kpfs.fs.files.tree import build
 from kpfs.fs.fuse import server
 from kpfs.fs.node import File, Handle
 from kpfs.root.background import Background

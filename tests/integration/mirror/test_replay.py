@@ -13,8 +13,8 @@ import threading
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.caller import Caller
-from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host

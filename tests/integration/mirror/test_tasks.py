@@ -296,8 +296,8 @@ def test_descriptors_of_a_process(tmp_path):
 
 def test_a_file_of_the_mount_that_was_opened_unseen(lazy, tmp_path, monkeypatch):
     """It is found in the guest where it is on the host."""
+    from kpfs.backends.guest.tree import build
     from kpfs.base.caller import Caller
-    from kpfs.fs.files.tree import build
     from kpfs.fs.vfs import Vfs
 
     for name in ("list", "enabled"):

@@ -9,11 +9,11 @@ import os
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
-from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import LLONG_MAX, Vfs
 from tests.unit.fakes import writing
 

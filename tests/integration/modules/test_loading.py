@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Loading and unloading: what is refused and how, parameters, symbols, init text.
 
-This also tests kpfs.fs.files.insmod, kpfs.guest.loader.layout,
+This also tests kpfs.backends.guest.machine_info, kpfs.guest.loader.layout,
 kpfs.guest.loader.modules, kpfs.guest.loader.percpu and kpfs.root.module_support.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """machine/probes: what stands behind each probe.
 
-This also tests kpfs.fs.files.probes.
+This also tests kpfs.backends.guest.machine_info.
 """
 
 from kpfs.base import abi

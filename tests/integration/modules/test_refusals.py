@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Files that are nearly modules, and names: errno and message, and nothing stays.
 
-This also tests kpfs.fs.files.insmod, kpfs.guest.loader.modelf and
+This also tests kpfs.backends.guest.machine_info, kpfs.guest.loader.modelf and
 kpfs.guest.loader.modtables.
 """
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
-from kpfs.fs.files.tree import build
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import TIMEOUT, until

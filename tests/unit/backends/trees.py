@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.backends.guest.tree import GuestTree
-from kpfs.backends.linux.tree import LinuxTree
+from kpfs.backends.linux.tree import LinuxTree, OwnFiles
 from kpfs.fs.files.tree import build
 from kpfs.linux.running.files import OpenFiles
 from tests.there import stand_in
 from tests.unit.backends.host_kernel import HOST_MACHINE, HostKernel
-from tests.unit.fakes import FakeKernel
+from tests.unit.fakes import FakeInfo, FakeKernel
 
 KINDS = "guest", "linux"
 
@@ -21,7 +21,7 @@ def guest_tree(_folder):
     kernel = stand_in(FakeKernel())
     kernel.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
     kernel.start = lambda wake: None
-    return GuestTree(kernel, build(kernel))
+    return GuestTree(kernel, build(kernel, FakeInfo(kernel.lock)))
 
 
 def linux_tree(folder):
@@ -33,8 +33,8 @@ def linux_tree(folder):
     for name in ("list", "blacklist"):
         (kprobes / name).touch()
     kernel = stand_in(HostKernel(folder))
-    own = SimpleNamespace(find=lambda path: None)
-    return LinuxTree(kernel, OpenFiles(kernel), stand_in(own))
+    own = OwnFiles(kernel, stand_in(FakeInfo(kernel.lock)))
+    return LinuxTree(kernel, OpenFiles(kernel), own)
 
 
 MAKE = {"guest": guest_tree, "linux": linux_tree}

@@ -8,9 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.base.fuse_wire import SetattrRequest
+from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.fs.files import machine
+from kpfs.fs.files.machine import ProbeRow
+from kpfs.fs.syscall_line import Buffer
 from tests.there import code
 from tests.unit.backends.trees import KINDS, MAKE, child
-from tests.unit.fakes import ME
+from tests.unit.fakes import ME, FakeInfo
 
 
 @pytest.fixture(params=KINDS)
@@ -107,3 +111,84 @@ def test_who_polls_is_woken(tree):
     file = tree.open(ME, look_up(tree, "kprobes/enabled"), os.O_RDONLY)
     assert tree.poll(ME, file, 1, lambda: pytest.fail("it is there")) & 1
     tree.release(file)
+
+
+# ---- machine/, over a kernel that says FakeInfo of itself
+def read(tree, path):
+    file = tree.open(ME, look_up(tree, path), os.O_RDONLY)
+    try:
+        return tree.read(ME, file, 4096, 0)
+    finally:
+        tree.release(file)
+
+
+def write(tree, path, data):
+    file = tree.open(ME, look_up(tree, path), os.O_WRONLY)
+    try:
+        return tree.write(ME, file, data, 0)
+    finally:
+        tree.release(file)
+
+
+def info_of(tree):
+    file = tree.open(ME, look_up(tree, "machine/stats"), os.O_RDONLY)
+    tree.release(file)
+    return file.handle.file.info
+
+
+def test_the_machine_is_shown(tree):
+    names = {name for name, _ in tree.entries(ME.pid, look_up(tree, "machine"))}
+    assert names - {".", ".."} == {name for name, _, _ in machine.FILES}
+    assert read(tree, "machine/stats") == b"syscalls 0\n"
+    assert read(tree, "machine/text/vfs_read") == b"vfs_read:\n"
+    assert code(look_up, tree, "machine/text/none") == "ENOENT"
+    assert ("vfs_read", stat.S_IFREG) in tree.entries(
+        ME.pid, look_up(tree, "machine/text")
+    )
+    assert code(read, tree, "machine/mounts") == "ENOENT"
+    assert code(read, tree, "machine/insmod") == "EINVAL"
+    assert code(write, tree, "machine/stats", b"1") == "EINVAL"
+
+
+def test_probes_of_the_machine_are_a_table(tree):
+    symbol = Symbol("f", KAddr(0x1000), 32, "T", "m")
+    info_of(tree).rows = [
+        ProbeRow(0x1004, "k", symbol, "g/e", [0, 2], 1, 0x5000, None, 3, 0),
+        ProbeRow(0x9000, "r", None, "-", [7], None, 0, None, None, 12),
+    ]
+    head, *rows = (line.split() for line in read(tree, "machine/probes").splitlines())
+    assert [word.decode() for word in head] == list(machine.COLUMNS)
+    assert rows[0][2:] == [
+        *(b"f+0x4:m", b"g/e", b"-,HIT_SS", b"1", b"0000000000005000", b"-", b"3", b"0")
+    ]
+    assert rows[1][1:] == [b"r", b"-", b"-", b"7", *[b"-"] * 4, b"12"]
+
+
+def test_the_image_of_the_kernel_can_be_mapped(tree):
+    entry = look_up(tree, "machine/vmlinux")
+    found = tree.attributes(ME.pid, entry)
+    assert (found.size, found.constant) == (len(FakeInfo.image), True)
+    file = tree.open(ME, entry, os.O_RDONLY)
+    assert file.constant
+    assert tree.read(ME, file, 4, 1) == FakeInfo.image[1:5]
+    tree.release(file)
+
+
+def test_tasks_act_after_a_write(tree, tmp_path):
+    (tmp_path / "m.ko").write_bytes(b"image")
+    write(tree, "machine/syscall", b"getppid\nread 3 buf\n")
+    write(tree, "machine/insmod", b"crc7 a=1 b=2")
+    info_of(tree).host_pid = lambda task: os.getpid()
+    write(tree, "machine/insmod", os.fsencode(tmp_path / "m.ko"))
+    write(tree, "machine/rmmod", b"crc7")
+    write(tree, "machine/reboot", b"1")
+    assert info_of(tree).done == [
+        (ME.pid, "getppid", []),
+        (ME.pid, "read", [3, Buffer.BUF]),
+        (ME.pid, "insmod_named", "crc7", b"a=1 b=2"),
+        (ME.pid, "insmod", b"image", b""),
+        (ME.pid, "rmmod", b"crc7"),
+        ("reboot",),
+    ]
+    assert code(write, tree, "machine/insmod", b" ") == "EINVAL"
+    assert code(write, tree, "machine/rmmod", b"two words") == "EINVAL"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.fs.files.mount_table import Mounts
+from kpfs.fs.files.machine import Mounts
 from kpfs.host import mounts
 from kpfs.host.mounts import (
     MountEntry,
@@ -56,8 +56,8 @@ def test_a_table_without_the_tree_is_left_as_it_is():
 
 
 def test_the_table_is_that_of_who_opens_it():
-    kernel = SimpleNamespace(mount_table=partial(shown_table, source="kpfs:0"))
-    handle = Mounts(stand_in(kernel)).open(os.O_RDONLY, os.getpid())
+    info = SimpleNamespace(mount_table=partial(shown_table, source="kpfs:0"))
+    handle = Mounts(stand_in(info)).open(os.O_RDONLY, os.getpid())
     with open("/proc/self/mounts", "rb") as table:
         expected = table.read()
     assert handle.read(len(expected) + 1, 0) == expected

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files.machine import Stats, Syscall, TextDir
@@ -21,10 +22,10 @@ def kernel():
 
 
 def write(kernel, data):
-    handle = Syscall(kernel).open(os.O_WRONLY)
+    handle = Syscall(GuestMachineInfo(kernel)).open(os.O_WRONLY)
     taken = handle.write(data, 0)
     assert kernel.calls == []
-    handle.written(kernel.syscalls.task(ME))
+    handle.written(lambda: kernel.syscalls.task(ME))
     return taken
 
 
@@ -63,7 +64,7 @@ def test_text(kernel):
 
     kernel.state.arch.text_listing = text_listing
     kernel.guest.add_symbol("data", 0x1000, 8, "D")
-    directory = TextDir(kernel)
+    directory = TextDir(GuestMachineInfo(kernel))
     assert set(directory.names()) == {"vfs_read", "vfs_write"}
     assert directory.lookup("data") is None
     node = directory.lookup("vfs_read")
@@ -81,7 +82,9 @@ def test_stats(kernel):
     for p in kernel.state.table_entries():
         p.site = None
     kernel.guest = SimpleNamespace(read_u64=lambda _addr: 0)
-    rows = [line.split() for line in Stats(kernel).show().splitlines()]
+    rows = [
+        line.split() for line in Stats(GuestMachineInfo(kernel)).show().splitlines()
+    ]
     assert ["ftrace", "1", "0", "3"] in rows
     assert ["breakpoint", "1", "0", "3"] in rows
     assert ["syscalls", "0"] in rows

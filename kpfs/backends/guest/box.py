@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kpfs.backends.guest.tree import build
 from kpfs.base.caller import Caller
 from kpfs.config import Config
-from kpfs.fs.files import tree
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import DEFAULTS, GuestKernel
 
@@ -18,7 +18,7 @@ class Box:
 
     def __init__(self, nr_cpus: int = 2, config: Config = DEFAULTS) -> None:
         self.kernel = GuestKernel(nr_cpus=nr_cpus, quiet=True, config=config)
-        self.vfs = Vfs(self.kernel, tree.build(self.kernel))
+        self.vfs = Vfs(self.kernel, build(self.kernel))
         self.caller = Caller(os.getpid(), 0, 0)
 
     def close(self) -> None:

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the guest kernel says of itself: implements fs.files.machine.MachineInfo."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.engine.kprobe import (
+    Kprobe,
+    OptimizedKprobe,
+    kprobe_ftrace,
+    kprobe_optimized,
+)
+from kpfs.engine.register import ListEntry, show_entries
+from kpfs.fs.files.machine import ProbeRow, is_function
+from kpfs.fs.module_file import contents
+from kpfs.fs.syscall_line import Buffer, SyscallLine
+from kpfs.guest.machine import IMAGE_DIR
+from kpfs.guest.running.hosttask import HostTask
+
+if TYPE_CHECKING:
+    from kpfs.base.lock import FairLock
+    from kpfs.root.guest_kernel import GuestKernel
+
+SHIPPED = os.path.join(IMAGE_DIR, "modules")
+
+
+class GuestMachineInfo:
+    """Each task is a HostTask."""
+
+    def __init__(self, kernel: GuestKernel) -> None:
+        self.kernel = kernel
+
+    @property
+    def lock(self) -> FairLock:
+        return self.kernel.lock
+
+    # ---- to look at
+    def functions(self) -> Iterable[str]:
+        symbols = self.kernel.guest.kallsyms
+        return dict.fromkeys(s.name for s in symbols if is_function(s))
+
+    def function(self, name: str) -> Symbol | None:
+        symbols = self.kernel.guest.kallsyms.lookup_name(name)
+        return next(filter(is_function, symbols), None)
+
+    def text(self, symbol: Symbol) -> str:
+        end = KAddr(symbol.addr + symbol.size)
+        return self.kernel.state.arch.text_listing(symbol.addr, end)
+
+    def probes(self) -> Iterator[ProbeRow]:
+        kprobe_events = self.kernel.parts_built().kprobe_events
+        events = kprobe_events.owners() if kprobe_events is not None else {}
+        for shown in show_entries(self.kernel.state):
+            yield self._row(shown, events)
+
+    def _row(self, shown: ListEntry, events: dict[int, str]) -> ProbeRow:
+        p, entry, symbol = shown
+        arch = self.kernel.state.arch
+        slot, _, _ = arch.copied_insn(entry)
+        detour = arch.opt.buffer(entry) if isinstance(entry, OptimizedKprobe) else None
+        return ProbeRow(
+            entry.addr,
+            p.kind,
+            symbol,
+            events.get(id(p)) or self._module(p),
+            arch.running.statuses(entry),
+            arch.boostable(entry),
+            slot,
+            detour,
+            arch.hits(entry),
+            arch.nmissed(p),
+        )
+
+    def _module(self, p: Kprobe) -> str:
+        """Return the module that registered a probe; "-" for the engine's own user."""
+        module = self.kernel.guest.modules.at(p.guest_at) if p.guest_at else None
+        return module.name if module else "-"
+
+    def stats(self) -> str:
+        """Return probes, hits and misses by how a probe is armed, and counters."""
+        state = self.kernel.state
+        rows = {kind: [0, 0, 0] for kind in ("breakpoint", "jump", "ftrace")}
+        sites = set()
+        for p, entry, _ in show_entries(state):
+            kind = "ftrace" if kprobe_ftrace(entry) else "breakpoint"
+            if kprobe_optimized(entry):
+                kind = "jump"
+            row = rows[kind]
+            row[0] += 1
+            row[2] += state.arch.nmissed(p)
+            if entry.site is not None and entry.site not in sites:
+                sites.add(entry.site)
+                row[1] += state.arch.hits(entry)
+        lines = [f"{'kind':<12}{'probes':>8}{'hits':>14}{'missed':>14}\n"]
+        for kind, row in rows.items():
+            lines.append(f"{kind:<12}{row[0]:>8}{row[1]:>14}{row[2]:>14}\n")
+        counters = self.kernel.stats()
+        lines += [f"{name} {value}\n" for name, value in counters.items()]
+        return "".join(lines)
+
+    @cached_property
+    def _vmlinux(self) -> bytes:
+        return self.kernel.guest.vmlinux(self.kernel.config.on("DEBUG_INFO"))
+
+    def vmlinux_size(self) -> int:
+        return len(self._vmlinux)
+
+    def vmlinux(self) -> bytes:
+        return self._vmlinux
+
+    def mount_table(self, pid: int) -> bytes:
+        return self.kernel.mount_table(pid)
+
+    # ---- to change
+    def reboot(self) -> None:
+        self.kernel.reboot()
+
+    def host_pid(self, task: object) -> int:
+        return self.kernel.syscalls.host_pid(cast(HostTask, task))
+
+    def make_calls(self, task: object, calls: Sequence[SyscallLine]) -> None:
+        writer = cast(HostTask, task)
+        made = [
+            (name, [writer.buffer if a is Buffer.BUF else a for a in args])
+            for name, args in calls
+        ]
+        self.kernel.syscalls.call_all(writer, made)
+
+    def insmod(self, task: object, image: bytes, parameters: bytes) -> None:
+        self.kernel.syscalls.insmod(cast(HostTask, task), image, parameters)
+
+    def insmod_named(self, task: object, name: str, parameters: bytes) -> None:
+        image = contents(os.fsencode(os.path.join(SHIPPED, f"{name}.ko")))
+        self.insmod(task, image, parameters)
+
+    def rmmod(self, task: object, name: bytes) -> None:
+        writer = cast(HostTask, task)
+        self.kernel.syscalls.sleeping_call(writer, "delete_module", name, os.O_NONBLOCK)

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a Linux kernel says of itself: implements kpfs.fs.files.machine.MachineInfo.
+
+It is read out of the kernel's memory, and so is there when the kernel is dead, too.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import Symbol
+from kpfs.fs.files.machine import ProbeRow, is_function
+from kpfs.fs.syscall_line import Buffer, SyscallLine
+from kpfs.linux.memory.calls import call_numbers
+from kpfs.linux.memory.ftrace import ftrace_sites, without_calls
+from kpfs.linux.memory.kprobes import FLAG_FTRACE, Kprobes, Probe
+from kpfs.linux.memory.modules import AllSymbols
+from kpfs.linux.memory.vmlinux import Vmlinux
+from kpfs.linux.running import loading
+from kpfs.linux.running.machine import Argument, Op, Place
+from kpfs.linux.running.tasks import Task
+
+if TYPE_CHECKING:
+    from kpfs.base.lock import FairLock
+    from kpfs.linux.running.linux_kernel import LinuxKernel
+
+ARCH = "x86"
+BUFFER_SIZE = 4096
+# What would end the task, or have another run in its memory, which all tasks share.
+REFUSED = frozenset(
+    (
+        "fork vfork clone clone3 execve execveat exit exit_group rt_sigreturn "
+        "mmap munmap mremap mprotect brk"
+    ).split()
+)
+
+
+@contextmanager
+def _looking() -> Iterator[None]:
+    """Look into memory; EFAULT: it is not as it should be."""
+    try:
+        yield
+    except MemoryFault as fault:
+        raise KernelError(errno.EFAULT, str(fault)) from None
+
+
+class LinuxMachineInfo:
+    """Each task is a Task."""
+
+    def __init__(
+        self, kernel: LinuxKernel, mount_table: Callable[[int], bytes]
+    ) -> None:
+        """mount_table: returns that of a process of the host; OSError."""
+        self.kernel = kernel
+        self.mount_table = mount_table
+        self._vmlinux = Vmlinux(kernel.saved_memory, kernel.symbols)
+        self._numbers: dict[str, int] = {}  # of system calls
+
+    @property
+    def lock(self) -> FairLock:
+        return self.kernel.lock
+
+    # ---- to look at
+    def functions(self) -> Iterable[str]:
+        found = dict.fromkeys(self.kernel.symbols.functions())
+        with _looking():
+            for module in self.kernel.modules():
+                found.update(dict.fromkeys(module.functions()))
+        return found
+
+    def _symbols(self) -> AllSymbols:
+        return AllSymbols(self.kernel.symbols, self.kernel.modules())
+
+    def function(self, name: str) -> Symbol | None:
+        """MODULE:NAME is of a module."""
+        with _looking():
+            symbols = self._symbols()
+        for symbol in symbols.lookup_name(name):
+            gone = symbol.module and symbols.module_at(symbol.addr) is None
+            if is_function(symbol) and not gone:
+                return symbol
+        return None
+
+    def text(self, symbol: Symbol) -> str:
+        from kpfs.engine.arch.arches import COMPARED
+
+        kernel, (name, start, size, _, module) = self.kernel, symbol
+        with _looking():
+            live = kernel.memory.read(start, size)
+            before = self._unpatched(start, live) if module else b""
+            symbols = self._symbols()
+        before = before or kernel.saved_memory.read(start, size)
+        rows = COMPARED[ARCH](live, before, start, symbols.name_of)
+        head = f"{name} [{module}]:" if module else f"{name}:"
+        return "\n".join((head, *rows, ""))
+
+    def _unpatched(self, start: int, live: bytes) -> bytes:
+        """Return a module's text, which the image lacks, without probes and calls."""
+        kernel = self.kernel
+        probes = Kprobes(kernel.memory, kernel.symbols, kernel.structures)
+        sites = ftrace_sites(kernel.memory, kernel.symbols)
+        return without_calls(probes.unprobed(start, live), start, sites)
+
+    def probes(self) -> list[ProbeRow]:
+        kernel = self.kernel
+        with _looking():
+            probes = Kprobes(kernel.memory, kernel.symbols, kernel.structures)
+            symbols = self._symbols()
+            return [_row(probes, probe, symbols) for probe in probes]
+
+    def stats(self) -> str:
+        rows = self.kernel.stats()
+        return "".join(f"{name} {value}\n" for name, value in rows.items())
+
+    def vmlinux_size(self) -> int:
+        return self._vmlinux.size
+
+    def vmlinux(self) -> bytes:
+        return self._vmlinux.content()
+
+    # ---- to change
+    def reboot(self) -> None:
+        self.kernel.reboot()
+
+    def host_pid(self, task: object) -> int:
+        return cast(Task, task).host_pid
+
+    def number(self, name: str) -> int:
+        """Return the number of a system call.
+
+        ENOSYS: there is no such call; EPERM: the task could not go on after it.
+        """
+        if name in REFUSED:
+            raise KernelError(errno.EPERM, f"{name}: the task could not go on")
+        if not self._numbers:
+            self._numbers = call_numbers(self.kernel.memory, self.kernel.symbols)
+        number = self._numbers.get(name)
+        if number is None:
+            raise KernelError(errno.ENOSYS, f"no system call {name}")
+        return number
+
+    def make_calls(self, task: object, calls: Sequence[SyscallLine]) -> None:
+        kernel = self.kernel
+        for name, args in calls:
+            with kernel.lock:
+                op = Op(self.number(name), tuple(map(_argument, args)))
+                kernel.always_watched = True  # nobody knows what it has begun
+                buffer = bytes(BUFFER_SIZE)
+                made = kernel.request(cast(Task, task), [op], buffer).results[0]
+            if made < 0:
+                raise KernelError(-made, name)
+
+    def insmod(self, task: object, image: bytes, parameters: bytes) -> None:
+        with self.kernel.lock:
+            loading.load(self.kernel, cast(Task, task), image, parameters)
+
+    def insmod_named(self, task: object, name: str, parameters: bytes) -> None:
+        with self.kernel.lock:
+            loading.load_named(self.kernel, cast(Task, task), name, parameters)
+
+    def rmmod(self, task: object, name: bytes) -> None:
+        with self.kernel.lock:
+            loading.unload(self.kernel, cast(Task, task), os.fsdecode(name))
+
+
+def _argument(value: int | bytes | Buffer) -> Argument:
+    if isinstance(value, bytes):
+        return value + b"\0"
+    return Place(0) if isinstance(value, Buffer) else value
+
+
+def _row(probes: Kprobes, probe: Probe, symbols: AllSymbols) -> ProbeRow:
+    entry = probe.entry
+    event = probes.event(probe)
+    optimized = probes.optimized(entry)
+    return ProbeRow(
+        probe.addr,
+        "r" if probe.is_return else "k",
+        symbols.symbol_at(probe.addr),
+        event[0] if event else _module(probes, probe, symbols),
+        probes.statuses(entry),
+        _boostable(probe),
+        entry.word("ainsn.insn"),
+        optimized.word("optinsn.insn") if optimized else None,
+        event[1] if event else None,
+        probes.nmissed(probe),
+    )
+
+
+def _boostable(probe: Probe) -> int | None:
+    """Return what ProbeRow says; None if the instruction has no copy."""
+    entry = probe.entry
+    if entry.number("flags", 4) & FLAG_FTRACE or not entry.word("ainsn.insn"):
+        return None
+    if not entry.bit("ainsn.boostable"):
+        return -1
+    return 0 if entry.word("post_handler") else 1
+
+
+def _module(probes: Kprobes, probe: Probe, symbols: AllSymbols) -> str:
+    """Return the module that a probe's handlers are of."""
+    owners = (symbols.module_at(addr) for addr in probes.handlers(probe))
+    return next((module.name for module in owners if module), "-")
