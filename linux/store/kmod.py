@@ -3,19 +3,16 @@
 
 Packages come without the tables of depmod, as each host runs it for itself.  So the
 archive beside the image is unpacked and depmod is run when somebody first looks there.
-The image does not depend on that, and its digest neither.
+The image does not depend on that, and its digest neither.  Each ``kpfs run`` calls
+install(), so only its first call imports what it needs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import subprocess
-import tempfile
 
 from kpfs.linux.store import image
-from kpfs.linux.store.modules import ModuleArchive, module_name
 
 TREE = "installed"  # in the folder of a kernel: a root directory for kmod's programs
 _TABLE = "modules.dep"  # is there when depmod has run
@@ -27,6 +24,8 @@ def search_path() -> str:
 
 
 def _program(name: str) -> str | None:
+    import shutil
+
     return shutil.which(name, path=search_path())
 
 
@@ -39,19 +38,30 @@ def install(folder: str, release: str) -> str:
     root = _root(folder)
     place = os.path.join(root, "lib/modules", release)
     if not os.path.isdir(place):
-        home = os.path.dirname(root)
-        os.makedirs(home, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{TREE}-", dir=home) as made:
-            new = os.path.join(made, TREE)
-            with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
-                archive.unpack(os.path.join(new, "lib/modules", release))
-            with contextlib.suppress(OSError):  # somebody else was faster
-                os.rename(new, root)
-    depmod = _program("depmod")
-    if depmod and not os.path.exists(os.path.join(place, _TABLE)):
+        _unpack(folder, root, release)
+    if not os.path.exists(os.path.join(place, _TABLE)) and (
+        depmod := _program("depmod")
+    ):
+        import subprocess
+
         # it complains of what it can do without, as the symbols of the kernel itself
         subprocess.run([depmod, "-b", root, release], stderr=subprocess.DEVNULL)
     return place
+
+
+def _unpack(folder: str, root: str, release: str) -> None:
+    import tempfile
+
+    from kpfs.linux.store.modules import ModuleArchive
+
+    home = os.path.dirname(root)
+    os.makedirs(home, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{TREE}-", dir=home) as made:
+        new = os.path.join(made, TREE)
+        with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
+            archive.unpack(os.path.join(new, "lib/modules", release))
+        with contextlib.suppress(OSError):  # somebody else was faster
+            os.rename(new, root)
 
 
 def _root(folder: str) -> str:
@@ -69,6 +79,10 @@ def load_order(folder: str, release: str, name: str) -> list[str]:
     Some may be built in.  The list is empty if nothing has that name.  Without kmod,
     aliases are unknown and soft dependencies are ignored.  Raises UnfitError, OSError.
     """
+    import subprocess
+
+    from kpfs.linux.store.modules import ModuleArchive, module_name
+
     modprobe = _program("modprobe")
     if not modprobe:
         with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
