@@ -408,15 +408,15 @@ def _mirror(
     mountpoint: str,
     settings: Settings,
 ) -> None:
-    from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
-    from kpfs.mirror import replayer as mirror
-    from kpfs.mirror.instead import Instead
+    from kpfs.backends.guest.mirror import open_mirror
+    from kpfs.mirror import replayer
 
-    names = {}
-    if not settings.host_uname:
-        kernel = booted.kernel
-        with kernel.lock:
-            fields = UTS_RELEASE, UTS_VERSION
-            names = {field: uts_name(kernel, field) for field in fields}
-    instead = Instead(names, mountpoint)
-    mirror.serve(booted, channel, source, writers, instead, lazy=settings.lazy)
+    replayer.serve(
+        partial(open_mirror, booted),
+        channel,
+        source,
+        mountpoint,
+        writers,
+        host_uname=settings.host_uname,
+        lazy=settings.lazy,
+    )

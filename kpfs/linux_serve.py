@@ -56,10 +56,12 @@ def serve(
     writers: Writers = {}
 
     def mirror() -> None:
-        from kpfs.mirror import linux
+        from kpfs.backends.linux.mirror import LinuxMirror
+        from kpfs.mirror import replayer
 
-        linux.serve(
-            *(kernel, files, writers, channel, source, mountpoint),
+        replayer.serve(
+            partial(LinuxMirror, kernel, files),
+            *(channel, source, mountpoint, writers),
             host_uname=host_uname,
             lazy=lazy,
         )

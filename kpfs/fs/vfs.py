@@ -1,13 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Open files of the mount: each operation on one is a system call of the guest.
+"""Open files of a guest kernel's mount: each operation is a system call of the guest.
 
-The guest's own open, read, write and close run, as a task with the caller's pid, and
-what the file does is done in their middle (``op``), so that probes see them.  System
-calls that the guest makes by itself find the same files.
+A file of the mount could simply be read by Python.  Then a probe on vfs_read() would
+never see the ``cat`` that looks at it.  So the guest's own open(), read(), write() and
+close() run, in a task with the caller's pid, and the file's work is done in their
+middle (``op``).  System calls that the guest makes by itself find the same files.
 
-Calls that only read may be left out while nobody could see them in the guest.  Before
-anything that may let somebody look, it gets to know what they would have left there:
-the callers' tasks and their descriptors.
+Calls that only read are left out while nobody could see them: see
+kpfs.base.skip_policy.  A Vfs is the book of these: which callers made them, with which
+open files.
+
+What must always hold:
+
+- A handle (what Python knows of an open file) belongs to one OpenFile, and an OpenFile
+  to one guest; after a reboot it answers ESHUTDOWN.
+- ``OpenFile.fds`` has a task's descriptor exactly if that task's file table has it.  A
+  caller without one either inherited the open file or was left out; it gets a
+  descriptor when it first needs one.
+- The guest's position of a file is where the host's is, after every operation:
+  ``handle.next``.
+- ``op`` runs in the middle of a system call of the guest, under the kernel's lock, and
+  must not wait.  Files that may wait do so before the call, without the lock.
 """
 
 from __future__ import annotations
@@ -19,6 +32,7 @@ import os
 import struct
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.fs.node import Dir, File, Handle, walk
@@ -31,9 +45,8 @@ from kpfs.root.guest_kernel import GuestKernel
 AT_FDCWD = -100
 LLONG_MAX = (1 << 63) - 1
 NOT_ONLY_READING = os.O_ACCMODE | os.O_TRUNC  # of the flags of open(2)
-# the calls that are left out, or made for them later: read, close, lseek, dup2, openat,
-# and clone3, which makes the task
-READING = (0, 3, 8, 33, 257, 435)
+# the calls that are left out, or made for them later; clone3 makes the task
+READING = (nr.READ, nr.CLOSE, nr.LSEEK, nr.DUP2, nr.OPENAT, nr.CLONE3)
 UNSEEN_MAX = 4096  # processes, before those that have ended are forgotten
 # A segment of a writev() that begins further on is not in the guest's memory.
 LAST_SEGMENT = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
@@ -86,6 +99,7 @@ class Vfs:
         self._unseen: dict[int, Caller] = {}
         self._unopened: dict[OpenFile, None] = {}  # in order
         self.calls.attach_files(self.serve)
+        kernel.skip_policy.join(self)
 
     def file(self, path: str) -> File:
         """The file at a path of the mount; ENOENT, ENOTDIR, EISDIR."""
@@ -120,18 +134,17 @@ class Vfs:
 
     # ---- calls that are left out
     def _is_unseen(self, node: File) -> bool:
-        """Whether nobody could see in the guest that a file is read.
+        """Return True if nobody could see in the guest that a file is read.
 
-        Nor that it gets to know of that later, see Watched.  A file that the guest's
-        code serves needs its calls.  Context: control, lock held.
+        A file that the guest's own code serves needs its calls all the same.
+        Context: control, lock held.
         """
         if not self.lazy or node.of_guest:
             return False
-        seen = self.kernel.watched.update()
-        return not seen or not any(number in seen for number in READING)
+        return not self.kernel.skip_policy.can_be_seen(READING)
 
     def _leave_out(self, caller: Caller, opened: OpenFile) -> None:
-        """Note a call that is not made in the guest, but for what it counts."""
+        """Note a call that is not made in the guest; let its time pass there."""
         self.calls.leave_out()
         opened.unseen[caller.pid] = caller
         self._unopened[opened] = None
@@ -139,9 +152,10 @@ class Vfs:
         if len(self._unseen) > UNSEEN_MAX:
             self._unseen = {p: c for p, c in self._unseen.items() if _lives(p)}
 
-    def _catch_up(self) -> None:
-        """Have the guest be as if no call had been left out: somebody may look soon."""
-        self.calls.catch_up(None)
+    def catch_up(self, pid: int | None) -> None:
+        """See kpfs.base.skip_policy.Book.  Single processes are the mirror's affair."""
+        if pid is not None:
+            return
         unseen, self._unseen = self._unseen, {}
         for caller in unseen.values():
             if _lives(caller.pid):
@@ -155,6 +169,10 @@ class Vfs:
                         self._open_unseen(caller, opened)
             opened.unseen.clear()
 
+    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
+        """See kpfs.base.skip_policy.Book: the mount sees no numbers of the host."""
+        return -1
+
     def _open_unseen(self, caller: Caller, opened: OpenFile) -> None:
         """Give the caller's task the descriptor that it would have.
 
@@ -165,7 +183,9 @@ class Vfs:
             return
         taken = {other.fds[task] for other in self._opened if task in other.fds}
         fd = self._descriptor(task, opened)
-        number = self.calls.number_of(caller.pid, opened.path, opened.flags, taken)
+        number = self.kernel.skip_policy.number_of(
+            caller.pid, opened.path, opened.flags, taken
+        )
         if -1 < number < fd:  # else the process has duplicated it since, as shells do
             self.calls.call(task, "dup2", fd, number)
             self.calls.call(task, "close", fd)
@@ -193,16 +213,16 @@ class Vfs:
                 self.calls.reap()
             if node.of_tasks and self.kernel.guest.forks_seen():
                 self.calls.reap()
-                self._catch_up()
+                self.kernel.skip_policy.catch_up()
             if not flags & NOT_ONLY_READING and self._is_unseen(node):
                 opened = OpenFile(self, name, flags, node.open(flags, caller.pid))
                 self._opened.add(opened)
                 self._leave_out(caller, opened)
                 return opened
             if flags & os.O_TRUNC:
-                self._catch_up()
+                self.kernel.skip_policy.catch_up()
             else:
-                self.calls.catch_up(caller.pid)
+                self.kernel.skip_policy.catch_up(caller.pid)
             task = self.calls.task(caller)
             fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
             opened = OpenFile(
@@ -311,7 +331,7 @@ class Vfs:
         with self.kernel.lock:
             if self._lacks_guest(False, opened.node):
                 return opened.handle.write(data, offset)
-            self._catch_up()
+            self.kernel.skip_policy.catch_up()
             if opened.node.of_guest:
                 task, fd = self._place(caller, opened, offset)
                 data = data[:GUEST_WRITE_MAX]
@@ -333,7 +353,7 @@ class Vfs:
         """
         if opened.node.of_guest:
             with self.kernel.lock:
-                self._catch_up()
+                self.kernel.skip_policy.catch_up()
                 return self._write_guest(caller, opened, call, pos)
         handle, data, done = opened.handle, call.data, 0
         fixed = opened.node.nonseekable
@@ -355,7 +375,7 @@ class Vfs:
         with self.kernel.lock:
             if self._lacks_guest(False, opened.node):
                 return handle.write(data, pos), pos
-            self._catch_up()
+            self.kernel.skip_policy.catch_up()
             task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
             rest = self._arguments(task, call, opened.node)
@@ -427,7 +447,7 @@ class Vfs:
             if self.calls.closed:
                 return
             if opened.flags & os.O_ACCMODE != os.O_RDONLY and not self.calls.dead:
-                self._catch_up()  # what was written may take effect
+                self.kernel.skip_policy.catch_up()  # what was written may take effect
             if opened.unseen and not opened.fds:
                 self.calls.leave_out()
             self._opened.discard(opened)

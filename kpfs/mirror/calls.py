@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The system calls that are mirrored, and how each is carried over to the guest.
+"""The system calls that are mirrored, and how each is carried over to the kernel.
 
-One row of CALLS says what the arguments of a call are; a kind of argument is a method
-of _Carrier.  Numbers are x86-64's.  Left out are
-- those that make a process: the guest forks at the first call of the child, when its
+One row of CALLS tells the kinds of a call's arguments; a kind is a method of _Carrier.
+Two sorts of calls are not mirrored:
+- calls that make a process: the kernel forks at the first call of the child, when its
   pid is known;
-- kill(), which a shell makes when signals are about to come to itself, and which can
-  then be interrupted (see kpfs.mirror.supervisor).
+- kill(): a shell calls it when signals are about to arrive at the shell itself, which
+  could interrupt the call meanwhile (see kpfs.mirror.supervisor).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from stat import S_IFDIR, S_IFREG
 from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.mirror.host import AT_FDCWD, Host
 from kpfs.mirror.plan import DATA_MAX, MAX_FD, Plan
 from kpfs.mirror.seccomp import Notification
 
-AT_SYMLINK_NOFOLLOW, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = 0x100, 0x400, 0x1000
+AT_SYMLINK_NOFOLLOW, AT_SYMLINK_FOLLOW = 0x100, 0x400
 O_CREAT_EXCL, O_NOFOLLOW = 0o300, 0o400000
-NR_EXECVE, NR_EXECVEAT, NR_EXIT, NR_EXIT_GROUP = 59, 322, 60, 231
-NR_FCNTL, F_DUPFD, F_SETFD, F_DUPFD_CLOEXEC = 72, 0, 2, 1030
-EXECS = frozenset((NR_EXECVE, NR_EXECVEAT))
-EXITS = frozenset((NR_EXIT, NR_EXIT_GROUP))
-# syslog, init_module, delete_module, finit_module: a real kernel answers them itself
-ANSWERED = frozenset((103, 175, 176, 313))
+F_DUPFD, F_SETFD, F_DUPFD_CLOEXEC = 0, 2, 1030
+EXECS = frozenset((nr.EXECVE, nr.EXECVEAT))
+EXITS = frozenset((nr.EXIT, nr.EXIT_GROUP))
+# calls that a Linux kernel answers itself
+ANSWERED = frozenset((nr.SYSLOG, nr.INIT_MODULE, nr.DELETE_MODULE, nr.FINIT_MODULE))
 VECTOR_MAX = 256  # strings of argv and of envp that the guest sees
 VECTOR_BYTES = 0xA000
 IOV_MAX = 1024
@@ -47,91 +47,91 @@ class Call(NamedTuple):
     tree: bool = False
 
 
-class NotMirrored(Exception):  # noqa: N818 (it is no error)
-    """The guest does not get this call."""
-
-
 _AT_FLAGS = AT_SYMLINK_NOFOLLOW
 _OPEN_FLAGS = O_NOFOLLOW
 
 CALLS: dict[int, Call] = {
-    0: Call(("read_fd", "out", "number")),
-    1: Call(("write_fd", "data", "number")),
-    2: Call(("path", "number", "number"), new_fds=1, nofollow=(1, _OPEN_FLAGS)),
-    3: Call(("closed",)),
-    4: Call(("path", "out"), tree=True),
-    5: Call(("fd", "out"), tree=True),
-    6: Call(("link_path", "out"), tree=True),
-    8: Call(("seek_fd", "number", "number"), tree=True),  # lseek
-    17: Call(("read_fd", "out", "number", "number")),
-    18: Call(("write_fd", "data", "number", "number")),
-    19: Call(("readv_fd", "read_iov", "number")),
-    20: Call(("writev_fd", "write_iov", "number")),
-    21: Call(("path", "number"), tree=True),
-    22: Call(("out",), new_fds=2),
-    32: Call(("fd",), new_fds=1, tree=True),
-    33: Call(("fd", "replaced"), tree=True),
-    39: Call(()),  # getpid
-    NR_EXECVE: Call(("path", "vector", "vector")),
-    NR_EXIT: Call(("number",)),
-    63: Call(("out",)),  # uname
-    NR_FCNTL: Call(("fd", "number", "number"), tree=True),
-    74: Call(("fd",)),  # fsync
-    75: Call(("fd",)),  # fdatasync
-    76: Call(("path", "number")),  # truncate
-    77: Call(("fd", "number")),  # ftruncate
-    78: Call(("dir_fd", "out", "number"), tree=True),  # getdents
-    79: Call(("cwd_out", "number")),  # getcwd
-    80: Call(("path",), tree=True),  # chdir
-    81: Call(("cwd_fd",), tree=True),  # fchdir
-    82: Call(("entry", "entry")),  # rename
-    83: Call(("entry", "number")),  # mkdir
-    84: Call(("entry",)),  # rmdir
-    85: Call(("path", "number"), new_fds=1),  # creat
-    86: Call(("link_path", "entry")),  # link
-    87: Call(("entry",)),  # unlink
-    88: Call(("text", "entry")),  # symlink
-    89: Call(("read_link", "out", "number"), tree=True),
-    90: Call(("path", "number")),  # chmod
-    91: Call(("fd", "number")),  # fchmod
-    92: Call(("path", "number", "number")),  # chown
-    93: Call(("fd", "number", "number")),  # fchown
-    94: Call(("link_path", "number", "number")),  # lchown
-    102: Call(()),  # getuid
-    104: Call(()),
-    107: Call(()),
-    108: Call(()),
-    110: Call(()),  # getppid
-    137: Call(("path", "out"), tree=True),  # statfs
-    138: Call(("fd", "out"), tree=True),  # fstatfs
-    186: Call(()),  # gettid
-    217: Call(("dir_fd", "out", "number"), tree=True),  # getdents64
-    NR_EXIT_GROUP: Call(("number",)),
-    257: Call(("at", "path", "number", "number"), new_fds=1, nofollow=(2, _OPEN_FLAGS)),
-    258: Call(("at", "entry", "number")),  # mkdirat
-    260: Call(  # fchownat
+    nr.READ: Call(("read_fd", "out", "number")),
+    nr.WRITE: Call(("write_fd", "data", "number")),
+    nr.OPEN: Call(("path", "number", "number"), new_fds=1, nofollow=(1, _OPEN_FLAGS)),
+    nr.CLOSE: Call(("closed",)),
+    nr.STAT: Call(("path", "out"), tree=True),
+    nr.FSTAT: Call(("fd", "out"), tree=True),
+    nr.LSTAT: Call(("link_path", "out"), tree=True),
+    nr.LSEEK: Call(("seek_fd", "number", "number"), tree=True),
+    nr.PREAD64: Call(("read_fd", "out", "number", "number")),
+    nr.PWRITE64: Call(("write_fd", "data", "number", "number")),
+    nr.READV: Call(("readv_fd", "read_iov", "number")),
+    nr.WRITEV: Call(("writev_fd", "write_iov", "number")),
+    nr.ACCESS: Call(("path", "number"), tree=True),
+    nr.PIPE: Call(("out",), new_fds=2),
+    nr.DUP: Call(("fd",), new_fds=1, tree=True),
+    nr.DUP2: Call(("fd", "replaced"), tree=True),
+    nr.GETPID: Call(()),
+    nr.EXECVE: Call(("path", "vector", "vector")),
+    nr.EXIT: Call(("number",)),
+    nr.UNAME: Call(("out",)),
+    nr.FCNTL: Call(("fd", "number", "number"), tree=True),
+    nr.FSYNC: Call(("fd",)),
+    nr.FDATASYNC: Call(("fd",)),
+    nr.TRUNCATE: Call(("path", "number")),
+    nr.FTRUNCATE: Call(("fd", "number")),
+    nr.GETDENTS: Call(("dir_fd", "out", "number"), tree=True),
+    nr.GETCWD: Call(("cwd_out", "number")),
+    nr.CHDIR: Call(("path",), tree=True),
+    nr.FCHDIR: Call(("cwd_fd",), tree=True),
+    nr.RENAME: Call(("entry", "entry")),
+    nr.MKDIR: Call(("entry", "number")),
+    nr.RMDIR: Call(("entry",)),
+    nr.CREAT: Call(("path", "number"), new_fds=1),
+    nr.LINK: Call(("link_path", "entry")),
+    nr.UNLINK: Call(("entry",)),
+    nr.SYMLINK: Call(("text", "entry")),
+    nr.READLINK: Call(("read_link", "out", "number"), tree=True),
+    nr.CHMOD: Call(("path", "number")),
+    nr.FCHMOD: Call(("fd", "number")),
+    nr.CHOWN: Call(("path", "number", "number")),
+    nr.FCHOWN: Call(("fd", "number", "number")),
+    nr.LCHOWN: Call(("link_path", "number", "number")),
+    nr.GETUID: Call(()),
+    nr.GETGID: Call(()),
+    nr.GETEUID: Call(()),
+    nr.GETEGID: Call(()),
+    nr.GETPPID: Call(()),
+    nr.STATFS: Call(("path", "out"), tree=True),
+    nr.FSTATFS: Call(("fd", "out"), tree=True),
+    nr.GETTID: Call(()),
+    nr.GETDENTS64: Call(("dir_fd", "out", "number"), tree=True),
+    nr.EXIT_GROUP: Call(("number",)),
+    nr.OPENAT: Call(
+        ("at", "path", "number", "number"), new_fds=1, nofollow=(2, _OPEN_FLAGS)
+    ),
+    nr.MKDIRAT: Call(("at", "entry", "number")),
+    nr.FCHOWNAT: Call(
         ("at", "path", "number", "number", "number"), nofollow=(4, _AT_FLAGS)
     ),
-    262: Call(("at", "path", "out", "number"), nofollow=(3, _AT_FLAGS), tree=True),
-    263: Call(("at", "entry", "number")),  # unlinkat
-    264: Call(("at", "entry", "at", "entry")),  # renameat
-    265: Call(("at", "old_path", "at", "entry", "number")),  # linkat
-    266: Call(("text", "at", "entry")),  # symlinkat
-    267: Call(("at", "read_link", "out", "number"), tree=True),  # readlinkat
-    268: Call(("at", "path", "number")),  # fchmodat
-    269: Call(("at", "path", "number"), tree=True),  # faccessat
-    280: Call(("at", "path", "times", "number"), nofollow=(3, _AT_FLAGS)),  # utimensat
-    292: Call(("fd", "replaced", "number"), tree=True),  # dup3
-    293: Call(("out", "number"), new_fds=2),  # pipe2
-    316: Call(("at", "entry", "at", "entry", "number")),  # renameat2
-    NR_EXECVEAT: Call(
+    nr.NEWFSTATAT: Call(
+        ("at", "path", "out", "number"), nofollow=(3, _AT_FLAGS), tree=True
+    ),
+    nr.UNLINKAT: Call(("at", "entry", "number")),
+    nr.RENAMEAT: Call(("at", "entry", "at", "entry")),
+    nr.LINKAT: Call(("at", "old_path", "at", "entry", "number")),
+    nr.SYMLINKAT: Call(("text", "at", "entry")),
+    nr.READLINKAT: Call(("at", "read_link", "out", "number"), tree=True),
+    nr.FCHMODAT: Call(("at", "path", "number")),
+    nr.FACCESSAT: Call(("at", "path", "number"), tree=True),
+    nr.UTIMENSAT: Call(("at", "path", "times", "number"), nofollow=(3, _AT_FLAGS)),
+    nr.DUP3: Call(("fd", "replaced", "number"), tree=True),
+    nr.PIPE2: Call(("out", "number"), new_fds=2),
+    nr.RENAMEAT2: Call(("at", "entry", "at", "entry", "number")),
+    nr.EXECVEAT: Call(
         ("at", "path", "vector", "vector", "number"), nofollow=(4, _AT_FLAGS)
     ),
-    332: Call(
+    nr.STATX: Call(
         ("at", "path", "number", "number", "out"), nofollow=(2, _AT_FLAGS), tree=True
     ),
-    437: Call(("at", "path", "how", "number"), new_fds=1),  # openat2
-    439: Call(  # faccessat2
+    nr.OPENAT2: Call(("at", "path", "how", "number"), new_fds=1),
+    nr.FACCESSAT2: Call(
         ("at", "path", "number", "number"), nofollow=(3, _AT_FLAGS), tree=True
     ),
 }
@@ -139,12 +139,16 @@ CALLS: dict[int, Call] = {
 
 DUPLICATES = (F_DUPFD, F_DUPFD_CLOEXEC)
 # of a call with many meanings: the values of its second argument that are mirrored
-MEANINGS = {NR_FCNTL: (*DUPLICATES, F_SETFD)}
+MEANINGS = {nr.FCNTL: (*DUPLICATES, F_SETFD)}
 
 
-def plan_call(host: Host, note: Notification) -> Plan:
-    """What the guest is to be asked for a call of the host; may raise NotMirrored."""
-    return _Carrier(host, note).plan
+def plan_call(host: Host, note: Notification) -> Plan | None:
+    """Plan a call of the host for the kernel.
+
+    None: it is about a file of the mount, and FUSE has a request for it.
+    """
+    carrier = _Carrier(host, note)
+    return None if carrier.left_to_mount else carrier.plan
 
 
 class _Carrier:
@@ -153,16 +157,26 @@ class _Carrier:
     A kind of argument is a method, which is told the argument's number.
     """
 
-    __slots__ = ("call", "dirfd", "follow", "host", "pid", "plan", "values")
+    __slots__ = (
+        "call",
+        "dirfd",
+        "follow",
+        "host",
+        "left_to_mount",
+        "pid",
+        "plan",
+        "values",
+    )
 
     def __init__(self, host: Host, note: Notification) -> None:
-        nr = note.nr
+        number = note.nr
         self.host = host
         self.pid = note.pid
         self.values = values = note.args
-        self.call = call = CALLS[nr]
-        self.plan = plan = Plan(nr, values[: len(call.args)])
+        self.call = call = CALLS[number]
+        self.plan = plan = Plan(number, values[: len(call.args)])
         self.dirfd = AT_FDCWD
+        self.left_to_mount = False
         self.follow = True
         index, mask = call.nofollow
         if mask:
@@ -170,10 +184,12 @@ class _Carrier:
             self.follow = not flags & mask and not (
                 mask == _OPEN_FLAGS and flags & O_CREAT_EXCL == O_CREAT_EXCL
             )
-        for index, carry in _CARRIERS[nr]:
+        for index, carry in _CARRIERS[number]:
             carry(self, index)
+            if self.left_to_mount:
+                return
         count, start = call.new_fds, 0
-        if nr == NR_FCNTL and values[1] & 0xFFFFFFFF in DUPLICATES:
+        if number == nr.FCNTL and values[1] & 0xFFFFFFFF in DUPLICATES:
             count, start = 1, values[2]
         if count:
             plan.new_fds = host.free_fds(self.pid, count, start, MAX_FD)
@@ -220,8 +236,7 @@ class _Carrier:
 
     def entry(self, index: int) -> None:
         """The same for an entry of a directory: one to be made, moved or removed."""
-        self._path(index, False)
-        if self.plan.names:
+        if self._path(index, False) is not None:
             self.plan.names[-1] = 0, self.plan.names[-1][1]
 
     def _path(self, index: int, follow: bool) -> bytes | None:
@@ -233,8 +248,7 @@ class _Carrier:
         if text is None:  # a bad address is as bad in the guest
             # utimensat: NULL is the descriptor itself
             place = b"" if value else self._relative(dirfd, b"")
-            if host.in_tree(place) and not self.call.tree:
-                raise NotMirrored
+            self.left_to_mount = host.in_tree(place) and not self.call.tree
             return None
         if plan.text is None:
             plan.text = text
@@ -244,7 +258,8 @@ class _Carrier:
         if not in_tree and text:
             mode, in_tree = host.file(self.pid, dirfd, text, follow)
         if in_tree and not self.call.tree:
-            raise NotMirrored
+            self.left_to_mount = True
+            return None
         names = text.split(b"/")
         walked = len(names) - names.count(b"") - names.count(b".") - names.count(b"..")
         plan.names.append((walked, mode))
@@ -284,11 +299,12 @@ class _Carrier:
         self._fd(index, S_IFREG)
 
     def _fd(self, index: int, mode: int) -> bool:
-        """Plan a descriptor; False if it is not open.  NotMirrored for the mount's."""
+        """Plan a descriptor; return False if it is not open, or left to the mount."""
         number = _signed(self.values[index])
         place = self.host.fd_path(self.pid, number) if number >= 0 else None
         if place and not self.call.tree and self.host.in_tree(place):
-            raise NotMirrored
+            self.left_to_mount = True
+            return False
         if place is None or number >= MAX_FD:
             return False
         self.plan.fds.append((number, mode))
@@ -397,7 +413,7 @@ def _carriers(call: Call) -> list[tuple[int, Callable[[_Carrier, int], None]]]:
     return [(n, getattr(_Carrier, kind)) for n, kind in kinds if kind != NUMBER]
 
 
-_CARRIERS = {nr: _carriers(call) for nr, call in CALLS.items()}
+_CARRIERS = {number: _carriers(call) for number, call in CALLS.items()}
 
 
 def _signed(value: int, bits: int = 32) -> int:

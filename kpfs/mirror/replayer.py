@@ -1,196 +1,140 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""System calls of CMD, made again by tasks of a guest of our own."""
+"""Make the system calls of a command again in an emulated kernel."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from kpfs.guest.running.syscalls import BLOCKED
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host, trees_of
-from kpfs.mirror.instead import Instead
-from kpfs.mirror.left_out import LeftOut
-from kpfs.mirror.plan import BUSY, MirrorGuest, Plan
-from kpfs.mirror.seccomp import Notification
+from kpfs.mirror.host_overrides import HostOverrides
+from kpfs.mirror.skipped import SkippedCalls
 from kpfs.mirror.supervisor import Supervisor, await_listener, settled
-from kpfs.mirror.tasks import Tasks
-from kpfs.mirror.write import NAMES, Commit, TreeWriter
-from kpfs.root.watched import EVERY
+from kpfs.mirror.write import NAMES, TreeWriter
 
 if TYPE_CHECKING:
-    from kpfs.fs.booted import Booted
-    from kpfs.fs.node import Dir
     from kpfs.fs.tree import Writers
-    from kpfs.guest.running.syscalls import HostTask
-    from kpfs.root.guest_kernel import GuestKernel
-    from kpfs.root.watched import Seen
+    from kpfs.mirror.kernel import Commit, MirroredKernel, Replayed
+    from kpfs.mirror.seccomp import Notification
 
 log = logging.getLogger(__name__)
 
-MADE_UNSEEN = 32  # calls that are made though unseen, after one that can be seen
-# how often a call is put off until the mount has closed a file
-ATTEMPTS = 3
-_WAITS = (*[True] * ATTEMPTS, False)  # and then it is made all the same
+# makes the kernel, given the host and the supervisor's listener
+OpenKernel = Callable[[Host, int], "MirroredKernel[Any, Any]"]
 
 
 class Replayer:
-    """Makes a host's system call in the guest."""
+    """Makes the host's system calls in a kernel, where somebody could see them."""
 
     def __init__(
         self,
-        kernel: GuestKernel,
+        kernel: MirroredKernel[Any, Any],
         host: Host,
         writers: Writers | None = None,
-        instead: Instead | None = None,
+        overrides: HostOverrides | None = None,
         *,
         lazy: bool = False,
     ) -> None:
-        """writers: what the mount asks at each write; instead: answers for the host.
+        """writers: shared with the mount, see kpfs.mirror.write.
 
-        lazy: calls that nobody would see in the guest are not made there.
+        overrides: answers some calls in the host's place.
+        lazy: calls that nobody could see in the kernel are left out.
         """
         self.kernel = kernel
         self.host = host
-        with kernel.lock:
-            self.guest = MirrorGuest(kernel.guest)
-            self.tasks = Tasks(kernel, host)
-        self.task = self.tasks.task
-        self.write = TreeWriter(
-            kernel, host, {} if writers is None else writers, self.task
-        )
         self.lazy = lazy
-        self.left_out = LeftOut(self.tasks, host, self.write, instead)
-        self.made = 0  # calls in a row that were made, though nobody could see them
+        self.write = TreeWriter(kernel, host, {} if writers is None else writers)
+        self.skipped = SkippedCalls(
+            kernel.tasks, host, self.write, overrides, kernel.answered
+        )
 
     def skip(self, note: Notification) -> bool:
-        """Whether the guest need not make a call, as nobody could see it there.
+        """Return True if nothing is to be done for a call, as nobody could see it.
 
         Context: the thread that receives, the lock is not held.
         """
-        if not self.lazy:
-            return False
-        seen = self.kernel.watched.seen
-        if seen is EVERY or not self.is_unseen(note.nr, seen):
-            return False
-        return self.left_out.skip(note)
-
-    def is_unseen(self, nr: int, seen: Seen | None) -> bool:
-        """Whether a call need not be made, as none is that could be seen now.
-
-        seen: see Watched.  Where there are such calls, others are made too for a while
-        after one: to bring tasks up to date, before the next one, costs more.
-        """
-        if seen is None or nr in seen:
-            return False
-        return not seen or self.made >= MADE_UNSEEN
-
-    def may_leave_out(self, nr: int) -> bool:
-        """Decide on a call; before one that is to be made all tasks are up to date."""
-        watched = self.kernel.watched
-        seen = watched.seen
-        if seen is None:
-            with self.kernel.lock:
-                seen = watched.update()
-        if seen is EVERY:
-            self.made = 0
-        elif self.is_unseen(nr, seen):
-            return True
-        else:
-            self.made = 0 if nr in seen else self.made + 1
-        if self.tasks.behind:
-            with self.kernel.lock:
-                self.tasks.catch_up()
-        return False
-
-    def may_wait(self, note: Notification) -> bool:
-        """Whether it may take long to make a call: others are to be received meanwhile.
-
-        Context: the thread that receives, the lock is not held.
-        """
-        return self.kernel.lock.taken() or (
-            note.nr in NAMES and self.left_out.looks.fd_in_tree(note.pid, note.args[0])
+        return (
+            self.lazy
+            and self.kernel.skip_policy.may_skip(note.nr)
+            and self.skipped.skip(note)
         )
 
-    def __call__(self, note: Notification, commit: Commit) -> int | None:
-        """See Replay.  Context: control, the lock is not held."""
-        nr, pid = note.nr, note.pid
-        if self.lazy and self.may_leave_out(nr):
-            return self.left_out.make(note, commit)
-        try:
-            plan = mirror_calls.plan_call(self.host, note)
-        except mirror_calls.NotMirrored:
-            value = self.write(note, commit) if nr in NAMES else None
-            if value is None:
-                with self.kernel.lock:
-                    self.task(pid)
-            return value
-        for wait in _WAITS:
-            with self.kernel.lock:
-                if nr in mirror_calls.EXITS and self.kernel.guest.forks_seen():
-                    self.tasks.meet_children(pid)
-                if self.make(self.task(pid), plan, wait) != BUSY:
-                    if nr in mirror_calls.EXECS:
-                        self.left_out.executes(pid)
-                    break
-            self.host.await_mount()
-        if nr in mirror_calls.EXITS:
-            self.left_out.forget(pid)
-        if nr not in self.left_out.instead_of:
-            return None
-        return self.left_out.answer(note, commit, plan.text)
+    def may_wait(self, note: Notification) -> bool:
+        """Return True if others must be received while a call is made.
 
-    def follow(self, kernel: GuestKernel, _root: Dir) -> None:
-        """Make the calls in another kernel from now on, by tasks that are made there.
-
-        Context: control, lock held.
+        Context: the thread that receives, the lock is not held.
         """
-        self.kernel, self.guest = kernel, MirrorGuest(kernel.guest)
-        self.tasks.enter(kernel)
+        kernel = self.kernel
+        return (
+            kernel.is_slow
+            or kernel.lock.taken()
+            or (
+                note.nr in NAMES
+                and self.skipped.looks.fd_in_tree(note.pid, note.args[0])
+            )
+        )
 
-    def make(self, task: HostTask, plan: Plan, wait: bool = False) -> int:
-        """Have a task make a call: its value, -errno.  wait: see MirrorGuest.call()."""
-        try:
-            ret = self.guest.call(task, plan, wait)
-        finally:
-            self.kernel.background.guest_ran()
-        if ret == BLOCKED:
-            log.warning("mirrored call %d of %d sleeps", plan.nr, task.pid)
-        return ret
+    def must_make(self, number: int) -> bool:
+        """Decide on a call.  Before one that is made, all tasks are up to date."""
+        kernel = self.kernel
+        if not kernel.skip_policy.must_make(number):
+            return False
+        if kernel.tasks.behind:
+            with kernel.lock:
+                kernel.tasks.catch_up(None)
+        return True
+
+    def __call__(self, note: Notification, commit: Commit) -> Replayed:
+        """See kpfs.mirror.supervisor.Replay.  Context: the lock is not held."""
+        number, pid, kernel = note.nr, note.pid, self.kernel
+        if number in kernel.answered:
+            return kernel.answer(note, commit)
+        if self.lazy and not self.must_make(number):
+            return self.skipped.make(note, commit)
+        plan = mirror_calls.plan_call(self.host, note)
+        if plan is None:
+            value = self.write(note, commit) if number in NAMES else None
+            if value is None:
+                with kernel.lock:
+                    kernel.tasks.task(pid)
+            return value
+        kernel.make(note, plan)
+        if number in mirror_calls.EXECS:
+            self.skipped.executes(pid)
+        elif number in mirror_calls.EXITS:
+            self.skipped.forget(pid)
+        return self.skipped.answer(note, commit, plan.text)
 
 
 def serve(
-    booted: Booted,
+    open_kernel: OpenKernel,
     channel: int,
     source: str,
+    mountpoint: str,
     writers: Writers,
-    instead: Instead | None = None,
     *,
+    host_uname: bool = False,
     lazy: bool = False,
 ) -> None:
     """Await a listener on a socket, and supervise: the body of a thread.
 
-    source is what the mount table calls the mount; writers: see TreeWriter; lazy: see
-    Replayer.
+    source: what the mount table calls the mount at mountpoint.
+    host_uname: uname(2) tells of the host.  The rest: see Replayer.
     """
     try:
         received = await_listener(channel)
         if received is None:
             return
         listener, state = received
-        if instead is not None:
-            instead.listener = listener
         host = Host(trees_of(source))
-        with booted.kernel.lock:
-            replayer = Replayer(booted.kernel, host, writers, instead, lazy=lazy)
-            booted.follow(replayer.follow)
+        kernel = open_kernel(host, listener)
+        names = {} if host_uname else kernel.uts_names()
+        overrides = HostOverrides(names, mountpoint, listener)
+        replayer = Replayer(kernel, host, writers, overrides, lazy=lazy)
         Supervisor(
-            listener,
-            state,
-            replayer,
-            settled,
-            replayer.skip,
-            replayer.may_wait,
+            listener, state, replayer, settled, replayer.skip, replayer.may_wait
         ).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

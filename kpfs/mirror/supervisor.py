@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import standing
 from kpfs.mirror.keeper import (
@@ -31,16 +31,14 @@ from kpfs.mirror.keeper import (
     STATE_SIZE,
     WAITS,
 )
+from kpfs.mirror.kernel import Commit, Replayed
 from kpfs.mirror.seccomp import Notification
-from kpfs.mirror.write import Commit
 
 log = logging.getLogger(__name__)
 
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
 NOT_MADE = 1 << 64  # no answer that there can be
-# an answer, None if the host's call is to go on, or what waits for the answer
-Replayed = int | None | Callable[[], int]
 # makes a call in the guest
 Replay = Callable[[Notification, Commit], Replayed]
 # says something of a call when it is received
@@ -153,7 +151,7 @@ class Supervisor:
             if self.may_wait(note):
                 return note, NOT_MADE
             value = self.make(slot, note)
-            ends = note.nr == mirror_calls.NR_EXIT_GROUP
+            ends = note.nr == nr.EXIT_GROUP
             if callable(value) or (ends and not self.is_settled(note)):
                 return note, value
             self.answer(slot, note, value)
@@ -167,7 +165,7 @@ class Supervisor:
             at = slot * SLOT.size
             SLOT.pack_into(self.state, at, note.id, WAITS, self.received[slot])
             value = self.waited_for(note, value)
-        if note.nr == mirror_calls.NR_EXIT_GROUP and self.settling.acquire(False):
+        if note.nr == nr.EXIT_GROUP and self.settling.acquire(False):
             try:
                 self.settle(note)
             finally:

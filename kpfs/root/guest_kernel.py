@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock
+from kpfs.base.skip_policy import SkipPolicy
 from kpfs.config import Config
 from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Built, Guest
 from kpfs.root.background import Background
 from kpfs.root.debugfs import DebugFs, shown_nowhere
 from kpfs.root.host_calls import HostCalls
 from kpfs.root.module_support import ModuleSupport, PartsBuilt
-from kpfs.root.watched import Watched
+from kpfs.root.watched import GuestWatch
 
 if TYPE_CHECKING:
     from kpfs.engine.arch.arches import GuestArch, MakeArch
@@ -109,7 +110,8 @@ class GuestKernel:
         self.syscalls = HostCalls(self.guest, self.background, self.lock)
         self.debugfs = DebugFs(self.guest, show_debugfs)
         ModuleSupport(self.guest, self)
-        self.watched = Watched(self.guest, partial(vars(self).get, "arch"))
+        self.watch = GuestWatch(self.guest, partial(vars(self).get, "arch"))
+        self.skip_policy = SkipPolicy(self.watch, self.lock)
 
     @part
     def arch(self) -> GuestArch:

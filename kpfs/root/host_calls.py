@@ -26,24 +26,6 @@ PAGE_SIZE = 4096
 Op = Callable[[HostOp], "int | bytes"]
 
 
-# Brings tasks of the guest to where their processes are, of whose calls some were not
-# made in it: that of a pid, None: all.  See kpfs.mirror.tasks.  Context: control, lock
-# held.
-CatchUp = Callable[["int | None"], None]
-# The number that a descriptor of a process has on the host which leads to a file of the
-# mount: by pid, path and flags, and not one of some numbers; -1: it is not known.
-NumberOf = Callable[[int, bytes, int, "set[int]"], int]
-
-
-def _nothing_left_out(_pid: int | None) -> None:
-    """Nobody leaves calls out."""
-
-
-def _no_number(_pid: int, _path: bytes, _flags: int, _others: set[int]) -> int:
-    """Nobody looks at the descriptors of processes."""
-    return -1
-
-
 def _no_files(_request: HostOp) -> int:
     raise KernelError(errno.ENOENT, "there is no tree")
 
@@ -57,10 +39,6 @@ class HostCalls:
         self._background = background
         self._lock = lock
         self._files: Op = _no_files
-        # called before who opens a file of the mount gets a descriptor (with his pid),
-        # and before anything is done that may let somebody look at tasks (None)
-        self.catch_up: CatchUp = _nothing_left_out
-        self.number_of: NumberOf = _no_number
         self.closed = False  # the guest is gone
         self._nr_calls = 0
         self._busy = 0  # ns in calls

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which system calls somebody could see if tasks of the guest made them.
+"""Find the system calls of a guest kernel that somebody could see.
 
-What tasks do can be seen by its text, where probes, tracers and profilers stand, by
-the kernel's own events at their sites, and by code of modules, which alone can watch
-data too.  So a call that cannot come to any of these places is seen by nobody.
+Tasks can be watched in three ways: by changed text, where probes, tracers and profilers
+stand; by the kernel's own events, at their sites; and by code of modules, which alone
+can watch data, too.  A call that reaches none of these places is seen by nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from kpfs.base.skip_policy import EVERY, NONE, Seen
 
 if TYPE_CHECKING:
     from kpfs.engine.arch.arches import GuestArch
@@ -19,44 +21,26 @@ if TYPE_CHECKING:
 PLACES_MAX = 64  # more are not looked at one by one: any call may come to one
 
 
-class _Every:
-    """All system calls."""
-
-    def __contains__(self, _number: object) -> bool:
-        return True
-
-
-EVERY: Final = _Every()
-NONE: Final[frozenset[int]] = frozenset()
-Seen = _Every | frozenset[int]
-
-
-class Watched:
-    """Finds the calls that can be seen, anew when somebody begins or ends to watch."""
+class GuestWatch:
+    """Implements kpfs.base.skip_policy.Watch."""
 
     def __init__(self, guest: Guest, arch: Callable[[], GuestArch | None]) -> None:
-        """arch: the engine's, None as long as there is none."""
+        """arch: returns the engine's, or None as long as there is none."""
         self._guest = guest
         self._arch = arch
         self._state = (0, 0, 0)
         self._seen: Seen = NONE
 
     def _look(self) -> tuple[int, int, int]:
-        """Numbers of which one is another when somebody has begun or ended."""
+        """Return counters that change whenever a watcher starts or stops."""
         arch, guest = self._arch(), self._guest
         return arch.text_changes if arch else 0, guest.label_changes, len(guest.modules)
 
     @property
     def seen(self) -> Seen | None:
-        """The numbers of the calls that can be seen; NONE, or empty: no call can.
-
-        None: that has changed, and is not known until update() is called.
-        Context: any.
-        """
         return self._seen if self._look() == self._state else None
 
     def update(self) -> Seen:
-        """Find out: the numbers as above.  Context: control, lock held."""
         state = self._look()
         if state != self._state:
             self._seen, self._state = self._find(), state

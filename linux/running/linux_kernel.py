@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
+from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.lock import FairLock
+from kpfs.base.skip_policy import SkipPolicy
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory import dmesg
 from kpfs.linux.memory.memory import LiveMemory, SavedMemory
@@ -24,7 +26,7 @@ from kpfs.linux.running.directories import Directories
 from kpfs.linux.running.machine import Machine, MachineDiedError, Op, Out, only_look
 from kpfs.linux.running.ready import ReadyTexts, open_texts
 from kpfs.linux.running.tasks import Reply, Task, Tasks
-from kpfs.linux.running.watched import Watched
+from kpfs.linux.running.watched import ChangedText, LinuxWatch
 from kpfs.linux.store import image, store
 
 log = logging.getLogger(__name__)
@@ -35,8 +37,8 @@ LOOK = 0.5  # s between looks whether they still live
 MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for somebody who waits
 LONG_WAIT, REST = 1.0, 0.02  # s without any news, after which so long at least
 READ_SIZE = 128 << 10
-UNWATCHED = 0.05  # s between looks whether nobody looks any more
 LAST_LINES = 10  # of a dead guest's log that are said
+MakeTask = Callable[[Caller, str], Task]  # given the caller's name
 
 
 class LinuxKernel:
@@ -62,8 +64,9 @@ class LinuxKernel:
         self._stopped = False
         self._on_wake: Callable[[], None] | None = None
         self.directories: Directories | None = None  # once somebody follows them
-        # before something may begin to look: has the tasks do what was left out
-        self.catch_up: Callable[[], None] = lambda: None
+        self.watch = LinuxWatch(self.lock)
+        self.skip_policy = SkipPolicy(self.watch, self.lock)
+        self._make_task: MakeTask | None = None
         self._somebody_waits = threading.Event()
         self._start_machine()
 
@@ -72,12 +75,17 @@ class LinuxKernel:
         board = image.load(self._saved, self.meta, exact=self._exact)
         self.machine = Machine(board, quiet=self._quiet)
         self._next_look = self._last_news = 0.0
-        self._watch_ends = 0.0  # when to look whether it does
-        self.always_watched = False  # by what does not show in the text
+        self.watch.always = False
         self._look_at(board)
         self.tasks = Tasks(self.machine, self.lock)
+        if self._make_task is not None:
+            self.tasks.create = self._make_task
         self.tasks.on_wait = self._somebody_waits.set
         self.tasks.last_words = self._last_words
+
+    def make_tasks_by(self, make: MakeTask) -> None:
+        """Have tasks of new callers made by a function.  Context: lock held."""
+        self._make_task = self.tasks.create = make
 
     # ---- reboot
     def follow(self, follower: Callable[[], None]) -> None:
@@ -132,8 +140,10 @@ class LinuxKernel:
     def _look_at(self, board: Board) -> None:
         """What is read out of a machine's memory is that of this board."""
         self.memory = LiveMemory(board)
-        self._watcher: Watched | None = None
-        self._watched = self._unsure = True
+        saved = self._saved.fileno()
+        self.watch.enter(
+            lambda: ChangedText(board, saved, self.saved_memory, self.symbols)
+        )
         memories = self.saved_memory, self.memory
         self.ready = ReadyTexts(self._texts, *memories, self.symbols)
 
@@ -152,7 +162,7 @@ class LinuxKernel:
     def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
         """See Tasks.request()."""
         if not only_look(ops):
-            self.catch_up()
+            self.skip_policy.catch_up()
         try:
             return self.tasks.request(task, ops, memory)
         finally:
@@ -161,7 +171,7 @@ class LinuxKernel:
     def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
         """See Tasks.begin()."""
         if not only_look(ops):
-            self.catch_up()
+            self.skip_policy.catch_up()
         places = self.tasks.begin(task, ops, memory)
         self._ran(ops)
         return places
@@ -217,7 +227,8 @@ class LinuxKernel:
     def _ran(self, ops: Sequence[Op] = ()) -> None:
         if ops:
             self._last_news = monotonic()
-            self._unsure |= not only_look(ops)
+            if not only_look(ops):
+                self.watch.may_have_changed()
         if self.directories is not None:
             self.directories.ran(ops)
         if self._on_wake is not None:
@@ -228,33 +239,6 @@ class LinuxKernel:
         self.directories = Directories(
             self.machine.board, self.saved_memory, self.symbols, on_change
         )
-
-    # ---- who looks
-    @property
-    def watched(self) -> bool:
-        """Whether something in the guest may look at what its tasks do.
-
-        Context: the lock is not held.
-        """
-        if self._unsure or (
-            self._watched and monotonic() > self._watch_ends and not self.lock.taken()
-        ):
-            with self.lock:
-                self._look_who_watches()
-        return self._watched
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether ``watched`` need not wait for the lock."""
-        return not self._unsure
-
-    def _look_who_watches(self) -> None:
-        if self._watcher is None:
-            board, saved = self.machine.board, self._saved.fileno()
-            self._watcher = Watched(board, saved, self.saved_memory, self.symbols)
-        self._watched = self.always_watched or self._watcher.look()
-        self._watch_ends = monotonic() + UNWATCHED
-        self._unsure = False
 
     # ---- time
     def start(self, on_wake: Callable[[], None] | None = None) -> None:
@@ -311,7 +295,8 @@ class LinuxKernel:
         waiting = len(tasks.waiting)
         tasks.look()
         if len(tasks.waiting) < waiting:
-            self._last_news, self._unsure = monotonic(), True
+            self._last_news = monotonic()
+            self.watch.may_have_changed()
         self._ran()
         if machine.quiet:
             return MIN_SLEEP

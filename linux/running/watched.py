@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether anything in the guest looks at what its tasks do.
+"""Find out whether anything in a Linux kernel watches what its tasks do.
 
-Who looks has changed the kernel's text: by a breakpoint, call or jump of a probe, a
-call of ftrace, or a branch at a tracepoint or an event of perf.  Modules could look in
-other ways.
+Whatever watches has changed the kernel's text: by a breakpoint, call or jump of a
+probe, a call of ftrace, or a branch at a tracepoint or an event of perf.  Modules can
+watch in other ways, so a loaded module counts as well.
+
+No call graph of such a kernel can be trusted, as it makes many indirect calls.  So all
+calls can be seen, or none.
 """
 
 from __future__ import annotations
@@ -11,8 +14,11 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from time import monotonic
 
+from kpfs.base.lock import FairLock
+from kpfs.base.skip_policy import EVERY, NONE, Seen
 from kpfs.linux.board.board import PAGE_SIZE, Board
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import Symbols
@@ -24,26 +30,72 @@ _ENTRY = 8  # bytes of /proc/PID/pagemap for a page
 _COPIED = re.compile(rb"[\x40-\x5f\x80-\x9f\xc0-\xdf]+")
 
 
-class Watched:
-    """Of one machine.  Context: its lock is held; it does not run."""
+UNWATCHED = 0.05  # s between looks whether all watchers have stopped
+
+
+class LinuxWatch:
+    """Implements kpfs.base.skip_policy.Watch."""
+
+    def __init__(self, lock: FairLock) -> None:
+        """lock: the kernel's."""
+        self._lock = lock
+        self._make: Callable[[], ChangedText] | None = None
+        self._text: ChangedText | None = None
+        self._seen: Seen = EVERY
+        self._ends = 0.0  # when to look whether the watchers have stopped
+        self._is_unsure = True
+        self.always = False  # something watches that does not show in the text
+
+    def enter(self, make: Callable[[], ChangedText]) -> None:
+        """Watch another board from now on.  Context: lock held."""
+        self._make, self._text = make, None
+        self._seen, self._is_unsure = EVERY, True
+
+    def may_have_changed(self) -> None:
+        """Look again before the next answer.  Context: lock held."""
+        self._is_unsure = True
+
+    @property
+    def seen(self) -> Seen | None:
+        if self._is_unsure:
+            return None
+        if self._seen is EVERY and monotonic() > self._ends and not self._lock.taken():
+            return None
+        return self._seen
+
+    def update(self) -> Seen:
+        if self._text is None:
+            assert self._make is not None
+            self._text = self._make()
+        self._seen = EVERY if self.always or self._text.found() else NONE
+        self._ends = monotonic() + UNWATCHED
+        self._is_unsure = False
+        return self._seen
+
+
+class ChangedText:
+    """Compares one machine's text with its image.
+
+    Context: the machine's lock is held, and it does not run.
+    """
 
     def __init__(
         self, board: Board, saved: int, memory: KernelMemory, symbols: Symbols
     ) -> None:
-        """saved: a descriptor of the image's memory, which memory shows."""
+        """saved: a descriptor of the image's memory; memory: shows it."""
         self._ram = board.ram
         self._address = board.ram_address
         self._saved = saved
         start, end = symbols.address("_stext"), symbols.address("_etext")
         self._begin = board.translate(start) if start else 0
         self._end = self._begin + end - start
-        # in one piece, as far as one can tell
+        # contiguous in RAM, as far as its ends tell
         known = 0 < start < end and board.translate(end - 1) == self._end - 1
         self._modules = Heads(board, memory, symbols, ("modules",)) if known else None
-        self._differs = self._begin  # where it was last found to
+        self._differs = self._begin  # where a change was last found
 
-    def look(self) -> bool:
-        """Whether something may look."""
+    def found(self) -> bool:
+        """Return True if text or the list of modules is not as in the image."""
         if self._modules is None or not self._modules.unchanged():
             return True
         return self._is_changed(self._differs) or any(
@@ -53,7 +105,7 @@ class Watched:
         )
 
     def _is_changed(self, at: int) -> bool:
-        """Whether a piece of the text is not what it was; else it is shared again."""
+        """Return True if a piece of text has changed."""
         size = min(PIECE, self._end - at)
         if self._ram[at : at + size] != os.pread(self._saved, size, at):
             self._differs = at
@@ -61,7 +113,7 @@ class Watched:
         return False
 
     def _copied(self) -> Iterator[tuple[int, int]]:
-        """The parts of the text that this process has of its own: begin, end."""
+        """Yield the parts of the text that this process has copied: begin, end."""
         first, last = self._begin // PAGE_SIZE, -(-self._end // PAGE_SIZE)
         offset = (self._address // PAGE_SIZE + first) * _ENTRY
         try:
@@ -69,11 +121,11 @@ class Watched:
                 raw = os.pread(file.fileno(), (last - first) * _ENTRY, offset)
         except OSError:
             raw = b""
-        if len(raw) < (last - first) * _ENTRY:  # a host that does not tell
+        if len(raw) < (last - first) * _ENTRY:  # this host does not tell
             yield self._begin, self._end
             return
         for run in _COPIED.finditer(raw[_ENTRY - 1 :: _ENTRY]):
             begin, end = (PAGE_SIZE * (first + page) for page in run.span())
             yield max(begin, self._begin), min(end, self._end)
-            # all of it is what it was, or this would not go on: share it again
+            # the caller found all of it unchanged, or it would have stopped: share it
             self._ram.madvise(mmap.MADV_DONTNEED, begin, end - begin)

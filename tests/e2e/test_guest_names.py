@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a command under ``kpfs run`` is told of the kernel that it runs on.
 
-This also tests kpfs.mirror.instead.
+This also tests kpfs.mirror.host_overrides.
 """
 
 import os

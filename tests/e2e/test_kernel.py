@@ -2,7 +2,8 @@
 """Kernels of distributions: ``kpfs kernel``, and mounts and commands over them.
 
 Tests kpfs.fs.fuse.linux_ops, kpfs.kernel_command, kpfs.linux.running.files,
-kpfs.linux.make.boot, kpfs.linux.make.firmware, kpfs.linux_serve, kpfs.mirror.linux.
+kpfs.linux.make.boot, kpfs.linux.make.firmware, kpfs.linux_serve,
+kpfs.backends.linux.mirror.
 """
 
 import os

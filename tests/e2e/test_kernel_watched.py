@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A real kernel: calls that nobody sees are left out, and who looks finds the rest.
 
-Tests kpfs.linux.running.watched, kpfs.linux.running.heads, kpfs.mirror.linux_tasks.
+Tests kpfs.linux.running.watched, kpfs.linux.running.heads,
+kpfs.backends.linux.task_book.
 """
 
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Calls that nobody sees are left out: who looks finds what he would have found.
 
-This tests kpfs.mirror.tasks.
+This tests kpfs.backends.guest.task_book.
 """
 
 import re

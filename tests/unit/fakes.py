@@ -10,11 +10,11 @@ from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.base.lock import FairLock
+from kpfs.base.skip_policy import NONE, Seen, SkipPolicy
 from kpfs.config import Config
 from kpfs.engine.state import State
 from kpfs.fs.write_call import WriteCall
 from kpfs.root.debugfs import Entry
-from kpfs.root.watched import NONE, Seen
 from tests.fake import FakeArch, FakeMachine
 
 ME = Caller(100, 0, 0)
@@ -53,7 +53,8 @@ class FakeKernel:
         self.dead = ""  # why the guest is dead
         self.closed = False
         self.seen: Seen = NONE  # system calls that somebody can see
-        self.watched = self
+        self.skip_policy = SkipPolicy(self, self.lock)
+        self.skip_policy.join(self)
         self.left_out = 0  # calls that are not made
         self.numbers: dict[int, int] = {}  # pid -> what number_of() gives
 

@@ -149,7 +149,7 @@ class LinuxMachineInfo:
         for name, args in calls:
             with kernel.lock:
                 op = Op(self.number(name), tuple(map(_argument, args)))
-                kernel.always_watched = True  # nobody knows what it has begun
+                kernel.watch.always = True  # nobody knows what it has begun
                 buffer = bytes(BUFFER_SIZE)
                 made = kernel.request(cast(Task, task), [op], buffer).results[0]
             if made < 0:

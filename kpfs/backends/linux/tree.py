@@ -220,7 +220,7 @@ class LinuxTree:
     def _show_tasks(self, path: str) -> None:
         """Have the tasks be there, if a path may show them.  Context: lock held."""
         if path.startswith(SHOW_TASKS):
-            self.kernel.catch_up()
+            self.kernel.skip_policy.catch_up()
 
     # ---- names and attributes
     def look_up(self, folder: LinuxEntry, name: str) -> Hashable:

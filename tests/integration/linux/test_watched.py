@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from kpfs.linux.running import linux_kernel, watched
+from kpfs.base.skip_policy import NONE
+from kpfs.linux.running import watched
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel
@@ -18,21 +19,29 @@ EVENTS = f"{TRACING}/kprobe_events"
 PATIENCE = 5  # s
 
 
+def is_unwatched(linux):
+    """Whether nothing watches, as far as is known under the lock."""
+    if linux.watch.seen is None:
+        with linux.lock:
+            linux.watch.update()
+    return linux.watch.seen == NONE
+
+
 def ends(linux):
     """Whether nobody looks any more, soon."""
     deadline = time.monotonic() + PATIENCE
-    while linux.watched and time.monotonic() < deadline:
+    while not is_unwatched(linux) and time.monotonic() < deadline:
         with linux.lock:
             linux.machine.advance(linux.machine.now() + 100_000_000)
-        time.sleep(linux_kernel.UNWATCHED)
-    return not linux.watched
+        time.sleep(watched.UNWATCHED)
+    return is_unwatched(linux)
 
 
 def test_nobody_looks_at_a_fresh_guest(linux, shell):
-    assert not linux.watched
+    assert is_unwatched(linux)
     shell.read(f"{TRACING}/trace")
     shell.echo(EVENTS, "p:e vfs_read")  # which is not enabled
-    assert not linux.watched
+    assert is_unwatched(linux)
 
 
 @pytest.mark.parametrize(
@@ -47,13 +56,13 @@ def test_nobody_looks_at_a_fresh_guest(linux, shell):
     ],
 )
 def test_who_looks_is_seen_until_he_ends(linux, shell, define, file, on, off):
-    assert not linux.watched
+    assert is_unwatched(linux)
     if define:
         shell.echo(EVENTS, define)
     shell.echo(f"{TRACING}/{file}", on, flags=0)
-    assert linux.watched
+    assert not is_unwatched(linux)
     shell.getppid()
-    assert linux.watched
+    assert not is_unwatched(linux)
     shell.echo(f"{TRACING}/{file}", off, flags=0)
     assert ends(linux)
 
@@ -67,9 +76,9 @@ def test_a_host_that_does_not_tell_which_pages_are_copied(linux, shell, monkeypa
         return real(path, *rest)
 
     monkeypatch.setattr(watched, "open", refuse, raising=False)
-    assert not linux.watched
+    assert is_unwatched(linux)
     shell.echo(f"{TRACING}/events/raw_syscalls/enable", "1")
-    assert linux.watched
+    assert not is_unwatched(linux)
     shell.echo(f"{TRACING}/events/raw_syscalls/enable", "0")
     assert ends(linux)
 
@@ -90,7 +99,7 @@ def test_reboot_ends_all(boot):
     linux = boot()
     shell = Process(linux, 4_000_001)
     shell.echo(f"{TRACING}/events/raw_syscalls/enable", "1")
-    assert linux.watched
+    assert not is_unwatched(linux)
     with linux.lock:
         linux.reboot()
-    assert not linux.watched
+    assert is_unwatched(linux)

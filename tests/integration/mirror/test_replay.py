@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """System calls of this process, made again in a guest.
 
-This also tests kpfs.mirror.replayer and kpfs.mirror.plan.
+This also tests kpfs.mirror.replayer, kpfs.mirror.plan, kpfs.mirror.kernel and
+kpfs.backends.guest.mirror.
 """
 
 import ctypes
@@ -13,13 +14,15 @@ import threading
 
 import pytest
 
+from kpfs.backends.guest.mirror import ATTEMPTS, GuestMirror
 from kpfs.backends.guest.tree import build
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.caller import Caller
 from kpfs.fs.vfs import Vfs
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
 from kpfs.mirror.plan import BUSY
-from kpfs.mirror.replayer import ATTEMPTS, Replayer
+from kpfs.mirror.replayer import Replayer
 from kpfs.mirror.seccomp import Notification
 from tests.guest import come_to_rest, tasks_of
 
@@ -36,15 +39,15 @@ def string(text):
     return ctypes.addressof(pointers[-1])
 
 
-class Recording(Replayer):
+class Recording(GuestMirror):
     """Keeps what its calls gave."""
 
     def __init__(self, kernel, results):
         super().__init__(kernel, Host([]))
         self.results = results
 
-    def make(self, task, plan, wait=False):
-        ret = super().make(task, plan, wait)
+    def call(self, task, plan, wait=False):
+        ret = super().call(task, plan, wait)
         self.results.append(ret)
         return ret
 
@@ -55,7 +58,8 @@ class Mirrored:
     def __init__(self, kernel):
         self.kernel = kernel
         self.results: list[int] = []
-        self.replayer = Recording(kernel, self.results)
+        mirror = Recording(kernel, self.results)
+        self.replayer = Replayer(mirror, mirror.host)
 
     def __call__(self, nr, *args, pid=None):
         """What the call gave in the guest; None: it was not made there."""
@@ -155,8 +159,8 @@ class TestReplay:
 
     def test_what_is_not_there_is_not_there(self, mirrored, tmp_path):
         none = string(os.fsencode(tmp_path / "none"))
-        for nr in (2, 4, 6, 80, 84, 87):
-            assert mirrored(nr, none) == -errno.ENOENT
+        for number in (2, 4, 6, 80, 84, 87):
+            assert mirrored(number, none) == -errno.ENOENT
         assert mirrored(2, none, os.O_RDONLY | os.O_DIRECTORY) == -errno.ENOENT
         assert mirrored(83, string(b"/tmp"), 0o755) == -errno.EEXIST
 
@@ -248,9 +252,9 @@ class TestReplay:
     def test_directories_are_read(self, mirrored):
         fd = os.open("/etc", os.O_RDONLY)
         passwd = os.open("/etc/passwd", os.O_RDONLY)
-        for nr in (78, 217):
-            assert mirrored(nr, fd, 0x1000, 4096) >= 0
-            assert mirrored(nr, passwd, 0x1000, 4096) == -errno.ENOTDIR
+        for number in (78, 217):
+            assert mirrored(number, fd, 0x1000, 4096) >= 0
+            assert mirrored(number, passwd, 0x1000, 4096) == -errno.ENOTDIR
         assert mirrored(81, fd) == 0
         assert mirrored(81, passwd) == -errno.ENOTDIR
         os.close(fd)
@@ -299,10 +303,10 @@ class TestReplay:
         os.close(other)
 
     def test_a_descriptor_that_is_not_open(self, mirrored):
-        for nr in (0, 1, 5, 8, 78, 81, 91, 93, 138, 217):
-            assert mirrored(nr, 900, 0x1000, 1) == -errno.EBADF
-        for nr in (0, 1, 3, 5, 33):
-            assert mirrored(nr, 0xFFFFFFFF, 0x1000, 1) == -errno.EBADF
+        for number in (0, 1, 5, 8, 78, 81, 91, 93, 138, 217):
+            assert mirrored(number, 900, 0x1000, 1) == -errno.EBADF
+        for number in (0, 1, 3, 5, 33):
+            assert mirrored(number, 0xFFFFFFFF, 0x1000, 1) == -errno.EBADF
 
     def test_nothing_is_left_of_paths_and_files(self, mirrored, kernel, tmp_path):
         (tmp_path / "f").write_text("")
@@ -340,7 +344,7 @@ class TestReplay:
     def test_the_files_of_the_mount_stay(self, mirrored, kernel):
         """Its descriptors are not closed, replaced or read by mirrored calls."""
         with kernel.lock:
-            task = mirrored.replayer.task(ME())
+            task = mirrored.replayer.kernel.tasks.task(ME())
             fd = kernel.syscalls.call(task, "openat", -100, "/etc/passwd", 0, 0)
         assert mirrored(3, fd) == 0
         assert mirrored(0, fd, 0x1000, 7) is not None
@@ -352,7 +356,7 @@ class TestReplay:
     def test_a_new_process_is_forked_by_its_parent(self, mirrored, kernel):
         """Before its first call, with its number."""
         with kernel.lock:
-            mine = mirrored.replayer.task(ME())
+            mine = mirrored.replayer.kernel.tasks.task(ME())
         twin = Twin()
         assert mirrored(110, pid=twin.pid) == ME()
         assert mirrored(39, pid=twin.pid) == twin.pid
@@ -376,14 +380,14 @@ class TestReplay:
         task = kernel.guest.syscalls.find(child.pid)
         # read from this process: its memory stands in for the child's
         host = mirrored.replayer.host
-        note = Notification(1, ME(), mirror_calls.NR_EXECVE, (0, at, at, 0, 0, 0))
+        note = Notification(1, ME(), nr.EXECVE, (0, at, at, 0, 0, 0))
         plan = mirror_calls.plan_call(
             host, note._replace(args=(string(b"/bin/sh"), *note.args[1:]))
         )
         with kernel.lock:
-            assert mirrored.replayer.guest.call(task, plan) == 0
+            assert mirrored.replayer.kernel.guest.call(task, plan) == 0
         assert mirrored.comm(child.pid) == "sh"
-        mirrored(mirror_calls.NR_EXIT_GROUP, 0, pid=child.pid)
+        mirrored(nr.EXIT_GROUP, 0, pid=child.pid)
         assert mirrored.comm(child.pid) is None
         child.communicate()
 
@@ -392,6 +396,6 @@ class TestReplay:
         table = guest.kallsyms.lookup_name("sys_call_table")[0].addr
         none = guest.kallsyms.lookup_name("__x64_sys_ni_syscall")[0].addr
         missing = [
-            nr for nr in mirror_calls.CALLS if guest.read_u64(table + 8 * nr) == none
+            n for n in mirror_calls.CALLS if guest.read_u64(table + 8 * n) == none
         ]
         assert missing == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Calls that are left out, and tasks that catch up: kpfs.mirror.tasks."""
+"""Calls that are left out, and tasks that catch up: kpfs.backends.guest.task_book."""
 
 import errno
 import os
@@ -11,9 +11,10 @@ import time
 
 import pytest
 
+from kpfs.backends.guest.mirror import GuestMirror
+from kpfs.base import syscall_numbers as nr
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe, unregister_kprobe
-from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
 from kpfs.mirror.replayer import Replayer
 from kpfs.mirror.seccomp import Notification
@@ -30,8 +31,9 @@ class Lazy:
 
     def __init__(self, kernel):
         self.kernel = kernel
-        self.replayer = Replayer(kernel, Host([]), lazy=True)
-        self.tasks = self.replayer.tasks
+        self.mirror = GuestMirror(kernel, Host([]))
+        self.replayer = Replayer(self.mirror, self.mirror.host, lazy=True)
+        self.tasks = self.mirror.tasks
         self.tasks.foreign = set()
         self.children: list[subprocess.Popen[bytes]] = []
 
@@ -40,14 +42,14 @@ class Lazy:
         self.children.append(subprocess.Popen(["sleep", "60"], **how))
         return self.children[-1].pid
 
-    def skips(self, pid, nr=GETPID):
+    def skips(self, pid, number=GETPID):
         """Whether a call is left out, at once or when somebody has looked again."""
-        note = Notification(1, pid, nr, (0,) * 6)
-        return self.replayer.skip(note) or self.replayer.may_leave_out(nr)
+        note = Notification(1, pid, number, (0,) * 6)
+        return self.replayer.skip(note) or not self.replayer.must_make(number)
 
     def catch_up(self, pid=None):
         with self.kernel.lock:
-            self.kernel.syscalls.catch_up(pid)
+            self.kernel.skip_policy.catch_up(pid)
 
     def pids(self):
         """The pids that the guest has."""
@@ -100,7 +102,8 @@ class TestWhatIsLeftOut:
         assert lazy.skips(pid)
 
     def test_with_always_nothing_is_left_out(self, kernel):
-        replayer = Replayer(kernel, Host([]))
+        mirror = GuestMirror(kernel, Host([]))
+        replayer = Replayer(mirror, mirror.host)
         assert not replayer.skip(Notification(1, os.getpid(), GETPID, (0,) * 6))
 
 
@@ -129,7 +132,7 @@ class TestCatchingUp:
     def test_who_ends_unseen_leaves_nothing(self, lazy):
         pid = lazy.child()
         lazy.skips(pid)
-        exit_group = Notification(1, pid, mirror_calls.NR_EXIT_GROUP, (0,) * 6)
+        exit_group = Notification(1, pid, nr.EXIT_GROUP, (0,) * 6)
         assert not lazy.replayer.skip(exit_group)  # its parent may have to be awaited
         assert lazy.replayer(exit_group, lambda: True) is None
         assert pid not in lazy.tasks.behind
@@ -268,9 +271,7 @@ class TestForks:
         pipe = subprocess.PIPE
         with subprocess.Popen(script, text=True, stdin=pipe, stdout=pipe) as parent:
             child = int(there(parent.stdout).readline())
-            exit_group = Notification(
-                1, parent.pid, mirror_calls.NR_EXIT_GROUP, (0,) * 6
-            )
+            exit_group = Notification(1, parent.pid, nr.EXIT_GROUP, (0,) * 6)
             lazy.replayer(exit_group, lambda: True)
             assert parent.pid not in lazy.pids()
             assert child in lazy.pids()

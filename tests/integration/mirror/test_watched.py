@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who watches what, and the calls that need not be made.  Tests kpfs.root.watched."""
+"""Who watches what, and the calls that need not be made.  Tests kpfs.root.watched and
+kpfs.base.skip_policy."""
 
 import pytest
 
-from kpfs.mirror.replayer import MADE_UNSEEN
+from kpfs.base.skip_policy import EVERY, MADE_UNSEEN, NONE
 from kpfs.root import watched as kernel_watched
-from kpfs.root.watched import EVERY, NONE
 from tests.integration.files.test_ftrace import Files
 from tests.integration.mirror.test_replay import ME, Mirrored, string
 
@@ -32,8 +32,8 @@ class Probes:
 
     def seen(self):
         with self.kernel.lock:
-            found = self.kernel.watched.update()
-        assert self.kernel.watched.seen is found
+            found = self.kernel.watch.update()
+        assert self.kernel.watch.seen is found
         return found
 
 
@@ -43,7 +43,7 @@ def probes(kernel):
 
 
 def test_nobody_sees_anything_at_first(probes):
-    assert probes.kernel.watched.seen is NONE
+    assert probes.kernel.watch.seen is NONE
     assert probes.seen() is NONE
 
 
@@ -58,10 +58,10 @@ def test_a_probe_sees_the_calls_that_reach_it(probes):
 
 def test_what_has_changed_is_not_known_until_somebody_looks(probes):
     probes.arm("vfs_mkdir")
-    assert probes.kernel.watched.seen is None
+    assert probes.kernel.watch.seen is None
     probes.seen()
     probes.disarm()
-    assert probes.kernel.watched.seen is None
+    assert probes.kernel.watch.seen is None
 
 
 @pytest.mark.parametrize("function", ["schedule", "dput", "do_exit", "filp_close"])
@@ -129,12 +129,12 @@ def test_calls_that_nobody_sees_are_made_for_a_while_after_one_that_is_seen(
     mirrored.replayer.lazy = True
     folder = string(bytes(tmp_path / "d"))
     assert mirrored(GETPPID) is None
-    assert ME() in mirrored.replayer.tasks.behind
+    assert ME() in mirrored.replayer.kernel.tasks.behind
     probes.arm("vfs_mkdir")
     for _ in range(2):
         assert mirrored(MKDIR, folder, 0o755) == 0
-        assert mirrored.replayer.tasks.behind == set()
+        assert mirrored.replayer.kernel.tasks.behind == set()
         assert None not in [mirrored(GETPPID) for _ in range(MADE_UNSEEN)]
         assert mirrored(GETPPID) is None
-        assert mirrored.replayer.tasks.behind == {ME()}
+        assert mirrored.replayer.kernel.tasks.behind == {ME()}
     mirrored.replayer.host.close()

@@ -10,10 +10,10 @@ import pytest
 from kpfs.base import abi
 from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
+from kpfs.base.skip_policy import EVERY, NONE
 from kpfs.fs.node import Dir, File, Handle
 from kpfs.fs.seqfile import ValueFile
 from kpfs.fs.vfs import AT_FDCWD, Vfs
-from kpfs.root.watched import EVERY, NONE
 from tests.unit.fakes import ME, FakeKernel
 
 PATH = "/kprobes/enabled"

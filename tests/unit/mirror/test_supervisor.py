@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.keeper import SLOTS, SLOTS_MAX, STATE_SIZE
 from kpfs.mirror.supervisor import Supervisor
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
@@ -179,7 +179,7 @@ def test_who_receives_an_end_answers_it_if_nobody_is_to_be_waited_for():
         return True
 
     judges = {"may_wait": lambda _note: False}
-    numbers = [mirror_calls.NR_EXIT_GROUP]
+    numbers = [nr.EXIT_GROUP]
     assert supervise(numbers, body, replay, settled, **judges)[1] == 0
     assert len(threads) == 1
     assert len(asked) == len(set(asked)) == 6
@@ -216,7 +216,7 @@ def test_many_that_end_at_once_do_not_hold_up_the_others(may_wait):
         outcomes.append(came.wait(5))
         return True
 
-    numbers = [SYS_GETPPID, mirror_calls.NR_EXIT_GROUP]
+    numbers = [SYS_GETPPID, nr.EXIT_GROUP]
     judges = {"may_wait": lambda _note: may_wait}
     _, status = supervise(numbers, body, replay, settled, **judges)
     assert status == 0

@@ -22,8 +22,8 @@ from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Result
 from kpfs.linux.running.tasks import Reply, Task, Tasks
 from kpfs.mirror.host import Host
+from kpfs.mirror.kernel import Commit
 from kpfs.mirror.seccomp import Notification, is_valid
-from kpfs.mirror.write import Commit
 
 CHUNK = 1 << 17  # bytes that pass between a task and the host at once
 MODULE_MAX = 1 << 26  # bytes

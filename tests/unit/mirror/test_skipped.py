@@ -5,9 +5,9 @@ import errno
 
 import pytest
 
-from kpfs.mirror.calls import NR_EXECVE, NR_EXIT_GROUP
-from kpfs.mirror.left_out import LeftOut
+from kpfs.base.syscall_numbers import EXECVE, EXIT_GROUP
 from kpfs.mirror.seccomp import Notification
+from kpfs.mirror.skipped import SkippedCalls
 from tests.there import stand_in
 
 GETPID, WRITE, OPENAT, KEPT = 39, 1, 257, 175
@@ -61,7 +61,7 @@ def told():
 @pytest.fixture
 def left_out(told):
     one = stand_in(told)
-    return LeftOut(one, one, told.write, one, [KEPT])
+    return SkippedCalls(one, one, told.write, one, [KEPT])
 
 
 def note(nr, first=0):
@@ -82,7 +82,7 @@ EXECUTES = [("executes", PID), ("forget", PID), ("forget", PID)]
         (GETPID, 0, LEFT),
         (WRITE, TREE_FD + 1, LEFT),
         (OPENAT, 0, LEFT),
-        (NR_EXECVE, 0, EXECUTES + LEFT),
+        (EXECVE, 0, EXECUTES + LEFT),
     ],
 )
 def test_for_most_calls_nothing_remains(left_out, told, nr, first, log):
@@ -91,7 +91,7 @@ def test_for_most_calls_nothing_remains(left_out, told, nr, first, log):
 
 
 @pytest.mark.parametrize(
-    ("nr", "first"), [(WRITE, TREE_FD), (OPENAT, 1), (NR_EXIT_GROUP, 0), (KEPT, 0)]
+    ("nr", "first"), [(WRITE, TREE_FD), (OPENAT, 1), (EXIT_GROUP, 0), (KEPT, 0)]
 )
 def test_others_are_not_skipped(left_out, told, nr, first):
     assert not left_out.skip(note(nr, first))
@@ -104,8 +104,8 @@ def test_others_are_not_skipped(left_out, told, nr, first):
         (GETPID, None, LEFT),
         (WRITE, 11, LEFT),
         (OPENAT, -errno.ENOENT, LEFT),
-        (NR_EXECVE, None, LEFT + EXECUTES),
-        (NR_EXIT_GROUP, None, [("exit", PID, STATUS), *EXECUTES[1:]]),
+        (EXECVE, None, LEFT + EXECUTES),
+        (EXIT_GROUP, None, [("exit", PID, STATUS), *EXECUTES[1:]]),
     ],
 )
 def test_what_remains_is_done(left_out, told, nr, gives, log):
@@ -122,6 +122,6 @@ def test_an_answer_is_for_the_path_that_is_meant(left_out):
 
 def test_where_nothing_is_answered(told):
     one = stand_in(told)
-    plain = LeftOut(one, one, told.write)
+    plain = SkippedCalls(one, one, told.write)
     assert plain.skip(note(OPENAT, 1))
     assert plain.make(note(OPENAT, 1), commit) is None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Calls of CMD that are answered in the host's place.
+"""Calls of a command that are answered in the host's place.
 
-uname(2) tells what the guest is, as tools decide by it.  And files that
-the guest has in /proc and the host has not, which nothing can be mounted over there
-(/proc/modules of a kernel without modules), are opened and found nevertheless.
+uname(2) tells of the emulated kernel, as tools decide by it.  And some files of /proc
+may be missing on the host, such as /proc/modules of a kernel without modules.  Nothing
+can be mounted there, so calls that open or look at them are answered from the mount.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import AT_FDCWD
@@ -23,14 +24,13 @@ if TYPE_CHECKING:
     from kpfs.mirror.host import Host
     from kpfs.mirror.seccomp import Notification
 
-NR_UNAME, NR_OPENAT2 = 63, 437
 UTS_FIELDS, UTS_LENGTH = 6, 65
 PROC_FILES = (b"modules", b"config.gz", b"cmdline", b"version", b"kallsyms")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class PathCall(NamedTuple):
-    """Where a call that takes a path has its arguments; -1: it has no such."""
+    """The numbers of a path call's arguments; -1: it has none of that kind."""
 
     path: int
     dirfd: int = -1
@@ -39,29 +39,36 @@ class PathCall(NamedTuple):
     size: int = 0
 
 
-OPENS = {2: PathCall(0, flags=1), 257: PathCall(1, 0, flags=2)}
-OPENS[NR_OPENAT2] = PathCall(1, 0, flags=2)
+OPENS = {
+    nr.OPEN: PathCall(0, flags=1),
+    nr.OPENAT: PathCall(1, 0, flags=2),
+    nr.OPENAT2: PathCall(1, 0, flags=2),
+}
 LOOKS = {
-    4: PathCall(0, out=1, size=144),  # stat
-    6: PathCall(0, out=1, size=144),  # lstat
-    21: PathCall(0),  # access
-    262: PathCall(1, 0, out=2, size=144),  # newfstatat
-    269: PathCall(1, 0),  # faccessat
-    332: PathCall(1, 0, out=4, size=256),  # statx
-    439: PathCall(1, 0),  # faccessat2
+    nr.STAT: PathCall(0, out=1, size=144),
+    nr.LSTAT: PathCall(0, out=1, size=144),
+    nr.ACCESS: PathCall(0),
+    nr.NEWFSTATAT: PathCall(1, 0, out=2, size=144),
+    nr.FACCESSAT: PathCall(1, 0),
+    nr.STATX: PathCall(1, 0, out=4, size=256),
+    nr.FACCESSAT2: PathCall(1, 0),
 }
 
 
-class Instead:
-    """Answers those calls.  The kernel's lock is not held; the guest has made them."""
+class HostOverrides:
+    """Answers those calls.  Context: the kernel's lock is not held."""
 
-    listener = -1
+    def __init__(
+        self, names: Mapping[int, bytes], tree: str, listener: int = -1
+    ) -> None:
+        """names: of the emulated kernel, by field of uname(2).
 
-    def __init__(self, names: Mapping[int, bytes], tree: str) -> None:
-        """names: what uname() tells of the guest, by field; tree: the whole mount."""
+        tree: the mount.  listener: the supervisor's.
+        """
+        self.listener = listener
         self.names = names
         self.tree = os.fsencode(tree)
-        # paths of /proc that the host has not
+        # paths of /proc that the host lacks
         self.absent = {
             b"/proc/" + name: name
             for name in PROC_FILES
@@ -69,26 +76,26 @@ class Instead:
         }
         calls = [*OPENS, *LOOKS] if self.absent else []
         self.names_absent = frozenset(self.absent.values())
-        self.calls = frozenset([*calls, NR_UNAME] if names else calls)
+        self.calls = frozenset([*calls, nr.UNAME] if names else calls)
 
     def concerns(self, note: Notification, host: Host) -> bool:
-        """Whether one of ``calls`` may have to be answered."""
-        if note.nr == NR_UNAME:
+        """Return True if one of ``calls`` may have to be answered."""
+        if note.nr == nr.UNAME:
             return True
         call = OPENS.get(note.nr) or LOOKS[note.nr]
         return self.means(note.nr, host.string(note.pid, note.args[call.path]))
 
-    def means(self, nr: int, path: bytes | None) -> bool:
-        """The same of a call with that path, if it has one."""
+    def means(self, number: int, path: bytes | None) -> bool:
+        """Return True if a call with that path may have to be answered."""
         if path is None:
-            return nr == NR_UNAME
+            return number == nr.UNAME
         return path.rpartition(b"/")[2] in self.names_absent
 
     def __call__(
         self, note: Notification, host: Host, commit: Callable[[], bool]
     ) -> int | None:
-        """What the call gives, or -errno; None: it is to go on."""
-        if note.nr == NR_UNAME:
+        """Return the value of a call, or -errno; None: the caller's own goes on."""
+        if note.nr == nr.UNAME:
             return self.uname(note, host, commit)
         call = OPENS.get(note.nr) or LOOKS[note.nr]
         place = self.place(note, host, call)
@@ -99,7 +106,7 @@ class Instead:
     def uname(
         self, note: Notification, host: Host, commit: Callable[[], bool]
     ) -> int | None:
-        """The host's names, but for the guest's.  Kernel: newuname()"""
+        """Give the host's names with those of the kernel put in.  Kernel: newuname()"""
         names = bytearray(UTS_FIELDS * UTS_LENGTH)
         if not _same_names(note.pid) or _libc.uname(
             (ctypes.c_char * len(names)).from_buffer(names)
@@ -113,7 +120,7 @@ class Instead:
         return 0 if host.write(note.pid, note.args[0], bytes(names)) else -errno.EFAULT
 
     def place(self, note: Notification, host: Host, call: PathCall) -> bytes | None:
-        """The file of the tree that the call's path means; None: it means another."""
+        """Return the file of the tree that a path means; None: another one."""
         path = host.string(note.pid, note.args[call.path])
         if path is None:
             return None
@@ -134,7 +141,7 @@ class Instead:
         self, note: Notification, host: Host, call: PathCall, place: bytes
     ) -> int | None:
         flags = note.args[call.flags]
-        if note.nr == NR_OPENAT2:
+        if note.nr == nr.OPENAT2:
             flags = struct.unpack("<Q", host.read(note.pid, flags, 8) or bytes(8))[0]
         try:
             fd = os.open(place, flags & ~os.O_CREAT | os.O_CLOEXEC)
@@ -150,7 +157,7 @@ class Instead:
     def look(
         self, note: Notification, host: Host, call: PathCall, place: bytes
     ) -> int | None:
-        """Make the call ourselves, of the file in the tree."""
+        """Make the call on the file of the tree."""
         args: list[object] = [ctypes.c_ulong(word) for word in note.args]
         args[call.path] = place
         made = bytearray(call.size)
@@ -164,7 +171,7 @@ class Instead:
 
 
 def _same_names(pid: int) -> bool:
-    """Whether the process has our host name, and not one of a namespace of its own."""
+    """Return True if a process is in the same UTS namespace as this one."""
     try:
         return os.readlink(f"/proc/{pid}/ns/uts") == os.readlink("/proc/self/ns/uts")
     except OSError:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guest's tasks of a command's processes.
+"""The tasks of a guest kernel that a command's processes have.
 
-A task is made at the first call of its process that is made in the guest.  Where calls
-have been left out, as nobody could see them there, it is brought to where the process
-is: it exists or has ended, has the process's parent, user and name, and its descriptors
-lead to open files of the same kind, which are shared with whom the process shares them.
+A task is made at the first call of its process that is made in the guest.  If calls
+were left out, catching up brings the task to the state of its process: it exists or has
+ended; it has the process's parent, user and name; its descriptors lead to open files of
+the same kind, shared with the same tasks as on the host.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ BLOCK_SIZE = 0x8000  # of descriptors and their files' names, in one call
 MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgotten
 
 
-class Tasks:
-    """Finds, makes and catches up tasks.  Context: control, lock held."""
+class GuestTaskBook:
+    """Implements kpfs.mirror.kernel.TaskBook.  Context: control, lock held."""
 
     def __init__(self, kernel: GuestKernel, host: Host) -> None:
         self.host = host
         self.known: dict[int, HostTask] = {}  # of the processes seen so far
-        # processes that have made calls of which their tasks know nothing.  The one
-        # thing here that is used without the lock, by leave_out()
+        # Processes that have made calls of which their tasks know nothing.  Only this
+        # is used without the lock, by leave_out().
         self.behind: set[int] = set()
-        # pipes that the command began with: no task has their other end
+        # pipes that the command started with; no task has their other end
         self.foreign: set[bytes] | None = None
-        self.other_users: set[int] = set()  # processes that may have become another's
+        self.other_users: set[int] = set()  # processes whose user may have changed
         self.enter(kernel)
 
     def enter(self, kernel: GuestKernel) -> None:
-        """Use the guest of that kernel from now on, where no process has a task."""
+        """Use another kernel from now on, where no process has a task."""
         self.kernel = kernel
         self.behind.update(self.known)
         self.known = {}
@@ -59,12 +59,11 @@ class Tasks:
         self.func = func
         self.block = guest.area.alloc_data(BLOCK_SIZE)
         self.view = guest.view(self.block, BLOCK_SIZE)
-        kernel.syscalls.catch_up = self.catch_up
-        kernel.syscalls.number_of = self.number_of
+        kernel.skip_policy.join(self, makes_tasks=True)
 
     # ---- one task
     def task(self, pid: int) -> HostTask:
-        """The task of a thread of the host.
+        """Return the task of a thread of the host.
 
         If it has none yet, its creator's task forks in the guest.
         """
@@ -90,23 +89,21 @@ class Tasks:
         return task
 
     def begin(self, pid: int) -> None:
-        """The command makes its first call."""
+        """Note the pipes that the command has at its first call."""
         descriptors = self.host.descriptors(pid)
         self.foreign = {fd.link for fd in descriptors if fd.is_pipe}
 
     def executes(self, pid: int) -> None:
-        """The process is to become another program, and perhaps another user."""
         self.other_users.add(pid)
 
     def forget_dead(self) -> None:
-        """Drop what is held of processes whose task has ended."""
+        """Drop processes whose task has ended."""
         for pid in [pid for pid, task in self.known.items() if task.gone]:
             del self.known[pid]
             self.host.forget(pid)
 
     # ---- calls that are left out
     def leave_out(self, pid: int) -> None:
-        """The process makes a call that the guest does not.  Context: any."""
         if self.foreign is None:
             self.begin(pid)
         self.behind.add(pid)
@@ -115,14 +112,12 @@ class Tasks:
             self.behind -= ended - self.known.keys()
 
     def leave_out_exit(self, pid: int, _status: int) -> None:
-        """The same; it is to end."""
         if pid in self.known:
             self.behind.add(pid)
         else:
             self.behind.discard(pid)
 
     def catch_up(self, pid: int | None = None) -> None:
-        """Bring the task of a process up to date, or all tasks."""
         if pid is not None:
             if pid in self.behind:
                 self.task(pid)
@@ -169,9 +164,10 @@ class Tasks:
 
     # ---- descriptors
     def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
-        """The number of a descriptor for a file of the mount; -1 if there is none.
+        """See kpfs.base.skip_policy.Book.
 
-        It is the first with the file's name that is opened so and is not of the others.
+        It is the first descriptor with the file's name and flags that is none of the
+        others.
         """
         name, how = path.rpartition(b"/")[2], flags & os.O_ACCMODE
         for fd in self.host.descriptors(pid):

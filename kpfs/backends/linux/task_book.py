@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tasks that a command's processes have in a real kernel, and their descriptors.
+"""The tasks of a Linux kernel that a command's processes have, with their descriptors.
 
-A task is forked by that of its process's creator.  Where calls have been left out, as
-nobody could see them there, it is brought to where its process is: it exists or has
-ended, and has the process's name, and descriptors of files of the same names.
+A task is forked by the task of its process's creator.  If calls were left out, catching
+up brings the task to the state of its process: it exists or has ended, has its name,
+and has descriptors of files of the same names.
 """
 
 from __future__ import annotations
@@ -30,40 +30,39 @@ MAX_FD = 400  # below those that are out of the way
 
 
 class HostFile(NamedTuple):
-    """What a path or descriptor leads to on the host."""
+    """A file of the host that a path or descriptor leads to."""
 
     path: bytes
     mode: int
     size: int
 
 
-class LinuxTasks:
-    """Finds, makes and catches up tasks.  Context: the kernel's lock is held."""
+class LinuxTaskBook:
+    """Implements kpfs.mirror.kernel.TaskBook.  Context: the kernel's lock is held."""
 
     def __init__(self, kernel: LinuxKernel, files: OpenFiles, host: Host) -> None:
         self.kernel = kernel
         self.files = files
         self.host = host
-        # Processes that have made calls of which their tasks know nothing.  The one
-        # thing here that is used without the lock, by leave_out().
+        # Processes that have made calls of which their tasks know nothing.  Only this
+        # is used without the lock, by leave_out().
         self.behind: set[int] = set()
         self._catching_up = False
         kernel.follow(self.forget)
-        kernel.catch_up = self.catch_up
+        kernel.skip_policy.join(self, makes_tasks=True)
+        kernel.make_tasks_by(self.create)
         self.forget()
 
     def forget(self) -> None:
-        """Another guest runs, which has seen nothing yet."""
+        """Start anew: another machine runs, which has seen nothing yet."""
         self.open: dict[Task, set[int]] = {}  # descriptors that a task has
         self.cwd: dict[Task, bytes] = {}
         # the descriptors of a process whose task has just those
         self.same: dict[Task, Sequence[tuple[int, bytes]]] = {}
         self.made = set(THERE)
-        self.kernel.tasks.create = self.create
 
     # ---- one task
     def task(self, pid: int) -> Task:
-        """The task of a thread of the host, which is where that is."""
         task = self.find(pid)
         if pid in self.behind:
             self.behind.discard(pid)
@@ -72,11 +71,11 @@ class LinuxTasks:
         return task
 
     def find(self, pid: int) -> Task:
-        """The task of a thread, whose name may be another."""
+        """Return the task of a thread, which may not be up to date."""
         return self.kernel.tasks.task(Caller(pid, self.host.uid(pid), 0))
 
     def create(self, caller: Caller, comm: str) -> Task:
-        """Fork a task, by that of its creator: what Tasks.create is."""
+        """Fork a task of a new caller, by the task of its creator."""
         tasks, creator = self.kernel.tasks, self.host.creator(caller.pid)
         parent = tasks.known(creator)
         if parent is None and creator in self.behind:
@@ -99,13 +98,11 @@ class LinuxTasks:
 
     # ---- calls that are left out
     def leave_out(self, pid: int) -> None:
-        """The process makes a call that its task does not.  Context: any."""
         self.behind.add(pid)
         if len(self.behind) > MEMBERS_MAX:
             self.behind -= {p for p in list(self.behind) if not self.host.lives(p)}
 
     def leave_out_exit(self, pid: int, status: int) -> None:
-        """The same; it is to end.  Context: the lock is not held."""
         self.behind.discard(pid)
         with self.kernel.lock:
             task = self.kernel.tasks.known(pid)
@@ -113,11 +110,13 @@ class LinuxTasks:
                 self.exit(task, status)
 
     def executes(self, pid: int) -> None:
-        """The process is to become another program.  Context: any."""
         self.host.forget(pid)
 
-    def catch_up(self) -> None:
-        """Bring all tasks up to date, before somebody may begin to look."""
+    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
+        """See kpfs.base.skip_policy.Book: no one asks for numbers here."""
+        return -1
+
+    def catch_up(self, _pid: int | None = None) -> None:
         if not self.behind or self._catching_up:
             return
         self._catching_up = True
@@ -157,7 +156,7 @@ class LinuxTasks:
         self.same[task] = numbers
 
     def copy_directory(self, task: Task) -> None:
-        """Have a task be in the directory that its process is in."""
+        """Change a task's directory to that of its process."""
         cwd = self.host.cwd(task.host_pid)
         if self.cwd.get(task) != cwd and not self.host.in_tree(cwd):
             self.enter(task, cwd)
@@ -173,13 +172,13 @@ class LinuxTasks:
 
     # ---- files
     def enter(self, task: Task, cwd: bytes) -> None:
-        """Have the task be in the same directory."""
+        """Change the task's directory."""
         self.make_path(HostFile(cwd, stat.S_IFDIR | 0o755, 0))
         self.kernel.attempt(task, [Op(nr.CHDIR, (cwd + b"\0",))])
         self.cwd[task] = cwd
 
     def provide(self, task: Task, fd: int, file: HostFile) -> None:
-        """Have the task have an open file as a descriptor."""
+        """Give a task a descriptor of a file, if it has none of that number."""
         fds = self.open.setdefault(task, set())
         if fd in fds:
             return
@@ -195,7 +194,7 @@ class LinuxTasks:
         fds.add(fd)
 
     def make_path(self, file: HostFile) -> None:
-        """Make a file or directory in the guest, and those that it is in."""
+        """Make a file or directory in the kernel, with the directories above it."""
         path, mode, size = file
         if path in self.made or path.startswith((b"/proc/", b"/sys/", b"/dev/")):
             return

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Make the calls of a command's processes by tasks of a Linux kernel.
+
+The tasks have the descriptors that their processes have, opened under the same names.
+If a call needs files of the host, they are made in the kernel first, without contents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from kpfs.backends.linux.answered import LinuxAnsweredCalls
+from kpfs.backends.linux.task_book import HostFile, LinuxTaskBook
+from kpfs.base import abi
+from kpfs.base import syscall_numbers as numbers
+from kpfs.base.errors import KernelError
+from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running.machine import STOP, Argument, Op, Out, Place
+from kpfs.mirror import calls as mirror_calls
+from kpfs.mirror.host import AT_FDCWD, Host
+from kpfs.mirror.host_overrides import UTS_FIELDS, UTS_LENGTH
+from kpfs.mirror.plan import Plan
+from kpfs.mirror.seccomp import Notification
+
+if TYPE_CHECKING:
+    from kpfs.base.lock import FairLock
+    from kpfs.base.skip_policy import SkipPolicy
+    from kpfs.fs.write_call import WriteCall
+    from kpfs.linux.running.files import OpenFile, OpenFiles
+    from kpfs.linux.running.linux_kernel import LinuxKernel
+    from kpfs.linux.running.tasks import Task
+    from kpfs.mirror.kernel import Commit, Replayed
+
+OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
+UTS_NAMES = (0, 2, 3, 4)  # fields of uname(2): sysname, release, version, machine
+_IOV = struct.Struct("<2Q")
+# the argument of a call that limits how much it writes to its memory
+_SIZES = {
+    numbers.READ: 2,
+    numbers.PREAD64: 2,
+    numbers.GETDENTS: 2,
+    numbers.GETDENTS64: 2,
+    numbers.GETCWD: 1,
+    numbers.READLINK: 2,
+    numbers.READLINKAT: 3,
+}
+_PIPES = frozenset((numbers.PIPE, numbers.PIPE2))
+_CHANGE_DIRECTORY = frozenset((numbers.CHDIR, numbers.FCHDIR))
+_PATH_KINDS = frozenset(("path", "link_path", "old_path", "entry", "read_link"))
+
+
+class Needs(NamedTuple):
+    """The files of the host that a call uses."""
+
+    fds: list[tuple[int, HostFile]]
+    names: list[HostFile]
+    in_tree: bool  # one of its descriptors leads to a file of the mount
+
+
+class LinuxMirror:
+    """Implements kpfs.mirror.kernel.MirroredKernel."""
+
+    answered = mirror_calls.ANSWERED
+    is_slow = True
+
+    def __init__(
+        self, kernel: LinuxKernel, files: OpenFiles, host: Host, listener: int
+    ) -> None:
+        """listener: the supervisor's."""
+        self.kernel = kernel
+        self.files = files
+        self.host = host
+        self._answer = LinuxAnsweredCalls(kernel, host, listener)
+        with kernel.lock:
+            self.tasks = LinuxTaskBook(kernel, files, host.another())
+
+    @property
+    def lock(self) -> FairLock:
+        return self.kernel.lock
+
+    @property
+    def skip_policy(self) -> SkipPolicy:
+        return self.kernel.skip_policy
+
+    def uts_names(self) -> dict[int, bytes]:
+        size = UTS_LENGTH * UTS_FIELDS
+        with self.kernel.lock:
+            uname = Op(numbers.UNAME, (Out(size),))
+            raw = self.kernel.call(self.kernel.tasks.agent, uname).out(0, size)
+        fields = (raw[UTS_LENGTH * field :][:UTS_LENGTH] for field in UTS_NAMES)
+        names = (field.partition(b"\0")[0] for field in fields)
+        return dict(zip(UTS_NAMES, names, strict=True))
+
+    def answer(self, note: Notification, commit: Commit) -> Replayed:
+        return self._answer(note, commit, self.tasks.task)
+
+    # ---- calls
+    def make(self, note: Notification, plan: Plan) -> None:
+        needs = self.needs(note, plan)
+        with self.kernel.lock:
+            task = self.tasks.task(note.pid)
+            if note.nr in mirror_calls.EXITS:
+                self.tasks.exit(task, note.args[0])
+            else:
+                self.call(task, note.nr, plan, needs)
+
+    def call(self, task: Task, number: int, plan: Plan, needs: Needs) -> None:
+        """Have a task make a call.  Context: lock held."""
+        if needs.in_tree or plan.mount:
+            return
+        call = mirror_calls.CALLS[number]
+        tasks = self.tasks
+        if plan.cwd and tasks.cwd.get(task) != plan.cwd:
+            tasks.enter(task, plan.cwd)
+        for fd, file in needs.fds:
+            tasks.provide(task, fd, file)
+        for file in needs.names:
+            tasks.make_path(file)
+        if plan.spare_fd >= 0:  # of the host's; the guest's is another file
+            self.files.make_room(task, plan.spare_fd)
+        op = Op(plan.nr, tuple(self.arguments(plan)))
+        memory = self.memory(task, plan)
+        made = self.attempt(task, op, memory)
+        fds = tasks.open.setdefault(task, set())
+        tasks.same.pop(task, None)
+        if made >= 0 and (call.new_fds or plan.new_fds):
+            fds.update(self.place_new(task, made, plan))
+        elif made >= 0 and plan.spare_fd >= 0:
+            (fds.discard if number == nr.CLOSE else fds.add)(plan.spare_fd)
+        elif number in _CHANGE_DIRECTORY:
+            tasks.cwd.pop(task, None)  # the host will say which one it is now
+
+    def attempt(self, task: Task, op: Op, memory: bytes) -> int:
+        """Make a call that must not wait; return its value or -errno."""
+        results = self.kernel.attempt(task, [op], memory)
+        return results[0] if results else -errno.EINTR
+
+    def arguments(self, plan: Plan) -> list[Argument]:
+        """Return the plan's arguments; what the call writes stays within the slot."""
+        values: list[Argument] = []
+        for number, value in enumerate(plan.args):
+            values.append(Place(value) if plan.pointers >> number & 1 else value)
+        size = _SIZES.get(plan.nr)
+        if size is not None and size < len(values):
+            there = plan.count if plan.nr in (nr.READ, nr.PREAD64) else OUT_MAX
+            values[size] = min(plan.args[size], there, OUT_MAX)
+        return values
+
+    def memory(self, task: Task, plan: Plan) -> bytes:
+        memory = plan.memory
+        base = self.kernel.machine.address(task.slot, 0)
+        for at in plan.relocations:
+            word = int.from_bytes(memory[at : at + 8], "little") + base
+            memory[at : at + 8] = word.to_bytes(8, "little")
+            if plan.nr == nr.READV:  # behind the address: the room there
+                size = int.from_bytes(memory[at + 8 : at + 16], "little")
+                memory[at + 8 : at + 16] = min(size, OUT_MAX).to_bytes(8, "little")
+        return bytes(memory[: abi.DATA_SIZE])
+
+    def place_new(self, task: Task, made: int, plan: Plan) -> list[int]:
+        """Give a new descriptor the number that it has on the host."""
+        wanted = plan.new_fds[:1]
+        if plan.nr in _PIPES or not wanted or wanted[0] == made:
+            return [made]
+        self.files.make_room(task, wanted[0])
+        move = [Op(nr.DUP3, (made, wanted[0], 0), STOP), Op(nr.CLOSE, (made,))]
+        self.kernel.attempt(task, move)
+        return wanted
+
+    # ---- the files that a call uses
+    def needs(self, note: Notification, plan: Plan) -> Needs:
+        """Find the host's files.  Context: without the lock: one may be the mount's."""
+        fds = []
+        for fd, mode in plan.fds:
+            path = self.host.fd_path(note.pid, fd) or b""
+            if self.host.in_tree(path):
+                return Needs([], [], True)  # its descriptor may have another number
+            if not path.startswith(b"/") or path.startswith(b"/dev/"):
+                path = b"/dev/zero"  # a pipe, a socket, a terminal
+            fds.append((fd, HostFile(path, mode, _size(path, mode))))
+        return Needs(fds, self.names(note, plan) if plan.names else [], False)
+
+    def names(self, note: Notification, plan: Plan) -> list[HostFile]:
+        """The files that the call's paths lead to."""
+        kinds = mirror_calls.CALLS[note.nr].args
+        modes, dirfd, found = iter(plan.names), AT_FDCWD, []
+        for kind, value in zip(kinds, note.args, strict=False):
+            if kind == "at":
+                dirfd = value - (1 << 32) if value >> 31 & 1 else value
+            if kind not in _PATH_KINDS:
+                continue
+            text = self.host.string(note.pid, value)
+            _, mode = next(modes, (0, 0))
+            if text:
+                place = os.path.normpath(self.absolute(note.pid, dirfd, text))
+                if not mode:  # there is none, but perhaps the directory to make it in
+                    place = os.path.dirname(place)
+                    mode = stat.S_IFDIR if os.path.isdir(place) else 0
+                if mode and not self.host.in_tree(place):
+                    found.append(HostFile(place, mode, _size(place, mode)))
+            dirfd = AT_FDCWD
+        return found
+
+    def absolute(self, pid: int, dirfd: int, text: bytes) -> bytes:
+        if text.startswith(b"/"):
+            return text
+        base = self.host.cwd(pid) if dirfd == AT_FDCWD else b""
+        base = base or self.host.fd_path(pid, dirfd) or b"/"
+        return os.path.join(base, text)
+
+    # ---- writes to files of the mount
+    def may_write(self, opened: OpenFile) -> bool:
+        return True
+
+    def write(
+        self,
+        files: OpenFiles,
+        opened: OpenFile,
+        pid: int,
+        fd: int,
+        call: WriteCall,
+        commit: Commit,
+    ) -> int:
+        moves = call.name != "pwrite64" and opened.seekable
+        before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0
+        with self.kernel.lock:
+            if not commit():
+                raise KernelError(errno.ESRCH, f"{pid} is gone")
+            task = self.tasks.task(pid)
+            number = files.descriptor_of(task, opened)
+            if moves:
+                files.seek(task, opened, number, before)
+            position = Op(nr.LSEEK, (number, 0, nr.SEEK_CUR))
+            reply = self.kernel.request(task, [self._op(task, number, call), position])
+            taken, after = reply.results
+            if moves and after >= 0:
+                opened.pos = after
+        if moves and after not in (before, -errno.ESPIPE):
+            with contextlib.suppress(OSError):
+                os.lseek(fd, after, os.SEEK_SET)
+        if taken < 0:
+            raise KernelError(-taken)
+        return taken
+
+    def _op(self, task: Task, fd: int, call: WriteCall) -> Op:
+        data = call.data
+        if call.name == "write":
+            return Op(nr.WRITE, (fd, data, len(data)))
+        if call.name == "pwrite64":
+            return Op(nr.PWRITE64, (fd, data, len(data), call.pos))
+        head = _IOV.size * len(call.sizes)
+        at, words = self.kernel.machine.address(task.slot, head), b""
+        for size in call.sizes:
+            words += _IOV.pack(at, size)
+            at += size
+        return Op(nr.WRITEV, (fd, words + data, len(call.sizes)))
+
+
+def _size(path: bytes, mode: int) -> int:
+    """Return the size of a file of the host; 0 if it is no regular file."""
+    try:
+        return os.stat(path).st_size if stat.S_ISREG(mode) else 0
+    except OSError:
+        return 0

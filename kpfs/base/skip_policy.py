@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The rule by which system calls of processes go unmade in an emulated kernel.
+
+Under ``kpfs run`` every system call of the command is made again in the kernel, so that
+probes see it.  Simply to make them all costs 60 us each, and most of the time no probe
+is armed: nobody could tell the difference.  Simply to make none while nothing is armed
+is wrong, too: a probe that is armed later finds tasks that never forked, with other
+names and other open files.
+
+So calls are left out while nobody can see them, and before anybody may begin to look,
+the kernel is brought to the state that they would have left.  Two questions decide
+everything, and both are asked here:
+
+- *Must this call be made?*  A Watch of the kernel says which calls somebody could see.
+  It finds out by what probes, tracers and events change: text, static keys, modules.
+- *Catch up now.*  Whoever has left calls out keeps a Book of them.  Every book is
+  brought up to date before a write to a file of the mount, for only such a write can
+  arm anything, and before a look at what shows tasks.
+
+What must always hold:
+
+- A call is left out only if no call that can be seen now, can be seen through it.
+- Nobody begins to look without a write; so a book that is up to date before each write
+  is up to date whenever somebody looks.
+- The state of a Watch may change only while the kernel's lock is held.  Outside of it
+  ``seen`` may be read, but a decision that is based on it is made again under the lock,
+  or errs by making a call that need not be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
+
+# Calls that are made although nobody can see them, after one that can be seen: to bring
+# tasks up to date again before the next such one costs more than to make these.
+MADE_UNSEEN = 32
+
+
+class _Every:
+    """The set of all system calls."""
+
+    def __contains__(self, _number: object) -> bool:
+        return True
+
+
+EVERY: Final = _Every()
+NONE: Final[frozenset[int]] = frozenset()
+Seen = _Every | frozenset[int]
+
+
+class Watch(Protocol):
+    """Knows which system calls somebody could see in one kernel."""
+
+    @property
+    def seen(self) -> Seen | None:
+        """The numbers of the calls that can be seen; NONE, or empty: no call can.
+
+        None: that has changed, and is not known until update() is called.
+        Context: any.
+        """
+
+    def update(self) -> Seen:
+        """Find out, and return the numbers as ``seen`` does.  Context: lock held."""
+
+
+class Book(Protocol):
+    """What calls that were left out would have changed.  Context: lock held."""
+
+    def catch_up(self, pid: int | None) -> None:
+        """Bring the kernel up to date, or only the task of one process."""
+
+    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
+        """Return the host's number of a process's descriptor; -1 if it is unknown.
+
+        path, flags: of a file of the mount.  others: numbers that are not meant.
+        """
+
+
+class SkipPolicy:
+    """Answers the two questions for one kernel."""
+
+    def __init__(self, watch: Watch, lock: AbstractContextManager[object]) -> None:
+        """lock: the kernel's."""
+        self._watch = watch
+        self._lock = lock
+        self._books: list[Book] = []
+        self._made = 0  # calls in a row that were made although nobody could see them
+
+    def join(self, book: Book, *, makes_tasks: bool = False) -> None:
+        """Have a book brought up to date from now on.
+
+        makes_tasks: it goes before the others, which give descriptors to its tasks.
+        """
+        self._books.insert(0 if makes_tasks else len(self._books), book)
+
+    def catch_up(self, pid: int | None = None) -> None:
+        """Bring all books up to date, or only what concerns one process.
+
+        Context: lock held.
+        """
+        for book in self._books:
+            book.catch_up(pid)
+
+    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
+        """Ask the books; see Book.number_of().  Context: lock held."""
+        numbers = (book.number_of(pid, path, flags, others) for book in self._books)
+        return max(numbers, default=-1)
+
+    def can_be_seen(self, numbers: Iterable[int]) -> bool:
+        """Return True if one of these calls can be seen.  Context: lock held."""
+        seen = self._watch.update()
+        return bool(seen) and any(number in seen for number in numbers)
+
+    def may_skip(self, number: int) -> bool:
+        """Return True if a call surely need not be made.  Context: any."""
+        seen = self._watch.seen
+        return seen is not None and seen is not EVERY and self._is_unseen(number, seen)
+
+    def must_make(self, number: int) -> bool:
+        """Return True if a call must be made.
+
+        Context: one thread at a time, the lock is not held.
+        """
+        seen = self._watch.seen
+        if seen is None:
+            with self._lock:
+                seen = self._watch.update()
+        if seen is not EVERY and self._is_unseen(number, seen):
+            return False
+        self._made = 0 if number in seen else self._made + 1
+        return True
+
+    def _is_unseen(self, number: int, seen: Seen) -> bool:
+        if number in seen:
+            return False
+        return not seen or self._made >= MADE_UNSEEN

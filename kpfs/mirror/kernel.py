@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The protocols of a kernel that a command's system calls are made again in.
+
+Each kind of kernel implements them in its mirror.py below kpfs/backends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from kpfs.base.lock import FairLock
+    from kpfs.base.skip_policy import SkipPolicy
+    from kpfs.fs.write_call import WriteCall
+    from kpfs.mirror.plan import Plan
+    from kpfs.mirror.seccomp import Notification
+
+# Called with the kernel's lock held right before a call is made in the caller's place:
+# from now on the caller's own must not go on.  False: the caller is gone.
+Commit = Callable[[], bool]
+# The value of a call or -errno; None: the caller's own call goes on; a function: it is
+# still to be waited for, without any lock.
+Replayed = int | None | Callable[[], int]
+
+# the files and an open file of a kernel's tree, as its mount knows them
+FilesT = TypeVar("FilesT", contravariant=True)
+OpenedT = TypeVar("OpenedT", contravariant=True)
+
+
+class TaskBook(Protocol):
+    """The tasks that a command's processes have in the kernel."""
+
+    @property
+    def behind(self) -> set[int]:
+        """The processes that have made calls of which their tasks know nothing."""
+
+    def task(self, pid: int) -> object:
+        """Return the task of a thread, up to date.  Context: lock held."""
+
+    def catch_up(self, pid: int | None) -> None:
+        """Bring all tasks up to date, or that of a process.  Context: lock held."""
+
+    def leave_out(self, pid: int) -> None:
+        """Note that a process makes a call that its task does not.  Context: any."""
+
+    def leave_out_exit(self, pid: int, status: int) -> None:
+        """Note that a process ends unseen.  Context: the lock is not held."""
+
+    def executes(self, pid: int) -> None:
+        """Note that a process becomes another program.  Context: any."""
+
+
+class MirroredKernel(Protocol[FilesT, OpenedT]):
+    """A kernel in which calls of the host are made again."""
+
+    # calls that the kernel answers itself, whatever the host would say
+    answered: frozenset[int]
+    # whether any call may take long, so that its thread must not be the receiving one
+    is_slow: bool
+
+    @property
+    def lock(self) -> FairLock: ...
+
+    @property
+    def skip_policy(self) -> SkipPolicy: ...
+
+    @property
+    def tasks(self) -> TaskBook: ...
+
+    def uts_names(self) -> dict[int, bytes]:
+        """Return the kernel's fields of uname(2) that differ from the host's."""
+
+    def answer(self, note: Notification, commit: Commit) -> Replayed:
+        """Answer one of ``answered``.  Context: the lock is not held."""
+
+    def make(self, note: Notification, plan: Plan) -> None:
+        """Have the caller's task make a call.  Context: the lock is not held."""
+
+    def may_write(self, opened: OpenedT) -> bool:
+        """Return False if a write to this file may wait: only the caller itself can."""
+
+    def write(
+        self,
+        files: FilesT,
+        opened: OpenedT,
+        pid: int,
+        fd: int,
+        call: WriteCall,
+        commit: Commit,
+    ) -> int:
+        """Make a caller's write to a file of the mount; return the bytes taken.
+
+        fd: our duplicate of the caller's descriptor, whose position is to be set.
+        Context: a thread of the mount, in the request.  The lock is not held: a reader
+        of the same open file has its position locked while it waits for that lock.
+        """

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Calls of a command that are left out, as nobody could see them in the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kpfs.mirror.calls import EXECS, EXITS
+from kpfs.mirror.write import NAMES
+
+if TYPE_CHECKING:
+    from kpfs.mirror.host import Host
+    from kpfs.mirror.host_overrides import HostOverrides
+    from kpfs.mirror.kernel import Commit, TaskBook
+    from kpfs.mirror.seccomp import Notification
+
+
+class SkippedCalls:
+    """Does what remains to be done for calls that are left out.
+
+    A write to the mount is made, the tasks' book notes the rest, and calls that the
+    host cannot answer as the kernel would are answered in its place.
+    """
+
+    def __init__(
+        self,
+        tasks: TaskBook,
+        host: Host,
+        write: Callable[[Notification, Commit], int | None],
+        overrides: HostOverrides | None = None,
+        kept: Iterable[int] = (),
+    ) -> None:
+        """write: makes a write to a file of the mount.  kept: calls never left out.
+
+        overrides: answers some calls in the host's place.
+        """
+        self.tasks = tasks
+        self.host = host
+        self.looks = host.another()  # for the thread that receives
+        self.write = write
+        self.overrides = overrides
+        self.overridden = frozenset[int]() if overrides is None else overrides.calls
+        # calls that need a closer look, or must not be skipped
+        self.particular = frozenset((*NAMES, *EXECS, *EXITS, *kept, *self.overridden))
+
+    def skip(self, note: Notification) -> bool:
+        """Leave a call out and return True, if nothing else is to be done for it.
+
+        Context: the thread that receives, the lock is not held.
+        """
+        nr, pid = note.nr, note.pid
+        if nr in self.particular:
+            if nr in NAMES:
+                if self.looks.fd_in_tree(pid, note.args[0]):
+                    return False
+            elif nr in EXECS:
+                self.executes(pid)
+            elif (
+                self.overrides is None
+                or nr not in self.overridden
+                or self.overrides.concerns(note, self.looks)
+            ):
+                return False
+        self.tasks.leave_out(pid)
+        return True
+
+    def make(self, note: Notification, commit: Commit) -> int | None:
+        """Leave a call out and do the rest; return its value, or None if it goes on.
+
+        Context: the lock is not held.
+        """
+        nr, pid = note.nr, note.pid
+        if nr in EXITS:
+            self.tasks.leave_out_exit(pid, note.args[0])
+            self.forget(pid)
+            return None
+        self.tasks.leave_out(pid)
+        if nr in EXECS:
+            self.executes(pid)
+        if nr in NAMES:
+            return self.write(note, commit)
+        return self.answer(note, commit)
+
+    def answer(
+        self, note: Notification, commit: Commit, text: bytes | None = None
+    ) -> int | None:
+        """Return the answer in the host's place, or None if the call goes on.
+
+        text: the call's path, if it is known.
+        """
+        overrides = self.overrides
+        if overrides is None or note.nr not in self.overridden:
+            return None
+        if text is not None and not overrides.means(note.nr, text):
+            return None
+        return overrides(note, self.host, commit)
+
+    def executes(self, pid: int) -> None:
+        """Note that a process becomes another program, with other memory."""
+        self.tasks.executes(pid)
+        self.forget(pid)
+
+    def forget(self, pid: int) -> None:
+        """Forget what is known of a process's memory and files."""
+        self.host.forget(pid)
+        self.looks.forget(pid)
