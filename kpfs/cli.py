@@ -20,7 +20,7 @@ from kpfs.host.errors import SetupError
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from kpfs.daemon import Settings
+    from kpfs.config import Settings
 
 VERSION = "0.1.0"
 RELEASED = "2026-11-22"
@@ -271,7 +271,7 @@ def _option(text: str) -> tuple[str, bool]:
 
 
 def _settings(arguments: Namespace) -> Settings:
-    from kpfs.daemon import Settings
+    from kpfs.config import Settings
 
     _check_kernel(arguments)
     log = _from_here(os.path.abspath, arguments.log) if arguments.log else ""

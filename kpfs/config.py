@@ -103,3 +103,19 @@ def help_text() -> str:
     return "\n".join(
         f"  {o.name + ('=y' if o.default else '=n'):<20}{o.meaning}" for o in OPTIONS
     )
+
+
+class Settings(NamedTuple):
+    """What the command line says of the kernel and of the daemon."""
+
+    cpus: int = 2
+    quiet_guest: bool = False
+    verbose: bool = False
+    log: str = ""  # "": the default
+    mirror: bool = False  # a supervisor awaits the listener of a command
+    lazy: bool = False  # only calls that could be noticed there are made
+    host_uname: bool = False  # the command is told the host's release and version
+    config: Config = Config()
+    debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
+    kernel: str = ""  # name of a Linux kernel, "": the guest kernel
+    exact: bool = False  # it is checked whether each store changes code

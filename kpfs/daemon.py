@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The process that holds the guest and serves the tree."""
+"""The process that has the emulated kernel and serves its files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kpfs.config import Config
+from kpfs.config import Settings
 from kpfs.host import guard, mounts
 from kpfs.host.errors import SetupError
 from kpfs.host.mounts import source_name
@@ -21,8 +21,7 @@ from kpfs.host.mounts import source_name
 if TYPE_CHECKING:
     import socket
 
-    from kpfs.fs.booted import Booted
-    from kpfs.fs.tree import Writers
+    from kpfs.backends.backend import Backend
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 FUSE_DEVICE = "/dev/fuse"
@@ -31,22 +30,6 @@ LOG_LIMIT = 1 << 20  # bytes
 # a short request would wait again and again while a long text is made
 SWITCH_INTERVAL = 0.0005
 LOG_FORMAT = "%(asctime)s kpfs[%(process)d] %(levelname)s %(name)s: %(message)s"
-
-
-class Settings(NamedTuple):
-    """What the command line says of the guest and of the daemon."""
-
-    cpus: int = 2
-    quiet_guest: bool = False
-    verbose: bool = False
-    log: str = ""  # "": default_log()
-    mirror: bool = False  # a supervisor awaits the listener of a command
-    lazy: bool = False  # those calls alone are made that somebody could see
-    host_uname: bool = False  # the command is told the host's release and version
-    config: Config = Config()
-    debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
-    kernel: str = ""  # name of a real one
-    exact: bool = False  # it is checked whether each store changes code
 
 
 class Daemon:
@@ -78,7 +61,7 @@ class Daemon:
             raise SetupError(answer or f"the daemon died; see {self.log}")
 
     def has_died(self) -> bool:
-        """Whether it ended of itself, which is reported once."""
+        """Return True, once, if it ended of itself."""
         if self.reaped:
             return False
         self.reaped = os.waitpid(self.pid, os.WNOHANG)[0] != 0
@@ -87,8 +70,8 @@ class Daemon:
     def stop(self) -> None:
         """End it at once: it has nothing to save.
 
-        It asks its own mount (kpfs.mirror.write): whoever waits for an answer there
-        while its other threads die would wait for ever.  So the mount answers first.
+        Its threads ask its own mount (kpfs.mirror.write).  One that waits for an answer
+        while the others die would wait for ever, so the mount is aborted first.
         """
         if not self.reaped:
             mounts.abort(self.mountpoint)
@@ -98,13 +81,13 @@ class Daemon:
 
 
 def default_log() -> str:
-    """Where a daemon without a terminal logs."""
+    """Return the path to which a daemon without a terminal logs."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(cache, "kpfs", "kpfs.base.log")
 
 
 def check_fuse() -> None:
-    """SetupError where FUSE cannot work at all."""
+    """Raise SetupError where FUSE cannot work at all."""
     try:
         os.close(os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
@@ -194,7 +177,7 @@ class _Report:
 
 
 def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int:
-    """The body of the child; its exit status."""
+    """Run in the child; return its exit status."""
     os.chdir("/")
     try:
         _take_stdio(settings)
@@ -233,7 +216,7 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
 
 
 def _take_stdio(settings: Settings) -> None:
-    """Standard input from nowhere, standard output and error to the log."""
+    """Take standard input from nowhere, and put output and errors into the log."""
     log = _open_log(settings)
     for number, fd in ((0, os.open(os.devnull, os.O_RDWR)), (1, log)):
         os.dup2(fd, number)
@@ -241,7 +224,7 @@ def _take_stdio(settings: Settings) -> None:
 
 
 def _open_log(settings: Settings) -> int:
-    """The log for writing; a directory is only made for that of the default."""
+    """Open the log for writing; only the default one has its directory made."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     if settings.log:
         try:
@@ -280,7 +263,7 @@ def keep_log_short(limit: int = LOG_LIMIT) -> None:
 
 
 def _close_all_but(kept: set[int]) -> None:
-    """Close what came from the caller, so that no pipe of his stays open."""
+    """Close what came from the caller, so that none of its pipes stays open."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in kept:
             with contextlib.suppress(OSError):
@@ -308,68 +291,32 @@ def serve(
     log = partial(_begin_log, verbose=settings.verbose, short=short_log)
     if settings.verbose:
         log()
-    if settings.kernel:
-        from kpfs import linux_serve
-
-        linux_serve.serve(
-            settings.kernel,
-            mountpoint,
-            partial(_start_answering, ready, log),
-            channel,
-            quiet=settings.quiet_guest,
-            exact=settings.exact,
-            host_uname=settings.host_uname,
-            lazy=settings.lazy,
-        )
-        return
-    from kpfs.backends.guest.tree import GuestTree, build
-    from kpfs.fs.booted import Booted
+    from kpfs.backends.backend import maker
     from kpfs.fs.fuse import server
-    from kpfs.root.debugfs import links_in, shown_nowhere
-    from kpfs.root.guest_kernel import GuestKernel
+
+    source = source_name(os.getpid())
+    backend = maker(settings)(settings, mountpoint, source)
 
     def answering() -> None:
-        _start_answering(ready, log, booted.kernel.preload)
+        _start_answering(ready, log, backend.preload)
         if channel >= 0:
-            import threading
+            _start_mirror(backend, channel, source, mountpoint, settings)
 
-            threading.Thread(
-                target=_mirror,
-                args=(booted, channel, source, writers, mountpoint, settings),
-                name="mirror",
-                daemon=True,
-            ).start()
-
-    writers: Writers = {}
-    source = source_name(os.getpid())
-    boot = partial(
-        GuestKernel,
-        nr_cpus=settings.cpus,
-        quiet=settings.quiet_guest,
-        config=settings.config,
-        mount_table=partial(mounts.shown_table, source=source),
-        show_debugfs=(
-            links_in(settings.debugfs, f"{mountpoint}/debug")
-            if settings.debugfs
-            else shown_nowhere
-        ),
-    )
-    booted = Booted(boot, build)
     try:
         server.mount(
-            GuestTree(booted.kernel, booted.root, lazy=settings.lazy, booted=booted),
+            backend.tree,
             mountpoint,
             answering,
             fsname=source,
             allow_other=os.geteuid() == 0,
-            writers=writers,
+            writers=backend.writers,
         )
     finally:
-        booted.stop()
+        backend.stop()
 
 
 def _begin_log(*, verbose: bool, short: bool) -> None:
-    """Have what is logged go to stderr; short: see keep_log_short()."""
+    """Log to stderr; short: see keep_log_short()."""
     import logging
 
     logging.basicConfig(
@@ -382,7 +329,7 @@ def _begin_log(*, verbose: bool, short: bool) -> None:
 
 
 def _start_answering(ready: Callable[[], None], *rest: Callable[[], None]) -> None:
-    """Say that the tree answers; do the rest while who waits for that goes on."""
+    """Report that the mount is ready, then finish starting in the background."""
     import threading
 
     from kpfs.fs.booted import settle_heap
@@ -400,23 +347,19 @@ def _start_answering(ready: Callable[[], None], *rest: Callable[[], None]) -> No
         do_the_rest()
 
 
-def _mirror(
-    booted: Booted,
-    channel: int,
-    source: str,
-    writers: Writers,
-    mountpoint: str,
-    settings: Settings,
+def _start_mirror(
+    backend: Backend, channel: int, source: str, mountpoint: str, settings: Settings
 ) -> None:
-    from kpfs.backends.guest.mirror import open_mirror
-    from kpfs.mirror import replayer
+    """Have a thread make a command's system calls in the kernel."""
+    import threading
 
-    replayer.serve(
-        partial(open_mirror, booted),
-        channel,
-        source,
-        mountpoint,
-        writers,
-        host_uname=settings.host_uname,
-        lazy=settings.lazy,
-    )
+    def mirror() -> None:
+        from kpfs.mirror import replayer
+
+        replayer.serve(
+            *(backend.mirror, channel, source, mountpoint, backend.writers),
+            host_uname=settings.host_uname,
+            lazy=settings.lazy,
+        )
+
+    threading.Thread(target=mirror, name="mirror", daemon=True).start()

@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple, NoReturn
 
-from kpfs.daemon import Settings, check_fuse, default_log
+from kpfs.config import Settings
+from kpfs.daemon import check_fuse, default_log
 from kpfs.host.errors import SetupError
 
 OK, LIMITED, BROKEN = "ok", "limited", "broken"

@@ -12,7 +12,8 @@ import signal
 import sys
 from functools import partial
 
-from kpfs.daemon import Settings, check_fuse, serve, start
+from kpfs.config import Settings
+from kpfs.daemon import check_fuse, serve, start
 from kpfs.host import guard, mounts, patience
 from kpfs.host.errors import SetupError
 from kpfs.host.mounts import served_by

@@ -15,7 +15,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kpfs.daemon import Daemon, Settings, check_fuse, start
+from kpfs.config import Settings
+from kpfs.daemon import Daemon, check_fuse, start
 from kpfs.host import mounts
 from kpfs.host.errors import SetupError
 from kpfs.host.namespaces import enter_namespaces, lock_mounts

@@ -99,7 +99,8 @@ MAY_NOT_IMPORT = {
     ),
     "kpfs.fs.files.**": ("kpfs.host", "kpfs.mirror", "kpfs.fs.fuse", *COMMANDS),
     "kpfs.fs.fuse.**": ("kpfs.mirror", *COMMANDS),
-    "kpfs.mirror.**": ("kpfs.fs.fuse", *COMMANDS),
+    "kpfs.mirror.**": ("kpfs.fs.fuse", "kpfs.backends", *COMMANDS),
+    "kpfs.backends.**": ("kpfs.fs.fuse", *COMMANDS[:-1]),  # kpfs.api is above some
     "kpfs.explain.**": ("kpfs.api",),
     "kpfs.backends.*": ("kpfs.backends.guest", "kpfs.backends.linux", *COMMANDS[:-1]),
     "kpfs.backends.guest.**": ("kpfs.linux", "kpfs.backends.linux", *COMMANDS[:-1]),

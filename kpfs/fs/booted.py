@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernel that is mounted, and its tree: machine/reboot puts others in their place.
+"""The guest kernel that is mounted, and its files: machine/reboot replaces both.
 
-Whoever uses them follows: he is told of the new ones.  What is left of the old kernel,
-such as its open files, answers ESHUTDOWN.
+Each user of them is a follower, which is told of the new ones.  What is left of the old
+kernel, such as its open files, answers ESHUTDOWN.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import errno
 import gc
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
 from kpfs.base.log import Log
-from kpfs.fs.node import Dir
-from kpfs.root.guest_kernel import GuestKernel
+
+if TYPE_CHECKING:
+    from kpfs.fs.node import Dir
+    from kpfs.root.guest_kernel import GuestKernel
 
 log = Log(__name__)
 
@@ -23,11 +26,11 @@ log = Log(__name__)
 GC_THRESHOLD = 20_000
 
 # called with a new kernel and the root of its tree, under their lock
-Follower = Callable[[GuestKernel, Dir], None]
+Follower = Callable[["GuestKernel", "Dir"], None]
 
 
 def settle_heap() -> None:
-    """Let the garbage collector leave alone what is there, as it is there to stay."""
+    """Keep the garbage collector from looking at the objects of now: they stay."""
     gc.set_threshold(GC_THRESHOLD)
     gc.freeze()
 
@@ -48,7 +51,7 @@ class Booted:
         self.root = build(self.kernel)
 
     def follow(self, follower: Follower) -> None:
-        """Have somebody told of each kernel that follows."""
+        """Call follower for each kernel that follows."""
         self._followers.append(follower)
 
     def reboot(self) -> None:
@@ -58,7 +61,7 @@ class Booted:
         Context: control, lock held, and no task is in the operation of a file.
         """
         old = self.kernel
-        # what was left of the kernel before, of which nobody knows any more
+        # what was left of the kernel before, which nothing refers to any more
         gc.unfreeze()
         gc.collect()
         try:

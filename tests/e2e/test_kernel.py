@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels of distributions: ``kpfs kernel``, and mounts and commands over them.
 
-Tests kpfs.fs.fuse.linux_ops, kpfs.kernel_command, kpfs.linux.running.files,
-kpfs.linux.make.boot, kpfs.linux.make.firmware, kpfs.linux_serve,
-kpfs.backends.linux.mirror.
+Tests kpfs.backends.linux.boot, kpfs.kernel_command, kpfs.linux.running.files,
+kpfs.linux.make.boot, kpfs.linux.make.firmware, kpfs.backends.linux.mirror.
 """
 
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``kpfs mount`` and ``kpfs umount``.
 
-This also tests kpfs.daemon and kpfs.host.guard.
+This also tests kpfs.daemon, kpfs.backends.guest.boot and kpfs.host.guard.
 """
 
 import contextlib

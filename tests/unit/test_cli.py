@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs import cli, daemon
-from kpfs.daemon import Settings
+from kpfs.config import Settings
 from kpfs.host import mounts
 from kpfs.host.errors import SetupError
 from kpfs.linux.store import image, store

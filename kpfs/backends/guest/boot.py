@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest kernel as the daemon serves it: implements backends.backend.Backend."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kpfs.backends.guest.tree import GuestTree, build
+from kpfs.fs.booted import Booted
+from kpfs.host.mounts import shown_table
+from kpfs.root.debugfs import links_in, shown_nowhere
+from kpfs.root.guest_kernel import GuestKernel
+
+if TYPE_CHECKING:
+    from kpfs.backends.guest.mirror import GuestMirror
+    from kpfs.config import Settings
+    from kpfs.fs.tree import Writers
+    from kpfs.mirror.host import Host
+
+
+class Boot:
+    """The guest kernel, which a write to machine/reboot makes anew."""
+
+    def __init__(self, settings: Settings, mountpoint: str, source: str) -> None:
+        folder = settings.debugfs
+        show = links_in(folder, f"{mountpoint}/debug") if folder else shown_nowhere
+        boot = partial(
+            GuestKernel,
+            nr_cpus=settings.cpus,
+            quiet=settings.quiet_guest,
+            config=settings.config,
+            mount_table=partial(shown_table, source=source),
+            show_debugfs=show,
+        )
+        self.writers: Writers = {}
+        self._booted = booted = Booted(boot, build)
+        self.tree = GuestTree(
+            booted.kernel, booted.root, lazy=settings.lazy, booted=booted
+        )
+
+    def preload(self) -> None:
+        self._booted.kernel.preload()
+
+    def mirror(self, host: Host, listener: int) -> GuestMirror:
+        from kpfs.backends.guest.mirror import open_mirror
+
+        return open_mirror(self._booted, host, listener)
+
+    def stop(self) -> None:
+        self._booted.stop()
