@@ -331,13 +331,31 @@ def init_answer(
 
 
 def attributes(
-    ino: int, size: int, blocks: int, times: tuple[int, int, int], *rest: int
+    ino: int,
+    size: int,
+    blocks: int,
+    atime: int,
+    mtime: int,
+    ctime: int,
+    *rest: int,
 ) -> bytes:
-    """times: atime, mtime, ctime in ns; rest: mode, nlink, uid, gid, rdev, blksize."""
-    atime, mtime, ctime = times
-    seconds = atime // NSEC, mtime // NSEC, ctime // NSEC
-    rests = atime % NSEC, mtime % NSEC, ctime % NSEC
-    return ATTR.pack(ino, size, blocks, *seconds, *rests, *rest, 0)
+    """Return struct fuse_attr.
+
+    Times are nanoseconds since 1970.  rest: mode, nlink, uid, gid, rdev, blksize.
+    """
+    return ATTR.pack(
+        ino,
+        size,
+        blocks,
+        atime // NSEC,
+        mtime // NSEC,
+        ctime // NSEC,
+        atime % NSEC,
+        mtime % NSEC,
+        ctime % NSEC,
+        *rest,
+        0,
+    )
 
 
 def attributes_answer(attr: bytes, hold: int) -> bytes:

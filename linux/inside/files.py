@@ -105,7 +105,7 @@ def attributes(st: os.stat_result, uid: int, gid: int) -> bytes:
     """Return struct fuse_attr for what lstat() said, with that owner."""
     return wire.attributes(
         *(st.st_ino, st.st_size, st.st_blocks),
-        (st.st_atime_ns, st.st_mtime_ns, st.st_ctime_ns),
+        *(st.st_atime_ns, st.st_mtime_ns, st.st_ctime_ns),
         *(st.st_mode, st.st_nlink, uid, gid, st.st_rdev & 0xFFFFFFFF, st.st_blksize),
     )
 

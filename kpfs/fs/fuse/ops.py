@@ -219,14 +219,21 @@ class Operations(Generic[E, F]):
 
     def shown(self, inode: Inode[E], found: Attributes, size_too: bool) -> bytes:
         """Return struct fuse_attr; size_too: with the size of stat()."""
-        mode, size, atime, mtime, ctime, nlink, uid, gid, blksize, *_ = found
-        if not size_too and found.is_file:
-            size = OPEN_SIZE
-        uid = self.ids[0] if uid is None else uid
-        gid = self.ids[1] if gid is None else gid
-        times, number = (atime, mtime, ctime), inode.number
+        size = found.size if size_too or not found.is_file else OPEN_SIZE
+        uid, gid = self.ids
         return wire.attributes(
-            number, size, 0, times, mode, nlink, uid, gid, 0, blksize
+            inode.number,
+            size,
+            0,
+            found.atime,
+            found.mtime,
+            found.ctime,
+            found.mode,
+            found.nlink,
+            uid if found.uid is None else found.uid,
+            gid if found.gid is None else found.gid,
+            0,
+            found.blksize,
         )
 
     def getattr(self, request: Request, fh: int | None) -> bytes:

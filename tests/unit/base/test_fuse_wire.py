@@ -31,7 +31,7 @@ def test_forgetting():
 
 
 def test_times_before_1970():
-    attr = wire.attributes(1, 2, 3, (-1, 0, wire.NSEC), 0o100644, 1, 0, 0, 0, 4096)
+    attr = wire.attributes(1, 2, 3, -1, 0, wire.NSEC, 0o100644, 1, 0, 0, 0, 4096)
     assert wire.ATTR.unpack(attr)[3:9] == (-1, 0, 1, 999_999_999, 0, 0)
 
 
