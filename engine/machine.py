@@ -218,9 +218,6 @@ class Area(Protocol):
         So their addresses are sign-extended 32-bit immediates.
         """
 
-    def free_data(self, addr: int) -> None:
-        """Give back a block got from alloc_data()."""
-
     def alloc_ring(self, size: int, *, near: bool) -> tuple[KAddr, bool]:
         """Zeroed data pages that cost nothing until they are written; ENOMEM.
 

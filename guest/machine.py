@@ -7,7 +7,7 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
@@ -58,8 +58,8 @@ _USER_NAMES = {  # of system calls whose function is named otherwise
 }
 
 
-class Built(NamedTuple):
-    """How the kernel is configured."""
+class Configuration(NamedTuple):
+    """The kernel's configuration."""
 
     # the nops at functions' entries may become calls; else they are nops like any other
     dynamic_ftrace: bool = True
@@ -69,7 +69,7 @@ class Built(NamedTuple):
     module_unload: bool = True
 
 
-AS_USUAL = Built()
+DEFAULT_CONFIGURATION = Configuration()
 
 
 class Guest:
@@ -86,34 +86,50 @@ class Guest:
         nr_cpus: int = DEFAULT_CPUS,
         *,
         quiet: bool = False,
-        built: Built = AS_USUAL,
+        configuration: Configuration = DEFAULT_CONFIGURATION,
         image: str = KERNEL_IMAGE,
         ram_size: int = memory.RAM_SIZE,
     ) -> None:
-        """Load and boot; ``quiet`` is without background tasks, on virtual time.
-
-        built: how the kernel is configured.
-        """
+        """Load and boot; ``quiet`` is without background tasks, on virtual time."""
         if not 1 <= nr_cpus <= abi.NR_CPUS:
             raise KernelError(errno.EINVAL, f"1 to {abi.NR_CPUS} CPUs")
         self.nr_cpus = nr_cpus
         self.quiet = quiet
-        self.built = built
+        self.configuration = configuration
+        self._load(image, ram_size)
+        self._make_processor()
+        self._make_kernel_parts()
+        self._serve_control_calls()
+        self._boot()
+        self._background = self.sched.patience()
+        self._pass_hot_methods()
+
+    # ---- the phases of its making
+    def _load(self, image: str, ram_size: int) -> None:
+        """Put the kernel's image into memory, and read what it says of itself."""
         self.memory = mem = memory.Memory(ram_size)
         self._image_name = image
         self._image = elf.ElfFile(_read_image(image))
         self._load_segments()
-        self.cpus = self.text_writer = Cpu(mem, nr_cpus)
-        self._shared = mem.alloc_low(memory.PAGE_SIZE)
-        self.clock = Clock(mem, self._shared, quiet)
-        self.traps = Traps(self.cpus, mem, self.address_of)
-        self.kallsyms = Kallsyms(self._image, built.kallsyms_all)
+        self.kallsyms = Kallsyms(self._image, self.configuration.kallsyms_all)
         self.info = read_info(mem, self.needed("kpfs_guest_info"))
         self.task_table = TaskTable(mem, self.info)
+
+    def _make_processor(self) -> None:
+        """Make the CPUs, the clock, and who delivers exceptions."""
+        mem = self.memory
+        self.cpus = self.text_writer = Cpu(mem, self.nr_cpus)
+        self._shared = mem.alloc_low(memory.PAGE_SIZE)
+        self.clock = Clock(mem, self._shared, self.quiet)
+        self.traps = Traps(self.cpus, mem, self.address_of)
+
+    def _make_kernel_parts(self) -> None:
+        """Make the parts that know the running kernel, and work on it."""
+        mem = self.memory
         self.log = KernelLog(
             mem, self.info.log, self.clock.now, self.kallsyms.sprint_symbol
         )
-        self.control = Control(mem, self.info, nr_cpus)
+        self.control = Control(mem, self.info, self.nr_cpus)
         self.sched = Sched(
             self.cpus,
             mem,
@@ -123,6 +139,7 @@ class Guest:
             serve_control=self.control.serve,
             panic_reason=self.log.panic_reason,
             printk=self.log.printk,
+            in_module=self._in_module,
         )
         self.syscalls = Syscalls(
             mem,
@@ -142,50 +159,61 @@ class Guest:
             self._image,
             self._module_percpu(),
             say=self.log.printk,
-            current_pid=lambda: self.current().pid,
+            current_pid=self._current_pid,
             later=self.sched.call_after_quiescence,
             vermagic=self._vermagic(),
-            can_unload=built.module_unload,
+            can_unload=self.configuration.module_unload,
         )
-        self.sched.in_module = lambda ip: self.modules.at(ip) is not None
         self.text = KernelText(
             self._image,
             self.kallsyms,
             self.modules,
             self.address_of,
             text=range(self.needed("_stext"), self.needed("_etext")),
-            dynamic_ftrace=built.dynamic_ftrace,
+            dynamic_ftrace=self.configuration.dynamic_ftrace,
         )
         self._jump_labels = JumpLabels(mem, self._image, self.cpus.drop)
         self.area = EngineArea(mem)
         self.runtime_image = RuntimeImage(
             mem,
             self.kallsyms,
-            lambda: _read_image(RUNTIME_IMAGE),
+            partial(_read_image, RUNTIME_IMAGE),
             self.address_of,
             self._runtime_config(),
         )
-        self.control.register(CTL_MODULE, self.modules.serve)
-        self.control.register((abi.CTL_SYMBOL_FIND,), self.modules.find_symbol)
-        percpu_calls = (abi.CTL_PERCPU_ALLOC, abi.CTL_PERCPU_FREE)
-        self.control.register(percpu_calls, self.modules.percpu.serve)
-        self.control.register(
-            (abi.CTL_DEBUGREG,), lambda *words: self._debug_registers.serve(*words)
-        )
-        self.control.register((abi.CTL_JUMP_LABEL,), self._jump_labels.serve)
-        self.control.register(
-            (abi.CTL_STACK_TRACE,), lambda *words: self.backtrace.serve(*words)
-        )
-        self._boot()
-        self._background = self.sched.patience()
-        # the hot methods are those of the parts themselves
-        self.read_regs: Callable[[], Sequence[int]] = self.cpus.read_regs
-        self.write_regs = self.cpus.write_regs
-        self.read_reg = self.cpus.read_reg
-        self.write_reg = self.cpus.write_reg
+
+    def _serve_control_calls(self) -> None:
+        """Register who serves the hypercalls that need the whole guest to stand."""
+        register, percpu = self.control.register, self.modules.percpu
+        register(CTL_MODULE, self.modules.serve)
+        register((abi.CTL_SYMBOL_FIND,), self.modules.find_symbol)
+        register((abi.CTL_PERCPU_ALLOC, abi.CTL_PERCPU_FREE), percpu.serve)
+        register((abi.CTL_DEBUGREG,), self._serve_debug_registers)
+        register((abi.CTL_JUMP_LABEL,), self._jump_labels.serve)
+        register((abi.CTL_STACK_TRACE,), self._serve_stack_trace)
+
+    def _pass_hot_methods(self) -> None:
+        """Have the hottest methods be those of the parts themselves."""
+        cpus, mem = self.cpus, self.memory
+        self.read_regs: Callable[[], Sequence[int]] = cpus.read_regs
+        self.write_regs = cpus.write_regs
+        self.read_reg, self.write_reg = cpus.read_reg, cpus.write_reg
         self.read, self.write, self.view = mem.read, mem.write, mem.view
         self.read_u64, self.write_u64 = mem.read_u64, mem.write_u64
         self.read_cstring = mem.read_cstring
+
+    # ---- what the parts ask of each other later
+    def _in_module(self, ip: int) -> bool:
+        return self.modules.at(ip) is not None
+
+    def _current_pid(self) -> int:
+        return self.current().pid
+
+    def _serve_debug_registers(self, *words: int) -> int:
+        return self._debug_registers.serve(*words)
+
+    def _serve_stack_trace(self, *words: int) -> int:
+        return self.backtrace.serve(*words)
 
     # ---- boot
     def _load_segments(self) -> None:
@@ -236,7 +264,7 @@ class Guest:
 
     def _config_word(self) -> int:
         """What of the configuration the guest is told at boot."""
-        built = self.built
+        built = self.configuration
         word = abi.CONFIG_PREEMPTION if built.preemption else 0
         if built.modules:
             word |= abi.CONFIG_MODULES

@@ -185,9 +185,6 @@ class FakeArea:
         self._map(addr, bytes(self._data - addr))
         return KAddr(addr)
 
-    def free_data(self, addr: int) -> None:
-        pass
-
     def alloc_ring(self, size: int, *, near: bool) -> tuple[KAddr, bool]:
         return self.alloc_data(size), near
 

@@ -18,7 +18,7 @@ CURRENT, STATUS = abi.KpCpu.current_kprobe // 8, abi.KpCpu.status // 8
 PREV_CURRENT, PREV_STATUS = abi.KpCpu.prev_kprobe // 8, abi.KpCpu.prev_status // 8
 MAIL0, MAIL1, MAIL2, MAIL3 = range(abi.KpCpu.mail // 8, abi.KpCpu.mail // 8 + 4)
 MAIL_RET, INSTANCE = abi.KpCpu.mail_ret // 8, abi.KpCpu.instance // 8
-JPROBE, DECLINED = abi.KpCpu.jprobe // 8, abi.KpCpu.declined // 8
+DECLINED = abi.KpCpu.declined // 8
 IN_FAULT = abi.KpCpu.in_fault // 8
 
 

@@ -37,9 +37,6 @@ class EngineArea:
     def alloc_data(self, size: int) -> KAddr:
         return KAddr(self._area.alloc(size, KERNEL_DATA))
 
-    def free_data(self, addr: int) -> None:
-        self._area.free(addr)
-
     def alloc_ring(self, size: int, *, near: bool) -> tuple[KAddr, bool]:
         if near:
             with suppress(KernelError):

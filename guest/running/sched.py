@@ -130,11 +130,13 @@ class Sched:
         serve_control: Callable[[int], None],
         panic_reason: Callable[[], str],
         printk: Callable[[int, str], None],
+        in_module: Callable[[int], bool],
     ) -> None:
         """timer_entry: guest code of the timer interrupt.
 
         serve_control serves a CPU that stands at HC_API: see guest/running/control.py.
         panic_reason finds in the guest's log why it is dead, printk adds to it.
+        in_module tells whether an address is in a module's text.
         """
         self._cpu = cpu
         self._ram = memory.ram
@@ -143,13 +145,13 @@ class Sched:
         self._clock = clock
         self.nr_cpus = 0
         # pid to stack pointer of the tasks that stand at HC_HOST_OP
-        self.host_ops: dict[int, int] = {}
-        self._on_host_op: Callable[[int, int], None] = self._no_host_op
+        self.standing: dict[int, int] = {}
+        self._serve_host_op: Callable[[int, int], None] = self._no_host_op
         self._on_exit: Callable[[int], None] = lambda _pid: None
-        self.in_module: Callable[[int], bool] = lambda _ip: False
         self.timer_entry = timer_entry
         self._serve_control = serve_control
         self._panic_reason = panic_reason
+        self._in_module = in_module
         self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
@@ -176,14 +178,14 @@ class Sched:
         hypercalls[abi.HC_CLOCK] = clock.asked
 
     def attach(
-        self, on_host_op: Callable[[int, int], None], on_exit: Callable[[int], None]
+        self, serve_host_op: Callable[[int, int], None], on_exit: Callable[[int], None]
     ) -> None:
         """Tell somebody, who makes requests, what becomes of the tasks.
 
-        on_host_op is called with the pid and the stack pointer of a task that stands at
-        HC_HOST_OP, on_exit (in hit context) with the pid of a task that is gone.
+        serve_host_op is called with the pid and the stack pointer of a task that stands
+        at HC_HOST_OP, on_exit (in hit context) with the pid of a task that is gone.
         """
-        self._on_host_op, self._on_exit = on_host_op, on_exit
+        self._serve_host_op, self._on_exit = serve_host_op, on_exit
 
     def start_cpu(self, number: int, pcpu: int, entry: int, argument: int) -> None:
         """Let a CPU begin at entry with RDI set; its pcpu is at a virtual address."""
@@ -212,7 +214,7 @@ class Sched:
 
     def _hc_host_op(self, pid: int) -> None:
         self._host_op = pid
-        self.host_ops[pid] = self._cpu.read_reg(REG_SP)
+        self.standing[pid] = self._cpu.read_reg(REG_SP)
         self._reason = abi.HC_HOST_OP
         self._cpu.stop()
 
@@ -353,20 +355,16 @@ class Sched:
         return spent, seconds
 
     def _take_turns(self, done: Callable[[], bool], patience: Patience) -> bool:
-        """The turns of run().
+        """Take the turns of run(): choose a CPU, run it, account, act on its stop.
 
         The clock is asked every LOOK_TURNS, as it costs a system call, and each turn
         when half of the time is over.  It is asked earlier if a turn takes long.
         """
-        count, look_at = self.nr_cpus, self.turns + LOOK_TURNS
+        look_at = self.turns + LOOK_TURNS
         short_until = self._began + SHORT
         while True:
-            for _ in range(count):
-                number = self._next
-                if self.runnable(number):
-                    break
-                self._next = (number + 1) % count
-            else:
+            number = self._choose()
+            if number < 0:
                 return False
             self.turn(number)
             if self._reason == abi.HC_API:
@@ -376,26 +374,42 @@ class Sched:
                 or self._reason == _STUCK
                 or (not self._since and monotonic() >= short_until)
             ):
-                spent, seconds = self._account(patience)
-                if spent > 0.5:
-                    self._look(patience, spent, seconds)
-                look_at = self.turns + (1 if spent > 0.5 else LOOK_TURNS)
+                look_at = self.turns + self._turns_to_look(patience)
             if self._reason == abi.HC_HOST_OP:
                 if done():
                     return True
-                pid = self._host_op
-                self._serve_host_op(pid, patience)
+                self._host_op_turn(self._host_op, patience)
                 short_until = self._began + SHORT
             elif self._reason == abi.HC_YIELD or self._idle[number]:
-                self._next = (number + 1) % count
-                if self._reason == abi.HC_YIELD:
-                    # a busy CPU gets its timer interrupts too
-                    self._clock.step()
-                    self.expire()
+                self._pass_on(number)
             if done():
                 return True
 
-    def _serve_host_op(self, pid: int, patience: Patience) -> None:
+    def _choose(self) -> int:
+        """Return the next CPU that has anything to do; -1: none has."""
+        for _ in range(self.nr_cpus):
+            number = self._next
+            if self.runnable(number):
+                return number
+            self._next = (number + 1) % self.nr_cpus
+        return -1
+
+    def _turns_to_look(self, patience: Patience) -> int:
+        """Account for the time, and return the turns until that is to be done again."""
+        spent, seconds = self._account(patience)
+        if spent <= 0.5:
+            return LOOK_TURNS
+        self._look(patience, spent, seconds)
+        return 1
+
+    def _pass_on(self, number: int) -> None:
+        """Give the next turn to another CPU, as this one yields or idles."""
+        self._next = (number + 1) % self.nr_cpus
+        if self._reason == abi.HC_YIELD:  # a busy CPU gets its timer interrupts, too
+            self._clock.step()
+            self.expire()
+
+    def _host_op_turn(self, pid: int, patience: Patience) -> None:
         """Have a file's operation done; little of its time counts as the guest's.
 
         It may have the guest run, in the middle of this run.
@@ -405,7 +419,7 @@ class Sched:
             self._account(patience)
             mark = turns
         before = self._since
-        self._on_host_op(pid, self.host_ops.pop(pid))
+        self._serve_host_op(pid, self.standing.pop(pid))
         self._mark = mark + self.turns - turns  # those in between are counted already
         if timed:
             self._since = max(before, thread_time() - HOST_OP_COST)
@@ -470,7 +484,7 @@ class Sched:
         """Whether the task holds no lock of the kernel where it is."""
         cpu = self._cpu
         ip = cpu.read_reg(REG_IP)
-        if not ip or self.in_module(ip):
+        if not ip or self._in_module(ip):
             return True
         count = _I32.unpack_from(self._ram, at - _CURRENT_AT + _PREEMPT_AT)[0]
         return not count and bool(cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF)

@@ -108,7 +108,7 @@ class Syscalls:
         self._exited: dict[int, int] = {}
         # tasks that stand at HC_HOST_OP, and their stack pointers there
         self._inside: list[tuple[HostTask, int]] = []
-        self._handlers: dict[int, HostOpHandler] = {}
+        self._host_ops: dict[int, HostOpHandler] = {}
         self._bug: BaseException | None = None
         self._patience = sched.patience()  # of the request that runs
         self._next_reap = 0
@@ -145,13 +145,13 @@ class Syscalls:
         if host_op is None:
             return self._request(task, abi.REQ_SYSCALL, nr, args, sleeps)
         pid = self._inside[-1][0].pid if self._inside else task.pid
-        outer = self._handlers.get(pid) if self._inside else None
-        self._handlers[pid] = host_op
+        outer = self._host_ops.get(pid) if self._inside else None
+        self._host_ops[pid] = host_op
         try:
             return self._request(task, abi.REQ_SYSCALL, nr, args, sleeps)
         finally:
             if outer is not None:
-                self._handlers[pid] = outer
+                self._host_ops[pid] = outer
 
     def call_some(
         self,
@@ -184,7 +184,7 @@ class Syscalls:
         self.refusal = None
         table = b"".join([_REQUEST.pack(abi.REQ_SYSCALL, *words, 0) for words in rows])
         self._memory.write(task.user, strings + table)
-        self._handlers[task.pid] = host_op
+        self._host_ops[task.pid] = host_op
         args = task.user + len(strings), len(rows)
         ret = self._request(task, abi.REQ_SYSCALLS, 0, args)
         if ret == BLOCKED:  # the rest is not to follow when it wakes up
@@ -348,7 +348,7 @@ class Syscalls:
             if is_over():  # in the meantime
                 break
         task.blocked = False
-        self._handlers.pop(pid, None)
+        self._host_ops.pop(pid, None)
         ret = exited.pop(pid) if pid in exited else self._value(task)
         if self._clock.quiet and not sched.all_idle():
             sched.run_until_idle(patience=patience)
@@ -396,7 +396,7 @@ class Syscalls:
         task, sp = self._inside[-1]
         words = self._place(task, args)
         _REQUEST.pack_into(self._ram, task.nested_at, kind, nr, *words, 0)
-        pid, host_ops = task.pid, self._sched.host_ops
+        pid, host_ops = task.pid, self._sched.standing
         until = self._patience_ends()
         outer, patience = self._patience, self._sched.patience(task.addr)
         self._patience = patience
@@ -421,7 +421,7 @@ class Syscalls:
         """Run the handler of a task that stands at HC_HOST_OP and leave the answer."""
         task = self.find(pid)
         op = HostOp(self._memory, task.host_op, pid)
-        handler = self._handlers.get(pid, self._files)
+        handler = self._host_ops.get(pid, self._files)
         used = task.used
         self._inside.append((task, sp))
         try:
@@ -586,13 +586,13 @@ class Syscalls:
         """Whether a call that was BLOCKED has come to its end since."""
         if task.gone or not self._is_done(task):
             return False
-        self._handlers.pop(task.pid, None)
+        self._host_ops.pop(task.pid, None)
         task.blocked = False
         return True
 
     def _abandon(self, task: HostTask) -> None:
         """Kill the task of a process that left a call which was BLOCKED."""
-        self._handlers.pop(task.pid, None)
+        self._host_ops.pop(task.pid, None)
         if not self._inside:
             self.call(self._awake(), "kill", task.pid, _SIGKILL)
             self._sched.run_until_idle()

@@ -7,7 +7,6 @@ of system calls are made of the calls' declarations.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -18,7 +17,6 @@ from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.running.jump_labels import JumpLabels
 
 _CALL, _FIELD = abi.TraceEventCall.STRUCT, abi.TraceEventField.STRUCT
-_U64 = struct.Struct("<Q")
 _TEXT_MAX = 4096
 FORK_KEY = "__tracepoint_sched_process_fork"
 FREE_KEY = "__tracepoint_sched_process_free"

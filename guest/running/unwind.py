@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from enum import IntEnum
 from typing import NamedTuple
 
 from kpfs.base import abi
@@ -113,6 +114,27 @@ def _parse_cie(data: bytes, at: int) -> tuple[int, int, bytes]:
     return encoding, align, data[r.at :]
 
 
+class Cfa(IntEnum):
+    """Call frame instructions: DW_CFA_*.  Document: DWARF 5, 7.24."""
+
+    NOP = 0x00
+    ADVANCE_LOC1 = 0x02  # then 2 and 4 bytes
+    ADVANCE_LOC4 = 0x04
+    OFFSET_EXTENDED = 0x05
+    RESTORE_EXTENDED = 0x06
+    UNDEFINED = 0x07
+    REMEMBER_STATE = 0x0A
+    RESTORE_STATE = 0x0B
+    DEF_CFA = 0x0C
+    DEF_CFA_REGISTER = 0x0D
+    DEF_CFA_OFFSET = 0x0E
+    GNU_ARGS_SIZE = 0x2E
+    # in the two high bits; the low ones are the operand
+    ADVANCE_LOC = 0x40
+    OFFSET = 0x80
+    RESTORE = 0xC0
+
+
 class _Rules:
     """Where the caller's registers are, at one instruction."""
 
@@ -134,14 +156,14 @@ class _Rules:
             op = r.u8()
             high, low = op & 0xC0, op & 0x3F
             step = 0
-            if high == 0x40:
+            if high == Cfa.ADVANCE_LOC:
                 step = low
-            elif high == 0x80:
+            elif high == Cfa.OFFSET:
                 self.saved[low] = r.uleb() * align
-            elif high == 0xC0:
+            elif high == Cfa.RESTORE:
                 self._restore(low)
-            elif op in (2, 3, 4):  # DW_CFA_advance_loc1, 2, 4
-                size = 1 << (op - 2)
+            elif Cfa.ADVANCE_LOC1 <= op <= Cfa.ADVANCE_LOC4:
+                size = 1 << (op - Cfa.ADVANCE_LOC1)
                 step = int.from_bytes(program[r.at : r.at + size], "little")
                 r.at += size
             elif not self._other(op, r, align):
@@ -159,26 +181,26 @@ class _Rules:
 
     def _other(self, op: int, r: _Reader, align: int) -> bool:
         """Carry out one of the rare instructions; False if it is unknown to us."""
-        if op == 0:  # DW_CFA_nop
+        if op == Cfa.NOP:
             return True
-        if op == 0x0A:  # DW_CFA_remember_state
+        if op == Cfa.REMEMBER_STATE:
             self._stack.append((self.cfa, dict(self.saved)))
-        elif op == 0x0B:  # DW_CFA_restore_state
+        elif op == Cfa.RESTORE_STATE:
             self.cfa, self.saved = self._stack.pop()
-        elif op == 0x0C:  # DW_CFA_def_cfa
+        elif op == Cfa.DEF_CFA:
             reg = r.uleb()
             self.cfa = reg, r.uleb()
-        elif op == 0x0D and self.cfa:  # DW_CFA_def_cfa_register
+        elif op == Cfa.DEF_CFA_REGISTER and self.cfa:
             self.cfa = r.uleb(), self.cfa[1]
-        elif op == 0x0E and self.cfa:  # DW_CFA_def_cfa_offset
+        elif op == Cfa.DEF_CFA_OFFSET and self.cfa:
             self.cfa = self.cfa[0], r.uleb()
-        elif op == 0x06:  # DW_CFA_restore_extended
+        elif op == Cfa.RESTORE_EXTENDED:
             self._restore(r.uleb())
-        elif op == 0x07:  # DW_CFA_undefined
+        elif op == Cfa.UNDEFINED:
             self.saved.pop(r.uleb(), None)
-        elif op == 0x2E:  # DW_CFA_GNU_args_size
+        elif op == Cfa.GNU_ARGS_SIZE:
             r.uleb()
-        elif op == 0x05:  # DW_CFA_offset_extended
+        elif op == Cfa.OFFSET_EXTENDED:
             reg = r.uleb()
             self.saved[reg] = r.uleb() * align
         else:

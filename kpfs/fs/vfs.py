@@ -4,7 +4,7 @@
 A file of the mount could simply be read by Python.  Then a probe on vfs_read() would
 never see the ``cat`` that looks at it.  So the guest's own open(), read(), write() and
 close() run, in a task with the caller's pid, and the file's work is done in their
-middle (``op``).  System calls that the guest makes by itself find the same files.
+middle (``host_op``).  System calls that the guest makes by itself find the same files.
 
 Calls that only read are left out while nobody could see them: see
 kpfs.base.skip_policy.  A Vfs is the book of these: which callers made them, with which
@@ -19,8 +19,8 @@ What must always hold:
   descriptor when it first needs one.
 - The guest's position of a file is where the host's is, after every operation:
   ``handle.next``.
-- ``op`` runs in the middle of a system call of the guest, under the kernel's lock, and
-  must not wait.  Files that may wait do so before the call, without the lock.
+- ``host_op`` runs in the middle of a system call of the guest, under the kernel's lock,
+  and must not wait.  Files that may wait do so before the call, without the lock.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Vfs:
         """open(2) of the file that is at a path."""
         made: list[Handle] = []
 
-        def op(request: HostOp) -> int:
+        def host_op(request: HostOp) -> int:
             made.append(node.open(flags, caller.pid))
             self._bind(request, made[0])
             return 0
@@ -224,7 +224,9 @@ class Vfs:
             else:
                 self.kernel.skip_policy.catch_up(caller.pid)
             task = self.calls.task(caller)
-            fd = self.calls.call(task, "openat", AT_FDCWD, name, flags, 0, op=op)
+            fd = self.calls.call(
+                task, "openat", AT_FDCWD, name, flags, 0, host_op=host_op
+            )
             opened = OpenFile(
                 self, name, flags, made[0] if made else node.handle(flags, caller.pid)
             )
@@ -267,13 +269,13 @@ class Vfs:
         if fd is None:
             args = AT_FDCWD, opened.path, opened.flags, 0
 
-            def op(request: HostOp) -> int:
+            def host_op(request: HostOp) -> int:
                 if opened.node.of_guest:
                     opened.node.opened(opened.flags)
                 self._bind(request, opened.handle)
                 return 0
 
-            fd = self.calls.call(task, "openat", *args, op=op)
+            fd = self.calls.call(task, "openat", *args, host_op=host_op)
             opened.fds[task] = fd
         return fd
 
@@ -300,7 +302,7 @@ class Vfs:
     def _read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
         data = b""
 
-        def op(_request: HostOp) -> bytes:
+        def host_op(_request: HostOp) -> bytes:
             nonlocal data
             data = opened.handle.read(size, offset)
             return data
@@ -318,14 +320,14 @@ class Vfs:
             return self.kernel.guest.read(task.buffer, got)
         task = self.calls.task(caller)
         fd = self._descriptor(task, opened)
-        self.calls.call(task, "read", fd, task.buffer, size, op=op)
+        self.calls.call(task, "read", fd, task.buffer, size, host_op=host_op)
         opened.handle.moved(offset, len(data))
         return data
 
     def write(self, caller: Caller, opened: OpenFile, data: bytes, offset: int) -> int:
         """write(2) or pwrite(2): the number of bytes taken."""
 
-        def op(request: HostOp) -> int:
+        def host_op(request: HostOp) -> int:
             return opened.handle.write(_brought(request, data), offset)
 
         with self.kernel.lock:
@@ -338,7 +340,7 @@ class Vfs:
             else:
                 task = self.calls.task(caller)
                 fd = self._descriptor(task, opened)
-            taken = self.calls.call(task, "write", fd, data, len(data), op=op)
+            taken = self.calls.call(task, "write", fd, data, len(data), host_op=host_op)
             opened.handle.moved(offset, taken)
         opened.handle.written(lambda: task)
         return taken
@@ -363,7 +365,7 @@ class Vfs:
         if at + len(data) > LLONG_MAX:
             raise KernelError(errno.EINVAL, "behind the last position")
 
-        def op(request: HostOp) -> int:
+        def host_op(request: HostOp) -> int:
             nonlocal at, done  # of a writev() each segment comes here
             part = data[done : done + request.count]
             if done <= LAST_SEGMENT:
@@ -379,7 +381,7 @@ class Vfs:
             task = self.calls.task(caller)
             fd = self._descriptor(task, opened)
             rest = self._arguments(task, call, opened.node)
-            taken = self.calls.call(task, call.name, fd, *rest, op=op)
+            taken = self.calls.call(task, call.name, fd, *rest, host_op=host_op)
             if call.name != "pwrite64":
                 if fixed:
                     handle.stays(at)

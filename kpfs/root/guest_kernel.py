@@ -15,7 +15,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import SkipPolicy
 from kpfs.config import Config
-from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Built, Guest
+from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Configuration, Guest
 from kpfs.root.background import Background
 from kpfs.root.debugfs import DebugFs, shown_nowhere
 from kpfs.root.host_calls import HostCalls
@@ -35,9 +35,9 @@ DEFAULTS = Config()
 T = TypeVar("T")
 
 
-def _built(config: Config) -> Built:
-    """What of the configuration is the guest's."""
-    return Built(
+def _configuration(config: Config) -> Configuration:
+    """Return the part of the configuration that concerns the guest."""
+    return Configuration(
         dynamic_ftrace=config.on("KPROBES_ON_FTRACE"),
         preemption=config.on("PREEMPT"),
         kallsyms_all=config.on("KALLSYMS_ALL"),
@@ -105,7 +105,10 @@ class GuestKernel:
         self.lock = lock or FairLock()
         self.config = config
         image = LEGACY_IMAGE if config.on("LEGACY_SYMBOLS") else KERNEL_IMAGE
-        self.guest = Guest(nr_cpus, quiet=quiet, built=_built(config), image=image)
+        configuration = _configuration(config)
+        self.guest = Guest(
+            nr_cpus, quiet=quiet, configuration=configuration, image=image
+        )
         self.background = Background(self.guest, self.lock)
         self.syscalls = HostCalls(self.guest, self.background, self.lock)
         self.debugfs = DebugFs(self.guest, show_debugfs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 
@@ -14,16 +14,12 @@ from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock
 from kpfs.guest.loader.modules import Parameter
 from kpfs.guest.machine import Guest
-from kpfs.guest.running.hostop import HostOp
+from kpfs.guest.running.hostop import HostOp, HostOpHandler
 from kpfs.guest.running.hosttask import HostTask
 from kpfs.guest.running.syscalls import BLOCKED, CALLS_AT_ONCE
 from kpfs.root.background import Background
 
 PAGE_SIZE = 4096
-
-# What a file of the mount does in the middle of a system call: its result, or the bytes
-# that were read.  The guest's request may be answered further (cookie, pos).
-Op = Callable[[HostOp], "int | bytes"]
 
 
 def _no_files(_request: HostOp) -> int:
@@ -38,12 +34,12 @@ class HostCalls:
         self._guest = guest
         self._background = background
         self._lock = lock
-        self._files: Op = _no_files
+        self._files: HostOpHandler = _no_files
         self.closed = False  # the guest is gone
         self._nr_calls = 0
         self._busy = 0  # ns in calls
 
-    def attach_files(self, serve: Op) -> None:
+    def attach_files(self, serve: HostOpHandler) -> None:
         """Have the mount's files served to calls that nobody made through it."""
         self._files = serve
         self._guest.syscalls.attach_files(serve)
@@ -83,18 +79,19 @@ class HostCalls:
         task: HostTask,
         name: str,
         *args: int | str | bytes,
-        op: Op | None = None,
+        host_op: HostOpHandler | None = None,
     ) -> int:
         """A system call of a task in the guest; its value.
 
-        op is run where the call reaches a file of the mount; what it raises, or any
+        host_op runs where the call reaches a file of the mount; what it raises, or any
         other failure of the call, is raised here.
         """
-        host_op = op or self._files
         self.check()
         begin = time.perf_counter_ns()
         try:
-            ret = self._guest.syscalls.call(task, name, *args, host_op=host_op)
+            ret = self._guest.syscalls.call(
+                task, name, *args, host_op=host_op or self._files
+            )
         finally:  # those who wait are to learn of its death, too
             self._nr_calls += 1
             self._busy += time.perf_counter_ns() - begin

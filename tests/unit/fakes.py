@@ -89,12 +89,12 @@ class FakeKernel:
     def attach_files(self, serve):
         self.host_files = serve
 
-    def call(self, task, name, *args, op=None):
+    def call(self, task, name, *args, host_op=None):
         assert not task.gone
         self.calls.append((task.pid, name, args))
         data = args[1][: args[2]] if name in ("write", "pwrite64") else b""
         request = SimpleNamespace(flags=0, count=len(data), data=lambda: data)
-        result = op(request) if op else self.results.get(name, 0)
+        result = host_op(request) if host_op else self.results.get(name, 0)
         if isinstance(result, int) and result < 0:
             raise KernelError(-result, name)
         return len(result) if isinstance(result, bytes) else result

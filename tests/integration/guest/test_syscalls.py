@@ -47,7 +47,7 @@ class HostCall:
         self.guest.write(self.data, op)
         self.guest.write(page, contents)
         if handler is not None:
-            self.guest.syscalls._handlers[self.task.pid] = handler
+            self.guest.syscalls._host_ops[self.task.pid] = handler
         return self.guest.syscalls.call_function(self.task, self.func, self.data)
 
     def op(self):

@@ -41,6 +41,7 @@ class Machine:
             serve_control=lambda _cpu: None,
             panic_reason=lambda: "kernel panic",
             printk=lambda _level, text: self.said.append(text),
+            in_module=lambda _ip: False,
         )
         self.pcpus = []
 
@@ -282,6 +283,6 @@ def test_who_is_to_be_killed_is_seen_in_the_module(machine):
     sched = machine.start("90" * 99 + "eb9b")
     pcpu, text = machine.pcpus[0], machine.bare.text
     machine.memory.write(pcpu + abi.KpfsPcpu.preempt_count, struct.pack("<i", 1))
-    sched.in_module = lambda ip: text + 60 <= ip < text + 64
+    sched._in_module = lambda ip: text + 60 <= ip < text + 64
     sched._reach_module(sched._pcpu[0] + abi.KpfsPcpu.current_task, 0)
-    assert sched.in_module(machine.cpu.read_reg(REG_IP))
+    assert sched._in_module(machine.cpu.read_reg(REG_IP))
