@@ -1,33 +1,74 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What cases and scripts need to run as they were recorded."""
+"""Processes that run recorded cases, one after the other, for all tests of a worker."""
 
+import shutil
 import subprocess
 
 import pytest
 
 from tests import harness
+from tests.there import there
+
+RUN_CASES = harness.CONFORMANCE / "run-cases"
+
+
+class Runner:
+    """A process ``run-cases --serve``, which waits for the next case."""
+
+    def __init__(self, folder, *command):
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [*map(str, command), "--serve", folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.ask, self.answers = there(self.process.stdin), there(self.process.stdout)
+
+    def printed(self, path):
+        """Run a case; return the text that it printed."""
+        self.ask.write(f"{path}\n")
+        self.ask.flush()
+        assert self.answers.readline() == f"{path.stem}\n"
+        return (self.folder / path.stem).read_text(errors="backslashreplace")
+
+    def close(self):
+        self.ask.close()
+        assert self.process.wait(harness.TIMEOUT) == 0
+        self.answers.close()
 
 
 @pytest.fixture(scope="session")
-def applets(tmp_path_factory):
-    """A directory with the tools of busybox, as where the cases were recorded."""
-    path = tmp_path_factory.mktemp("applets")
-    try:
-        subprocess.run(["busybox", "--install", "-s", path], check=True)
-    except FileNotFoundError:
-        pytest.skip("busybox is not installed")
-    return path
+def new_runner(tmp_path_factory):
+    """A function that starts a Runner; it takes options of run-cases."""
+    for name in ("busybox", "gcc"):
+        if not shutil.which(name):
+            pytest.skip(f"{name} is not installed")
+    tools = tmp_path_factory.mktemp("tools")
+    runners = []
+
+    def new(*options, before=()):
+        folder = tmp_path_factory.mktemp("printed")
+        command = *before, RUN_CASES, "--tools", tools, *options
+        runners.append(Runner(folder, *command))
+        return runners[-1]
+
+    yield new
+    for runner in runners:
+        runner.close()
 
 
 @pytest.fixture(scope="session")
-def tool(tmp_path_factory):
-    """kio, the helper for single file operations; beside it hitn, for system calls."""
-    path = tmp_path_factory.mktemp("tools")
-    try:
-        for name in ("kio", "hitn"):
-            source = harness.CONFORMANCE / f"{name}.c"
-            subprocess.run(["gcc", "-O2", "-w", "-o", path / name, source], check=True)
-        subprocess.run(["busybox", "true"], check=True)
-    except FileNotFoundError as error:
-        pytest.skip(f"{error.filename} is not installed")
-    return path / "kio"
+def on_mount(new_runner, session_mount):
+    """A runner over the files of the session's mount."""
+    return new_runner("--mount", session_mount)
+
+
+@pytest.fixture(scope="session")
+def at_real_paths(new_runner, tmp_path_factory):
+    """A runner under ``kpfs run``."""
+    kpfs = harness.Kpfs(tmp_path_factory.mktemp("run"))
+    runner = new_runner(before=kpfs.command("run", "--"))
+    yield runner
+    runner.close()
+    kpfs.finish()

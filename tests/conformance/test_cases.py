@@ -1,84 +1,118 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The cases recorded from a real Linux 6.1, each against the same mount."""
+"""Cases, scripts and modules print what they printed when a Linux kernel 6.1 was asked.
+
+run-cases runs them: most on a mount, those that name real paths under ``kpfs run``.
+"""
 
 import re
 import subprocess
 
 import pytest
 
-from tests import harness
+from tests import harness, modbox
 
 HERE = harness.CONFORMANCE
-CASE_TIMEOUT = 60
+MODULES = ("synth_calls", "watch_calls", "debugfs_calls", "kprobe_calls")
 PADDED = re.compile(r" +N\b")  # a number that the case has put a letter for
 
 
 def read_table(where):
-    """differs.tsv: case -> why it is not expected to pass on a mount, or under run."""
+    """Return case -> reason for the rows of differs.tsv about a mount, or about run."""
     lines = (HERE / "differs.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
     assert {place for _, place, _ in rows} <= {"mount", "run", "both"}
     return {case: why for case, place, why in rows if place in (where, "both")}
 
 
-DIFFERS = read_table("mount")
-CASES = sorted(path.stem for path in (HERE / "cases").glob("*.sh"))
+def recorded(folder):
+    return sorted(path.stem for path in (HERE / folder).glob("*.sh"))
 
 
-def parameter(case, table, *marks):
-    reason = table.get(case[:3])
-    strict = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-    return pytest.param(case, marks=[*strict, *marks])
+ON_MOUNT, UNDER_RUN = read_table("mount"), read_table("run")
+CASES, SCRIPTS = recorded("cases"), recorded("scripts")
+# cases that either of the two settings fails; under kpfs run all others are slow
+CHOSEN = [case for case in CASES if case[:3] in {**UNDER_RUN, **ON_MOUNT}]
 
 
-def normalised(text):
-    """The lines, without the padding of numbers that are not told."""
-    return [PADDED.sub(" N", line) for line in text.splitlines()]
+def parameters(cases, table):
+    """The cases, those of the table marked as expected failures."""
+
+    def marks(reason):
+        return [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+
+    return [pytest.param(case, marks=marks(table.get(case[:3]))) for case in cases]
 
 
-@pytest.fixture(scope="session")
-def shell(session_mount, tool, applets):
-    """Runs a script as the recording did, and returns what it printed."""
-    environment = {
-        "PATH": f"{applets}:/usr/sbin:/usr/bin:/sbin:/bin",
-        "KPROBES": str(session_mount / "kprobes"),
-        "SYSCTL": str(session_mount / "sys/debug/kprobes-optimization"),
-        "TRACING": str(session_mount / "tracing"),
-        "HIT": f"{HERE / 'hit-by-file'} {session_mount / 'machine/syscall'}",
-        "HITSYM": "__x64_sys_getppid",
-        "KIO": str(tool),
-    }
+def check(runner, folder, name, normalise=lambda text: text):
+    path = HERE / folder / f"{name}.sh"
+    expected = path.with_suffix(".out").read_text(errors="backslashreplace")
+    got = normalise(runner.printed(path))
+    assert got.splitlines() == normalise(expected).splitlines()
 
-    def run(script, *arguments):
-        done = subprocess.run(
-            ["busybox", "sh", "-c", script, *map(str, arguments)],
-            env=environment,
-            cwd=tool.parent,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            timeout=CASE_TIMEOUT,
-        )
-        text = done.stdout.decode(errors="backslashreplace")
-        return text.replace(f"{session_mount}/tracing", "/sys/kernel/tracing")
 
-    return run
+def unpadded(text):
+    """The text without the padding of numbers that are not told."""
+    return PADDED.sub(" N", text)
 
 
 @pytest.mark.fuse
 @pytest.mark.guest
-@pytest.mark.parametrize("case", [parameter(case, DIFFERS) for case in CASES])
-def test_case(case, shell):
-    shell('. "$0"', HERE / "reset.sh")
-    path = HERE / "cases" / case
-    got = shell('. "$0"; . "$1"', HERE / "lib.sh", path.with_suffix(".sh"))
-    expected = path.with_suffix(".out").read_bytes()
-    assert normalised(got) == normalised(expected.decode(errors="backslashreplace"))
+@pytest.mark.parametrize("case", parameters(CASES, ON_MOUNT))
+def test_case(case, on_mount):
+    check(on_mount, "cases", case, unpadded)
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+@pytest.mark.parametrize("case", parameters(CHOSEN, UNDER_RUN))
+def test_what_differs_on_a_mount(case, at_real_paths):
+    check(at_real_paths, "cases", case, unpadded)
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in CASES if case not in CHOSEN])
+def test_all_others(case, at_real_paths):
+    check(at_real_paths, "cases", case, unpadded)
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_script(script, at_real_paths):
+    check(at_real_paths, "scripts", script)
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+@pytest.mark.parametrize("script", recorded("modules"))
+def test_module(script, kpfs, new_runner, tmp_path, monkeypatch):
+    for name in MODULES:
+        (tmp_path / f"{name}.ko").symlink_to(modbox.build(name))
+    monkeypatch.setenv("KMODULES", str(tmp_path))
+    runner = new_runner("--mount", kpfs.mount("--quiet-guest"))
+    check(runner, "modules", script)
+
+
+@pytest.mark.oracle
+def test_linux_still_says_so():
+    scripts = [HERE / "scripts" / f"{name}.sh" for name in SCRIPTS]
+    done = subprocess.run(
+        [HERE / "record", "--check", *scripts], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
+def test_the_length_of_scripts():
+    for name in SCRIPTS:
+        text = (HERE / "scripts" / f"{name}.sh").read_text()
+        assert 20 <= len(text.splitlines()) <= 40, name
 
 
 def test_the_table_names_cases():
     numbers = {case[:3] for case in CASES}
-    for table in (DIFFERS, read_table("run")):
+    for table in (ON_MOUNT, UNDER_RUN):
         assert set(table) <= numbers
         assert all(reason.strip() for reason in table.values())
 
