@@ -50,7 +50,7 @@ def test_who_runs_is_waited_for_as_long(looks):
     ends(looks, 1.0)
 
 
-@pytest.mark.parametrize("who", [OTHER, US])
+@pytest.mark.parametrize("who", [OTHER, US], ids=["other", "us"])
 def test_who_waits_for_a_cpu_has_longer(looks, who):
     looks.share = {OTHER: 1.0} | {who: 0.1}
     ends(looks, 10.0)
