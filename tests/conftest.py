@@ -33,6 +33,36 @@ def pytest_addoption(parser):
         metavar="MARKER",
         help="fail, instead of skip, tests of MARKER that cannot run here",
     )
+    parser.addoption(
+        "--quick", action="store_true", help="run the unit tests and the layers alone"
+    )
+    parser.addoption(
+        "--all", action="store_true", help="run the tests that are marked long, too"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what --quick does not need, and long tests without --all.
+
+    Tests that are named by files or folders on the command line stay.
+    """
+    options = config.option
+    if options.file_or_dir or options.all:
+        return
+    kept = [
+        item
+        for item in items
+        if not item.get_closest_marker("long")
+        and not (options.quick and not _is_quick(item.path))
+    ]
+    left_out = set(items) - set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = kept
+
+
+def _is_quick(path):
+    below = path.relative_to(harness.ROOT / "tests").parts
+    return below[0] in ("unit", "test_layers.py")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import pwd
@@ -71,6 +72,15 @@ def missing_two_cpus() -> str:
 def _missing_image(name: str, *options: str) -> str:
     environment = {**os.environ, "XDG_DATA_HOME": str(kernels())}
     command.prepare()
+    kernels().mkdir(parents=True, exist_ok=True)
+    with open(kernels() / "lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other workers want it, too
+        return _make_image(name, options, environment)
+
+
+def _make_image(
+    name: str, options: tuple[str, ...], environment: dict[str, str]
+) -> str:
     for words in (("show", name), ("make", name, *options)):
         done = subprocess.run(
             [str(KPFS), "kernel", *words],

@@ -43,6 +43,8 @@ FAKE = """
 import subprocess, time
 from tests.campaign import __main__ as campaign
 from tests.campaign.hunt import Part
+
+pytestmark = pytest.mark.long
 def body(hunt):
     {}
 campaign.PARTS = ("fake",)

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.user
 def test_it_measures_in_a_checkout_where_only_kpfs_was_used(ordinary):

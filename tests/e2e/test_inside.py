@@ -154,6 +154,7 @@ def test_what_the_processor_lacks_is_told(kpfs, tmp_path):
     assert "x86-64-v2" in done.stderr
 
 
+@pytest.mark.long
 def test_too_little_memory_is_told(kpfs):
     script = "head -c 900000000 /dev/zero | tail -c 900000000"
     done = sh(kpfs, script, timeout=120)

@@ -8,6 +8,8 @@ import pytest
 from kpfs.share import shared
 from tests import harness
 
+pytestmark = pytest.mark.long
+
 INSTALL = harness.ROOT / "scripts/install"
 
 

@@ -138,6 +138,7 @@ def test_a_signal_ends_a_command_that_waits(kpfs):
         assert process.wait(20) == 128 + signal.SIGTERM
 
 
+@pytest.mark.long
 def test_many_that_wait_hold_nobody_up(kpfs):
     """Each of them takes a thread of the mount."""
     script = """
@@ -188,6 +189,7 @@ def test_what_there_is(kpfs):
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 
 
+@pytest.mark.long
 def test_exported_and_imported(kpfs, tmp_path, monkeypatch):
     file = tmp_path / "mine.kpfs"
     assert kpfs("kernel", "export", KERNEL, file).returncode == 0

@@ -9,7 +9,7 @@ import pytest
 from tests import harness
 from tests.e2e.test_tools import KNOB, PATH, needs
 
-pytestmark = [pytest.mark.fuse, pytest.mark.kernel]
+pytestmark = [pytest.mark.fuse, pytest.mark.kernel, pytest.mark.long]
 
 RUN = "run", "--kernel", harness.KERNEL, "--", "bash", "-ec"
 CAT = "cat /etc/hostname >/dev/null"

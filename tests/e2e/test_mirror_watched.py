@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e import looking
 
-pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+pytestmark = [pytest.mark.fuse, pytest.mark.guest, pytest.mark.long]
 
 OF_THE_MOUNT = "the files of the mount", "a file of the mount that was read before"
 SCRIPTS = looking.SCRIPTS | {

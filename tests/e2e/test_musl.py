@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness import ROOT
 
-pytestmark = pytest.mark.fuse
+pytestmark = [pytest.mark.fuse, pytest.mark.long]
 # threads and children are made by other system calls than in glibc
 PROGRAM = r"""
 #include <dlfcn.h>

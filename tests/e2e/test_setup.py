@@ -8,6 +8,8 @@ import pytest
 
 from tests import harness
 
+pytestmark = pytest.mark.long
+
 PLANTED = ("ast", "ctypes", "json", "os", "pip", "re", "site", "subprocess", "venv")
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 

@@ -9,7 +9,7 @@ import pytest
 from tests import harness
 from tests.e2e import stress
 
-pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+pytestmark = [pytest.mark.fuse, pytest.mark.guest, pytest.mark.long]
 
 PROCESSES = 32
 

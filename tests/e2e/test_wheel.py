@@ -25,6 +25,8 @@ from kpfs.cli import VERSION
 from kpfs.share import shared
 from tests import harness
 
+pytestmark = pytest.mark.long
+
 LIST = "cat /sys/kernel/debug/kprobes/list"
 # Lists a probe of a module that is in the wheel, loaded by a program that is in it.
 USES_DATA = "modprobe kprobe_example && lsmod && cut -c 17- $KPFS/kprobes/list"

@@ -248,6 +248,7 @@ def kinds_for(number: int) -> tuple[str, ...]:
     return KINDS if SLOW else (KINDS[number % len(KINDS)],)
 
 
+@pytest.mark.long
 def test_probed_is_as_unprobed():
     bench = Bench()
     done: Counter[str] = Counter()

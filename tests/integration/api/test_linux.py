@@ -470,6 +470,7 @@ def test_probes_that_are_refused(fresh):
         assert refused.value.errno == why
 
 
+@pytest.mark.long
 @pytest.mark.kernel
 def test_many_handlers(fresh):
     """More than a page of the kernel has room for; their places are used again."""

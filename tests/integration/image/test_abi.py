@@ -28,7 +28,7 @@ def test_it_is_made_of_these_headers():
     made = subprocess.run(
         [ROOT / "scripts" / "asm-offsets"], capture_output=True, check=True
     )
-    assert made.stdout == (ROOT / "kpfs" / "abi.py").read_bytes()
+    assert made.stdout == (ROOT / "kpfs" / "base" / "abi.py").read_bytes()
 
 
 @pytest.mark.parametrize("structure", STRUCTURES, ids=lambda one: one.__name__)

@@ -19,7 +19,7 @@ from kpfs.explain.linux import KernelImage
 from kpfs.explain.verdicts import errno_name, judge, judging_state
 from kpfs.linux.running import loading
 
-pytestmark = [pytest.mark.kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.long]
 
 POINTS = int(os.environ.get("KPFS_POINTS", "400"))
 BATCH = 50

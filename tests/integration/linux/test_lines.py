@@ -146,6 +146,7 @@ def test_what_comes_behind_the_kernel_is_there(guest, slow):
     assert text == slow.read(KALLSYMS)
 
 
+@pytest.mark.long
 def test_another_file_of_the_same_operations_is_let_alone(guest, slow):
     """A filter of the very functions that the other one begins with."""
     first = slow.read(FUNCTIONS).decode().split("\n")[:3]
@@ -169,6 +170,7 @@ def test_a_probe_is_hit_by_each_line(guest, function):
     guest.write(f"{TRACING}/events/kprobes/e/enable", "0")
 
 
+@pytest.mark.long
 def test_what_makes_a_line_is_known(guest, folder):
     """The kernel's own tracer says what is called for a line."""
     if b"function_graph" not in guest.read(f"{TRACING}/available_tracers"):
