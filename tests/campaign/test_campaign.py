@@ -24,6 +24,8 @@ from tests.campaign.hunt import Hunt, progress_of
 from tests.fuzz.lines import WrongError
 from tests.modbox import build, module
 
+pytestmark = pytest.mark.long
+
 
 def start(folder, *words, **options):
     """The command, whose parts are those of this file's fakes."""
@@ -44,7 +46,6 @@ import subprocess, time
 from tests.campaign import __main__ as campaign
 from tests.campaign.hunt import Part
 
-pytestmark = pytest.mark.long
 def body(hunt):
     {}
 campaign.PARTS = ("fake",)

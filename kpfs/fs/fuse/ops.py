@@ -115,10 +115,10 @@ class Operations(Generic[E, F]):
             made = method(request, request.body)
             return Answer(0, made) if isinstance(made, bytes) else made
         except KernelError as e:
-            log.debug("%s: %s", Opcode(request.opcode).name, e)
+            log.debug("%s: %s", Opcode(request.opcode).name.lower(), e)
             return Answer(_errno(e))
         except BaseException:
-            log.exception("bug in %s", Opcode(request.opcode).name)
+            log.exception("bug in %s", Opcode(request.opcode).name.lower())
             return Answer(errno.EIO)
 
     # ---- life
