@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +72,7 @@ def missing_two_cpus() -> str:
 def _missing_image(name: str, *options: str) -> str:
     environment = {**os.environ, "XDG_DATA_HOME": str(kernels())}
     command.prepare()
-    kernels().mkdir(parents=True, exist_ok=True)
-    with open(kernels() / "lock", "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # other workers want it, too
+    with exclusive("kernels"):  # other workers want it, too
         return _make_image(name, options, environment)
 
 
@@ -97,6 +95,15 @@ def kernels() -> Path:
     """XDG_DATA_HOME for the tests that run a kernel of a distribution."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(cache, "kpfs-tests")
+
+
+@contextlib.contextmanager
+def exclusive(name: str) -> Iterator[None]:
+    """Keep other workers, and other runs of this user, from what has that name."""
+    kernels().mkdir(parents=True, exist_ok=True)
+    with open(kernels() / f"{name}.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class Kpfs(command.Command):

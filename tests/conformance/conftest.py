@@ -26,7 +26,14 @@ class Runner:
         self.ask, self.answers = there(self.process.stdin), there(self.process.stdout)
 
     def printed(self, path):
-        """Run a case; return the text that it printed."""
+        """Run a case; return the text that it printed.
+
+        The cases use fixed names in /tmp, so the workers take turns.
+        """
+        with harness.exclusive("recorded-cases"):
+            return self._printed(path)
+
+    def _printed(self, path):
         self.ask.write(f"{path}\n")
         self.ask.flush()
         assert self.answers.readline() == f"{path.stem}\n"

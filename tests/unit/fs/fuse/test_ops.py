@@ -317,7 +317,7 @@ def test_what_is_not_there(linux):
     assert linux.code(99, wire.ROOT, b"") == "ENOSYS"
 
 
-@pytest.mark.logs("bug in STATFS")
+@pytest.mark.logs("bug in statfs")
 def test_errors(linux, caplog):
     def answer_to(error):
         def fail(*_request):
