@@ -67,7 +67,7 @@ class Timer:
         return statistics.median(once() for _ in range(self._repeats))
 
     def times(self, name: str, limit: float, *words: str) -> Row:
-        """How many times as long it takes."""
+        """Return how many times as long it takes."""
         if shutil.which(words[0]) is None:
             return Row(name, None, "x", limit, note=f"there is no {words[0]}")
         bare, under = self.bare(*words), self.under_run(*words)

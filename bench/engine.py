@@ -103,7 +103,7 @@ def is_boosted(probe: Kprobe) -> bool:
 
 
 def is_jump(bench: Bench) -> bool:
-    """Whether the one probe there is has become a jump."""
+    """Return True if the one probe there is has become a jump."""
     return "[OPTIMIZED]" in bench.show("/kprobes/list")
 
 

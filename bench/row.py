@@ -34,7 +34,7 @@ Functions = Sequence[Callable[[], object]]
 
 
 def seconds(function: Callable[[], object], clock: Clock = time.perf_counter) -> float:
-    """How long one call takes."""
+    """Return how long one call takes."""
     start = clock()
     function()
     return clock() - start

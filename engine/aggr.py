@@ -97,7 +97,7 @@ def alloc_aggr_kprobe(st: State, p: Kprobe) -> OptimizedKprobe:
 
 
 def init_aggr_kprobe(st: State, ap: OptimizedKprobe, p: Kprobe) -> None:
-    """Let ap take the place of p in the table, and p be the first on its list.
+    """Put ap in p's place in the table, with p as the first probe on its list.
 
     Context: control.
     Kernel: init_aggr_kprobe()
@@ -124,7 +124,7 @@ def free_aggr_kprobe(st: State, ap: Kprobe) -> None:
 
 
 def aggr_kprobe_disabled(ap: Kprobe) -> bool:
-    """Whether all probes on the list are disabled.
+    """Return True if all probes on the list are disabled.
 
     Kernel: aggr_kprobe_disabled()
     """
@@ -132,7 +132,7 @@ def aggr_kprobe_disabled(ap: Kprobe) -> bool:
 
 
 def kprobe_nmissed(st: State, p: Kprobe) -> int:
-    """How often p was hit while it could not be handled.
+    """Return how often p was hit while it could not be handled.
 
     Context: control.
     Kernel: kprobe.nmissed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an architecture gives the core: the kernel's arch_* hooks.
+"""The protocol of an architecture: the kernel's arch_* hooks.
 
 Checklist for one more architecture: a folder engine/arch/NAME with a class that has
 every member of Arch and is made as Class(machine), a row in engine/arch/arches.py, a
@@ -20,7 +20,7 @@ from kpfs.engine.slots import KprobeInsnCache
 
 
 class Core(Protocol):
-    """What the core lets its architecture see: kpfs.engine.state.State."""
+    """The part of the core that an architecture sees: kpfs.engine.state.State."""
 
     machine: Machine
     # address -> the probe or the aggr_kprobe standing for several; the core alone
@@ -42,7 +42,7 @@ class Optimizer(Protocol):
         """
 
     def check(self, op: OptimizedKprobe) -> bool:
-        """Whether no armed probe stands in the bytes after the first that op covers.
+        """True if no armed probe stands in the bytes after the first that op covers.
 
         It asks kprobe_disarmed() about each probe that kprobe_table has there.
         Kernel: arch_check_optimized_kprobe()
@@ -145,13 +145,13 @@ class Jprobes(Protocol):
 
 
 class Running(Protocol):
-    """Which probes are being handled.  Kernel: current_kprobe, struct kprobe_ctlblk"""
+    """Probes that are being handled.  Kernel: current_kprobe, struct kprobe_ctlblk"""
 
     def kprobe_running(self) -> Kprobe | None:
         """The probe whose handler runs on the running CPU.  Context: either."""
 
     def kprobe_ctlblk(self) -> tuple[int, Kprobe | None, int]:
-        """What the running CPU does: its status, and what was interrupted by it.
+        """Return the running CPU's status and the probe that it interrupted.
 
         Of the latter the probe (None: nothing was) and its status.  Context: either.
         Kernel: get_kprobe_ctlblk()
@@ -235,7 +235,7 @@ class Arch(Protocol):
         """Keep the core, hook traps, load the runtime; State calls it once."""
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        """Whether that address of the kernel's text, or of a module's, is forbidden."""
+        """True if that address of the kernel's text, or of a module's, is forbidden."""
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         """Return (address of the probe, whether it is the function's entry)."""
@@ -282,7 +282,7 @@ class Arch(Protocol):
         """How often the address of an entry of kprobe_table was hit, missed or not."""
 
     def nmissed(self, p: Kprobe) -> int:
-        """How often one registered probe (never an aggr_kprobe) was missed."""
+        """Return how often one registered probe (never an aggr_kprobe) was missed."""
 
     def copied_insn(self, p: Kprobe) -> tuple[int, bool, int]:
         """How the instruction of a prepared probe is run.

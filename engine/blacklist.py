@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where probes are forbidden: NOKPROBE functions, __kprobes, noinstr and entry text."""
+"""The blacklist: NOKPROBE functions, __kprobes, noinstr and entry text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _within_kprobe_blacklist(st: State, addr: KAddr) -> bool:
 
 
 def within_kprobe_blacklist(st: State, addr: KAddr) -> bool:
-    """Whether addr, or the function it is a split-off part of, is blacklisted.
+    """Return True if addr, or the function it is a split-off part of, is blacklisted.
 
     Context: control.
     Kernel: within_kprobe_blacklist()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How an architecture judges a probe point without a probe or a running machine.
+"""Judge a probe point without a probe or a running machine.
 
 A judge needs bytes and tables alone, so that a dump of a kernel will do; Arch's own
 checks are the same functions.  It is made as Class(tables), by the table JUDGES of
@@ -42,7 +42,7 @@ class Tables(Protocol):
 
 
 class Jump(NamedTuple):
-    """Whether a probe can become a jump."""
+    """The verdict on whether a probe can become a jump."""
 
     size: int  # bytes of the whole instructions that it covers
     why_not: str = ""  # "": it can

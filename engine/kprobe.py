@@ -63,7 +63,7 @@ class PtRegs:
 
 
 class ArchInsn:
-    """What the architecture keeps of a probed address.
+    """The architecture's state of a probed address.
 
     Kernel: struct arch_specific_insn
     """
@@ -72,7 +72,7 @@ class ArchInsn:
 
 
 class ArchOptInsn:
-    """What the architecture keeps of a jump.  Kernel: struct arch_optimized_insn"""
+    """The architecture's state of a jump.  Kernel: struct arch_optimized_insn"""
 
     __slots__ = ()
 
@@ -151,7 +151,7 @@ class Kprobe:
 
 
 class OptQueue(enum.Enum):
-    """Which list of the optimizer a probe is on.  Kernel: optimized_kprobe.list."""
+    """The list of the optimizer that a probe is on.  Kernel: optimized_kprobe.list."""
 
     NONE = 0
     OPTIMIZING = 1  # to become a jump
@@ -215,12 +215,12 @@ def kprobe_unused(p: Kprobe) -> bool:
 
 
 def kprobe_optready(p: Kprobe) -> bool:
-    """Whether a detour buffer has been prepared.  Kernel: arch_prepared_optinsn()."""
+    """True if a detour buffer has been prepared.  Kernel: arch_prepared_optinsn()."""
     return isinstance(p, OptimizedKprobe) and p.optinsn is not None
 
 
 def kprobe_queued(p: Kprobe) -> bool:
-    """Whether it is on a list of the optimizer."""
+    """Return True if it is on a list of the optimizer."""
     return isinstance(p, OptimizedKprobe) and p.queue is not OptQueue.NONE
 
 

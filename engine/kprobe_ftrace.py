@@ -19,7 +19,7 @@ def check_ftrace_location(st: State, p: Kprobe) -> None:
 
 
 def set_ftrace_enabled(st: State, value: int) -> None:
-    """Let nothing be called at ftrace locations, neither tracer nor probe, if it is 0.
+    """Switch all calls from ftrace locations, of tracers and probes, on or off.
 
     Context: control.  Kernel: ftrace_enable_sysctl()
     """

@@ -126,7 +126,7 @@ def unregister_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
 
 
 def kretprobe_nmissed(st: State, rp: Kretprobe) -> int:
-    """How many calls were not hooked because all instances were in use.
+    """Return how many calls were not hooked because all instances were in use.
 
     Context: control.
     Kernel: kretprobe.nmissed

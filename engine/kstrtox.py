@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How the kernel reads characters, numbers and truth values out of what users write.
+"""Parse characters, numbers and truth values of users' writes as the kernel does.
 
 Text is str with one character per byte (latin-1), so that lengths and the positions in
 error messages are the kernel's.  What ends in ``_from_user``, and the number of a

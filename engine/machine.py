@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All that the engine asks of the kernel beneath it.
+"""The protocol of the kernel beneath the engine.
 
 ``Guest`` implements Machine for our own guest kernel; another guest (an
 image of a real kernel) implements the same.  ``tests.fake.FakeMachine`` does it with a
@@ -33,7 +33,7 @@ _STEP = 16
 
 
 class RuntimeConfig(NamedTuple):
-    """What engine/runtime must know of the kernel: struct kp_config, without our part.
+    """The kernel's part of struct kp_config, for engine/runtime.
 
     Offsets from the GS base, offsets in the task structure, and the clock.
     """
@@ -135,7 +135,7 @@ class Kallsyms(Protocol):
 
 
 class KernelText(Protocol):
-    """What is known of the text of the kernel and its modules.  Context: control."""
+    """The tables about the text of the kernel and its modules.  Context: control."""
 
     def is_text(self, addr: int) -> bool:
         """Kernel or module text, init text while it lives.
@@ -162,13 +162,13 @@ class KernelText(Protocol):
         """All ftrace sites, the kernel's by address, then those of modules."""
 
     def text_reserved(self, start: int, end: int) -> bool:
-        """Whether bytes [start, end] belong to a jump label or static call."""
+        """Return True if bytes [start, end] belong to a jump label or static call."""
 
     def has_exception_entry(self, start: int, end: int) -> bool:
-        """Whether an instruction in [start, end) has an exception-table entry."""
+        """True if an instruction in [start, end) has an exception-table entry."""
 
     def is_bug_site(self, addr: int) -> bool:
-        """Whether the instruction at addr is the ud2 of a BUG or WARN."""
+        """Return True if the instruction at addr is the ud2 of a BUG or WARN."""
 
 
 class Modules(Protocol):
@@ -294,7 +294,7 @@ class Clock(Protocol):
 
 
 class Sched(Protocol):
-    """What is known of where tasks are.  Context: control."""
+    """The whereabouts of tasks.  Context: control."""
 
     def call_after_quiescence(self, func: Callable[[], None]) -> None:
         """Run func in control context once no task can still be inside unlinked text.

@@ -287,7 +287,7 @@ def _unregister(st: State, entry: Kprobe, gone: dict[Kprobe, None]) -> bool:
 
 
 def _forget_handlers(st: State, ap: Kprobe, gone: dict[Kprobe, None]) -> None:
-    """Let an aggr_kprobe call those that are left on its list."""
+    """Make an aggr_kprobe call only the handlers that are left on its list."""
     here = [p for p in gone if not kprobe_gone(p)]
     if (
         any(p.post_handler for p in here)

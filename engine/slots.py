@@ -68,7 +68,7 @@ class KprobeInsnCache:
             self._collect()
 
     def is_insn_slot_addr(self, addr: int) -> bool:
-        """Whether addr lies in memory of this cache.
+        """Return True if addr lies in memory of this cache.
 
         Context: either.
         Kernel: __is_insn_slot_addr()

@@ -21,7 +21,7 @@ KERN_INFO = 6
 
 
 class ModuleState(enum.Enum):
-    """What a module's notifier says of it.  Kernel: enum module_state."""
+    """The state that a module's notifier reports.  Kernel: enum module_state."""
 
     COMING = 1  # loaded, before its init
     LIVE = 2  # init is done, init text about to be freed
@@ -161,7 +161,7 @@ def get_kprobe(st: State, addr: int) -> Kprobe | None:
 
 
 def is_kprobe_insn_slot(st: State, addr: int) -> bool:
-    """Whether addr is in a page of slots.
+    """Return True if addr is in a page of slots.
 
     Context: either.
     Kernel: is_kprobe_insn_slot(), is_kprobe_optinsn_slot()

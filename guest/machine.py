@@ -353,7 +353,7 @@ class Guest:
         return self._jump_labels.places_on()
 
     def forks_seen(self) -> bool:
-        """Whether anybody is told of each new task, and of who has made it."""
+        """Return True if anybody is told of each new task, and of who has made it."""
         return self._jump_labels.is_on(self.needed("__tracepoint_sched_process_fork"))
 
     @cached_property

@@ -154,14 +154,14 @@ def _place(name: str) -> str:
 
 
 def _has_ended(daemon: int, seconds: float) -> bool:
-    """Whether the process of a pidfd ends within so many seconds on the clock."""
+    """True if the process of a pidfd ends within so many seconds on the clock."""
     waiting = select.poll()
     waiting.register(daemon, select.POLLIN)
     return bool(waiting.poll(seconds * 1000))
 
 
 def _ends(daemon: int, pid: int, seconds: float) -> bool:
-    """Whether a process, and its pidfd, ends in time."""
+    """Return True if a process, and its pidfd, ends in time."""
     return patience.comes(pid, seconds, partial(_has_ended, daemon))
 
 

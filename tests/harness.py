@@ -142,7 +142,7 @@ class Kpfs(command.Command):
 
 
 def is_mounted(target: Path) -> bool:
-    """Whether the mount table has target."""
+    """Return True if the mount table has target."""
     with open("/proc/self/mountinfo", encoding="utf-8") as table:
         return any(line.split()[4] == str(target) for line in table)
 
@@ -157,7 +157,7 @@ def daemon_of(target: Path) -> int:
 
 
 def alive(pid: int) -> bool:
-    """Whether pid is a process that has not ended; a zombie has."""
+    """Return True if pid is a process that has not ended; a zombie has."""
     return state(pid) not in ("", "Z")
 
 
@@ -212,7 +212,7 @@ def await_blocked(child: subprocess.Popen[Any], path: Path) -> None:
 
 
 def cpu_time(pid: int) -> float:
-    """How long a process has run, in s."""
+    """Return how long a process has run, in s."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

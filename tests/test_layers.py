@@ -316,7 +316,7 @@ def elsewhere():
 
 
 def tells_of(path, module):
-    """Whether a file imports a module, or has its whole name in its text."""
+    """Return True if a file imports a module, or has its whole name in its text."""
     if path.suffix == ".py" and module in imports(path):
         return True
     return bool(re.search(rf"\b{re.escape(module)}(?!\.?\w)", path.read_text()))

@@ -181,7 +181,7 @@ class Runtime:
             self.free(rh)
 
     def inuse(self, rh: KpRethook) -> int:
-        """How many of its nodes are not on the free list."""
+        """Return how many of its nodes are not on the free list."""
         count, node = rh.maxactive, rh.free
         while node:
             count -= 1

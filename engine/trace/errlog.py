@@ -16,7 +16,7 @@ CMD_PREFIX = "  Command: "
 
 
 class Err(enum.Enum):
-    """What can be wrong with a probe definition.  Kernel: ERRORS in trace_probe.h."""
+    """The errors of a probe definition.  Kernel: ERRORS in trace_probe.h."""
 
     MAXACT_NO_KPROBE = "Maxactive is not for kprobe"
     BAD_MAXACT = "Invalid maxactive number"
@@ -70,7 +70,7 @@ class Err(enum.Enum):
 
 
 class SynthErr(enum.Enum):
-    """What can be wrong with a synthetic event's definition.
+    """The errors of a synthetic event's definition.
 
     Kernel: ERRORS in trace_events_synth.c
     """

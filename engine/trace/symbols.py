@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How addresses and pointers are printed."""
+"""Print addresses and pointers."""
 
 from __future__ import annotations
 

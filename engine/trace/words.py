@@ -24,12 +24,12 @@ def argv_split(command: str) -> list[str]:
 
 
 def is_good_name(name: str) -> bool:
-    """Whether an event, argument or field may have it.  Kernel: is_good_name()."""
+    """True if an event, argument or field may have it.  Kernel: is_good_name()."""
     return _NAME.fullmatch(name) is not None
 
 
 def is_good_system_name(name: str) -> bool:
-    """Whether a group may have it, hyphens too.  Kernel: is_good_system_name()."""
+    """True if a group may have it, hyphens too.  Kernel: is_good_system_name()."""
     return _SYSTEM_NAME.fullmatch(name) is not None
 
 

@@ -37,7 +37,7 @@ class Watched(NamedTuple):
     reads: bool
 
     def touched_by(self, write: bool, addr: int, size: int) -> bool:
-        """Whether an access is one that it waits for."""
+        """Return True if an access is one that it waits for."""
         near = addr <= self.last and addr + size > self.first
         return near and (write or self.reads)
 
@@ -91,7 +91,7 @@ class DebugRegisters:
 
     # ---- hit
     def _wanted(self) -> bool:
-        """Whether the CPU watches anything, and is not in #DB."""
+        """Return True if the CPU watches anything, and is not in #DB."""
         active = self._cpu.active
         at = self._pcpus[active] + abi.KpfsPcpu.debug_off
         return bool(self._watched[active]) and not _I32.unpack_from(self._ram, at)[0]

@@ -289,7 +289,7 @@ class PageArea:
         self._sizes: dict[int, int] = {}  # address to pages
 
     def mapped(self, addr: int, size: int) -> bool:
-        """Whether every page of a block inside the area is allocated."""
+        """Return True if every page of a block inside the area is allocated."""
         first = (addr - abi.MODULE_BASE) >> 12
         last = (addr - abi.MODULE_BASE + size - 1) >> 12
         if last <= first + 1:
@@ -360,7 +360,7 @@ class RingArea:
         return addr - self._base + self._phys
 
     def mapped(self, addr: int, size: int) -> bool:
-        """Whether all of it lies in one block."""
+        """Return True if all of it lies in one block."""
         i = bisect_right(self._starts, addr) - 1
         if i < 0:
             return False
@@ -412,7 +412,7 @@ class RingArea:
         self._free = _give_back(self._free, first, size // PAGE_SIZE)
 
     def has(self, addr: int) -> bool:
-        """Whether a block of it begins there."""
+        """Return True if a block of it begins there."""
         return addr in self._sizes
 
     def blocks(self) -> Iterator[tuple[int, int]]:

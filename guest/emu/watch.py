@@ -91,7 +91,7 @@ class Watch:
         self._cpu.end_run()
 
     def _end_step(self, vector: int) -> bool:
-        """Whether a trap is the end of a step; a fault ends it too."""
+        """Return True if a trap is the end of a step; a fault ends it too."""
         if not self._stepping:
             return False
         cpu = self._cpu
@@ -113,7 +113,7 @@ class Watch:
 
     # ---- control, between two runs
     def _go_on(self) -> bool:
-        """Whether the run ended for our sake; the next step is prepared then."""
+        """Return True if the run ended for our sake; the next step is prepared then."""
         access, self._access = self._access, None
         again, self._again = self._again, False
         if access is None:

@@ -74,7 +74,7 @@ class Watchdog:
         self._library.timer_settime(self._timer, 0, ctypes.byref(spec), None)
 
     def expired(self) -> bool:
-        """Whether the timer ended this run; the next run will wind it again."""
+        """Return True if the timer ended this run; the next run will wind it again."""
         now = time.process_time()
         if self._library is None or now - self._wound_at < self._wound_for * 0.9:
             return False

@@ -66,7 +66,7 @@ class KernelText:
         return addr in self._text or any(m.layout.is_text(addr) for m in self._modules)
 
     def in_init_text(self, addr: int) -> bool:
-        """Whether it is a module's init text; the kernel's own is gone by now."""
+        """True if it is a module's init text; the kernel's own is gone by now."""
         return any(m.layout.in_init(addr) for m in self._modules)
 
     def module_of(self, addr: int) -> str:

@@ -70,7 +70,7 @@ class JumpLabels:
                 self._write(code, target, on)
 
     def is_on(self, key: int) -> bool:
-        """Whether use() has switched a key on."""
+        """Return True if use() has switched a key on."""
         return key in self._users and self._users[key].total() > 0
 
     def places_on(self) -> Iterator[int]:

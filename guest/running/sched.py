@@ -79,7 +79,7 @@ class Patience:
         return max(self.seconds / self._limit, self._turns / LOCKUP_TURNS)
 
     def blame(self, task: int, spent: float, seconds: float) -> bool:
-        """Whether the task that ran is to be killed now.
+        """Return True if the task that ran is to be killed now.
 
         The second half of the time shows who runs all the time.  It is the task that
         makes the request, if it has run at all; it may wait for another, and some run
@@ -95,7 +95,7 @@ class Patience:
         return task == most
 
     def alone(self, task: int) -> bool:
-        """Whether hardly anybody else runs, so that nobody else is to blame."""
+        """Return True if hardly anybody else runs, so that nobody else is to blame."""
         shares = self._shares
         return shares.get(task, 0.0) >= MOST * sum(shares.values())
 
@@ -112,7 +112,7 @@ class Patience:
 
 
 def _is_added(address: int) -> bool:
-    """Whether it is where modules lie, and what is made for probes."""
+    """Return True if it is where modules lie, and what is made for probes."""
     return abi.MODULE_BASE <= address < AREA_END
 
 
@@ -236,13 +236,13 @@ class Sched:
             self._pending[number].append(entry)
 
     def runnable(self, number: int) -> bool:
-        """Whether the CPU has anything to do."""
+        """Return True if the CPU has anything to do."""
         if not self._idle[number] or self._pending[number]:
             return True
         return bool(_I32.unpack_from(self._ram, self._resched_at[number])[0])
 
     def is_idle(self, number: int) -> bool:
-        """Whether it waits for an interrupt."""
+        """Return True if it waits for an interrupt."""
         return self._idle[number]
 
     def all_idle(self) -> bool:
@@ -481,7 +481,7 @@ class Sched:
         return True
 
     def _may_end(self, at: int) -> bool:
-        """Whether the task holds no lock of the kernel where it is."""
+        """Return True if the task holds no lock of the kernel where it is."""
         cpu = self._cpu
         ip = cpu.read_reg(REG_IP)
         if not ip or self._in_module(ip):
@@ -490,7 +490,7 @@ class Sched:
         return not count and bool(cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF)
 
     def _of_module(self, at: int) -> bool:
-        """Whether the task that runs has to do with a module, as far as can be seen.
+        """True if the task that runs has to do with a module, as far as can be seen.
 
         Or with other code that has been added to the kernel.  If not, the kernel itself
         waits with preemption off for what will not come: a lock that somebody held who

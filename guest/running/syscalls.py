@@ -206,7 +206,7 @@ class Syscalls:
         return words, strings
 
     def _begun(self, task: HostTask) -> int:
-        """How many calls of a REQ_SYSCALLS were begun."""
+        """Return how many calls of a REQ_SYSCALLS were begun."""
         begun: int = _U64.unpack_from(self._ram, task.req_at + _NR_AT)[0]
         return begun
 
@@ -220,7 +220,7 @@ class Syscalls:
         return self._value(task)
 
     def has_ended(self, task: HostTask) -> bool:
-        """Whether collect() has a value."""
+        """Return True if collect() has a value."""
         return task.gone or not task.blocked or self._is_done(task)
 
     def interrupt(self, task: HostTask) -> None:
@@ -547,7 +547,7 @@ class Syscalls:
         return task or self.init()
 
     def _descends(self, pid: int) -> bool:
-        """Whether an ancestor of a process has a task."""
+        """Return True if an ancestor of a process has a task."""
         while (pid := parent_of(pid)) > INIT_PID:
             if pid in self._aliases or pid in self._tasks:
                 return True
@@ -573,7 +573,7 @@ class Syscalls:
         self._request(task, abi.REQ_SYSCALL, NR_EXIT_GROUP, (status,))
 
     def _is_done(self, task: HostTask) -> bool:
-        """Whether the request that is in the task has been served."""
+        """Return True if the request that is in the task has been served."""
         kind: int = _U64.unpack_from(self._ram, task.req_at)[0]
         return kind == REQ_NONE
 
@@ -583,7 +583,7 @@ class Syscalls:
         return ret
 
     def _has_ended(self, task: HostTask) -> bool:
-        """Whether a call that was BLOCKED has come to its end since."""
+        """Return True if a call that was BLOCKED has come to its end since."""
         if task.gone or not self._is_done(task):
             return False
         self._host_ops.pop(task.pid, None)

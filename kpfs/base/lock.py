@@ -103,7 +103,7 @@ class FairLock:
         self._hand_over()
 
     def taken(self) -> bool:
-        """Whether somebody has it, who asks perhaps."""
+        """Return True if somebody has it, who asks perhaps."""
         return self._taken.locked()
 
     def sleep(self, waiter: Waiter) -> None:

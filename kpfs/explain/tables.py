@@ -55,7 +55,7 @@ class KernelTables:
         return bool(within(self._exceptions, start, end - 1))
 
     def text_reserved(self, start: int, end: int) -> bool:
-        """Whether [start, end] meets a jump label or static call."""
+        """Return True if [start, end] meets a jump label or static call."""
         if within(self._static_calls, start - STATIC_CALL_SIZE + 1, end):
             return True
         return any(

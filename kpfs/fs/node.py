@@ -188,7 +188,7 @@ class File(Node):
         """Called by open(); raises what it is refused with."""
 
     def may_pwrite(self, flags: int) -> bool:
-        """Whether an open file can be written at an offset.  Kernel: FMODE_PWRITE."""
+        """True if an open file can be written at an offset.  Kernel: FMODE_PWRITE."""
         return not self.nonseekable
 
     def closed(self) -> None:
@@ -275,11 +275,11 @@ class Handle:
         """Called by lseek(SEEK_END), which then answers the size that stat shows."""
 
     def ready(self) -> bool:
-        """Whether a read would not block.  Called under the kernel's lock."""
+        """Return True if a read would not block.  Called under the kernel's lock."""
         return True
 
     def poll(self) -> bool:
-        """Whether poll() says that there is something to read."""
+        """Return True if poll() says that there is something to read."""
         return self.ready()
 
     def release(self) -> None:

@@ -121,7 +121,7 @@ class Vfs:
             request.flags |= abi.HOST_NO_PWRITE
 
     def _lacks_guest(self, posthumous: bool, node: File) -> bool:
-        """Whether an operation on a file is to be done without the guest.
+        """Return True if an operation on a file is to be done without the guest.
 
         posthumous: it can be done if the guest is dead.
         ESHUTDOWN: it is dead and needed, or gone.
@@ -237,7 +237,7 @@ class Vfs:
             return opened
 
     def _seekable(self, task: HostTask, fd: int) -> bool:
-        """Whether a file that the guest's own code serves has a position to set."""
+        """True if a file that the guest's own code serves has a position to set."""
         try:
             self.calls.call(task, "lseek", fd, 0, os.SEEK_CUR)
         except KernelError as refused:
@@ -439,7 +439,7 @@ class Vfs:
         return [b"".join(vector), len(sizes)]
 
     def poll(self, opened: OpenFile) -> bool:
-        """Whether there is something to read.  Called under the kernel's lock."""
+        """True if there is something to read.  Called under the kernel's lock."""
         self._lacks_guest(opened.node.posthumous, opened.node)
         return opened.handle.poll()
 
@@ -493,7 +493,7 @@ class Vfs:
 
 
 def _lives(pid: int) -> bool:
-    """Whether there is such a process, or was a thread of it."""
+    """Return True if there is such a process, or was a thread of it."""
     return os.path.exists(f"/proc/{pid}")
 
 

@@ -49,7 +49,7 @@ class Descriptor(NamedTuple):
 
     @property
     def in_tree(self) -> bool:
-        """Whether it is a file of the mount."""
+        """True if it is a file of the mount."""
         return self.link.startswith(b"/") and not self.name
 
     @property
@@ -57,7 +57,7 @@ class Descriptor(NamedTuple):
         return self.link.startswith(b"pipe:")
 
     def shares_with(self, other: Descriptor) -> bool:
-        """Whether both may lead to one open file."""
+        """Return True if both may lead to one open file."""
         return (
             self.link == other.link and (self.flags ^ other.flags) & ~os.O_CLOEXEC == 0
         )
@@ -72,12 +72,12 @@ class Standing(NamedTuple):
     caught: int = 0  # signals below 32, as bits
 
     def catches(self, number: int) -> bool:
-        """Whether it has a handler for a signal."""
+        """Return True if it has a handler for a signal."""
         return bool(self.caught >> (number - 1) & 1)
 
     @property
     def sleeps(self) -> bool:
-        """Whether it is not running."""
+        """True if it is not running."""
         return self.state != b"R"
 
 
@@ -195,7 +195,7 @@ class Host:
 
     # ---- paths
     def in_tree(self, path: bytes) -> bool:
-        """Whether an absolute path is one of the mount's."""
+        """Return True if an absolute path is one of the mount's."""
         if b"/." in path or b"//" in path:
             path = os.path.normpath(path)
         return (path + b"/").startswith(self._trees)
@@ -248,7 +248,7 @@ class Host:
         return int(info.split(None, 2)[1])  # pos:\tNUMBER
 
     def can_read(self, pid: int, fd: int) -> bool:
-        """Whether a descriptor is open for reading."""
+        """Return True if a descriptor is open for reading."""
         try:
             info = _read(f"/proc/{pid}/fdinfo/{fd}")
             flags = int(info.split(b"flags:")[1].split()[0], 8)
@@ -330,7 +330,7 @@ class Host:
         return Descriptor(number, link, flags, kind | 0o600)
 
     def fd_in_tree(self, pid: int, fd: int) -> bool:
-        """Whether a descriptor leads to a file of the mount."""
+        """Return True if a descriptor leads to a file of the mount."""
         path = self.fd_path(pid, fd & 0xFFFFFFFF)
         return path is not None and path.startswith(b"/") and self.in_tree(path)
 
@@ -358,7 +358,7 @@ class Host:
         return free
 
     def bytes_left(self, pid: int, fd: int, count: int, pos: int | None) -> int:
-        """How many of count bytes a read will get, as far as one can tell.
+        """Return how many of count bytes a read will get, as far as one can tell.
 
         pos: where it reads; None: at the descriptor's position.
         """
@@ -398,7 +398,7 @@ class Host:
         return [child for child in found if child != pid and self.lives(child)]
 
     def lives(self, pid: int) -> bool:
-        """Whether it has not ended, even if nobody has waited for it yet."""
+        """Return True if it has not ended, even if nobody has waited for it yet."""
         return standing(pid).state not in b"ZX"
 
 
@@ -459,7 +459,7 @@ def _mode(folder: int, place: bytes) -> int:
 
 
 def same_open_file(pid: int, fd: int, other_pid: int, other_fd: int) -> bool:
-    """Whether descriptors of two processes lead to one open file; False if unknown."""
+    """True if descriptors of two processes lead to one open file; False if unknown."""
     return not _libc.syscall(SYS_KCMP, pid, other_pid, KCMP_FILE, fd, other_fd)
 
 

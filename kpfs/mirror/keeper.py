@@ -53,7 +53,7 @@ class Watch:
         self.waiting_since: float | None = None  # for it to receive another report
 
     def is_stuck(self) -> bool:
-        """Whether it is stuck; to be asked at short intervals."""
+        """Return True if it is stuck; to be asked at short intervals."""
         slots = list(SLOT.iter_unpack(self.state[:STATE_SIZE]))
         now = time.monotonic()
         received = [count for _, _, count in slots]
@@ -115,7 +115,7 @@ def keep(
 
 
 def is_dying(pid: int) -> bool:
-    """Whether a process was killed, but not all of its threads have ended."""
+    """Return True if a process was killed, but not all of its threads have ended."""
     try:
         with open(f"/proc/{pid}/status", encoding="latin-1") as file:
             status = file.read()

@@ -151,12 +151,12 @@ def receive(listener: int) -> Notification | None:
 
 
 def has_reports(listener: int) -> bool:
-    """Whether a report waits to be received."""
+    """Return True if a report waits to be received."""
     return any(events & select.POLLIN for events in _poll(listener))
 
 
 def is_abandoned(listener: int) -> bool:
-    """Whether nobody has the filter any more."""
+    """Return True if nobody has the filter any more."""
     return any(events & select.POLLHUP for events in _poll(listener))
 
 
@@ -197,7 +197,7 @@ def give_file(listener: int, ident: int, fd: int, flags: int) -> int:
 
 
 def is_valid(listener: int, ident: int) -> bool:
-    """Whether the caller waits for an answer, and so its pid is still its own."""
+    """True if the caller waits for an answer, and so its pid is still its own."""
     try:
         fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, struct.pack("=Q", ident))
     except OSError as error:

@@ -230,7 +230,7 @@ class Supervisor:
                 self.waiting -= 1
 
     def is_superfluous(self, slot: int) -> bool:
-        """Whether a thread can end that took the place of one that has waited."""
+        """True if a thread can end that took the place of one that has waited."""
         with self.guard:
             extra = SLOTS_MAX - SLOTS - len(self.spare)
             if slot < SLOTS or extra <= self.waiting:
@@ -241,7 +241,7 @@ class Supervisor:
             return True
 
     def is_settled(self, note: Notification) -> bool:
-        """Whether the process may end now; the call is its end."""
+        """Return True if the process may end now; the call is its end."""
         return self.settled is None or self.settled(note, self.may_be_in_work)
 
     def settle(self, note: Notification) -> None:
@@ -254,12 +254,12 @@ class Supervisor:
             pause *= 2
 
     def may_be_in_work(self, pid: int) -> bool:
-        """Whether a process may wait for an answer, received already or not."""
+        """Return True if a process may wait for an answer, received already or not."""
         return pid in list(self.in_work.values()) or seccomp.has_reports(self.listener)
 
 
 def settled(note: Notification, busy: Callable[[int], bool]) -> bool:
-    """Whether the parent of a process that is to end sleeps outside our calls.
+    """Return True if the parent of a process that is to end sleeps outside our calls.
 
     Or is not interested.  busy: tells whether a process may be in one, which SIGCHLD
     could interrupt.

@@ -227,7 +227,7 @@ class HostCalls:
         return self._guest.syscalls.host_pid(task)
 
     def stats(self) -> dict[str, int]:
-        """How many calls were made, and the time that they took."""
+        """Return how many calls were made, and the time that they took."""
         return {
             "syscalls": self._nr_calls,
             "host_us_in_syscalls": self._busy // 1000,

@@ -112,7 +112,7 @@ class ModuleSupport:
             self.api.sync_flags()
 
     def _ftrace_in_use(self) -> bool:
-        """Whether a call stands over any entry nop.  Kernel: ftrace_ops_list"""
+        """Return True if a call stands over any entry nop.  Kernel: ftrace_ops_list"""
         st = self._parts.parts_built().state
         if st is None or st.kprobes_all_disarmed:
             return False

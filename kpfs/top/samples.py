@@ -54,7 +54,7 @@ Key = tuple[str, str, str]
 
 
 def is_ours(tree: Path) -> bool:
-    """Whether the kernel of a tree is our own, not a distribution's."""
+    """Return True if the kernel of a tree is our own, not a distribution's."""
     release = (tree / "sys/kernel/osrelease").read_text()
     return release.rstrip("\n").endswith("-kpfs")
 

@@ -37,7 +37,7 @@ class Layout(NamedTuple):
     bits: dict[str, tuple[int, int]]  # of fields of bits: the first, and how many
 
     def has(self, field: str) -> bool:
-        """Whether this kernel has it."""
+        """Return True if this kernel has it."""
         return field in self.at
 
 

@@ -72,7 +72,7 @@ class Structures:
 
     @property
     def known(self) -> bool:
-        """Whether the kernel says anything of them."""
+        """True if the kernel says anything of them."""
         return bool(self._found[0])
 
     def __getitem__(self, name: str) -> Layout:

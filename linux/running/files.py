@@ -84,7 +84,7 @@ class OpenFiles:
                 opened.fds[child] = opened.fds[parent]
 
     def holds(self, task: Task, fd: int) -> bool:
-        """Whether a file of the mount is a task's descriptor fd."""
+        """Return True if a file of the mount is a task's descriptor fd."""
         return any(opened.fds.get(task) == fd for opened in self.opened)
 
     def make_room(self, task: Task, fd: int) -> None:

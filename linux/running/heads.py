@@ -40,7 +40,7 @@ class Heads:
             self._heads.append((board.translate(address), head))
 
     def unchanged(self) -> bool:
-        """Whether each is what it was; False where that cannot be told."""
+        """Return True if each is what it was; False where that cannot be told."""
         ram = self._ram
         return self._known and all(
             ram[at : at + _HEAD.size] == head for at, head in self._heads

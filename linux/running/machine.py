@@ -77,7 +77,7 @@ _LOOKS = frozenset(
 
 
 def only_look(ops: Sequence[Op]) -> bool:
-    """Whether operations change neither a directory nor what the kernel does."""
+    """Return True if operations change neither a directory nor what the kernel does."""
     return all(
         op.nr in _LOOKS or (op.nr == nr.OPENAT and _opens_only(op.args[2]))
         for op in ops

@@ -152,7 +152,7 @@ class Damage:
 
 
 def is_silent(data: bytes) -> bool:
-    """Whether Linux refuses such a file without a word."""
+    """Return True if Linux refuses such a file without a word."""
     try:
         image = ModuleFile(data)
     except KernelError:
@@ -196,7 +196,7 @@ class Loader(Seeds):
             self.box = self.boot(rng)
 
     def said(self) -> bool:
-        """Whether the log has become longer since the last call."""
+        """Return True if the log has become longer since the last call."""
         records = self.box.kernel.guest.log.records(self.seq)
         self.seq = records[-1].seq + 1 if records else self.seq
         return bool(records)

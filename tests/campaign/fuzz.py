@@ -141,7 +141,7 @@ class Writes(MountFuzzer):
         return [] if flags & os.O_TRUNC else watched
 
     def readable(self, name: str) -> bool:
-        """Whether reading shows what it says, and it has not gone."""
+        """Return True if reading shows what it says, and it has not gone."""
         try:
             return bool(os.stat(self.path(name)).st_mode & 0o444) and "pipe" not in name
         except FileNotFoundError:

@@ -76,7 +76,7 @@ class Hunt:
 
     # ---- how far
     def more(self) -> bool:
-        """Whether there is something left to do, and time for it."""
+        """Return True if there is something left to do, and time for it."""
         enough = len(self._findings) >= FINDINGS_MAX
         return self.done < self.number and time.monotonic() < self.end and not enough
 

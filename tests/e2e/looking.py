@@ -46,7 +46,7 @@ def found(
     scripts: dict[str, tuple[str, str]],
     hits: Callable[[str], Counter[Hashable]],
 ) -> Found:
-    """How often each script came to what is looked at.
+    """Return how often each script came to what is looked at.
 
     run: runs shell in a mode of --mirror.  form: the shell of one script; it prints
     "=== {name}", then what there is to see.  hits: what that says.

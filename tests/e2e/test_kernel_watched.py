@@ -42,7 +42,7 @@ def data(monkeypatch):
 
 
 def calls(text):
-    """How often each call was made, but by init."""
+    """Return how often each call was made, but by init."""
     hits = (HIT.match(line) for line in text.splitlines())
     return Counter(
         hit[2] for hit in hits if hit and hit[1] != "1" and hit[2] not in OURS

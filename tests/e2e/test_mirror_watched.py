@@ -106,7 +106,7 @@ PROBE_HIT = re.compile(r" *([^< ].*)-\d+ +\[\d+\] .*?: (\w+)(?:: \(|\(| -> )")
 
 
 def function_hits(text):
-    """How often each command came to each function, as the tracer says."""
+    """Return how often each command came to each function, as the tracer says."""
     found = (HIT.match(line) for line in text.splitlines())
     return Counter(
         (hit[1], hit[2]) for hit in found if hit and not INNER.search(hit[2])

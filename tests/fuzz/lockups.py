@@ -279,7 +279,7 @@ class Runner:
         self.seconds = max(self.seconds, time.process_time() - begin)
 
     def sleeps(self, asking: threading.Thread) -> bool:
-        """Whether it waits for the guest, and has been told that it got a signal."""
+        """True if it waits for the guest, and has been told that it got a signal."""
         for waiter in list(self.box.kernel.background._waiting):
             if waiter.ident == asking.ident:
                 asking.join(0.1)

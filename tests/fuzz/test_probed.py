@@ -41,7 +41,7 @@ class Probed:
         )
 
     def define(self, number, symbol):
-        """Whether an event at a random place of that function is accepted."""
+        """Return True if an event at a random place of that function is accepted."""
         kind = self.rng.choice("ppr")
         offset = 0 if kind == "r" else self.rng.choice((0, 5, self.rng.randrange(64)))
         line = f"{kind}:e{number} {symbol.name}+{offset}\n"

@@ -284,7 +284,7 @@ class ModelOnFourCpus(Model):
 
 
 def live_blocks(arch):
-    """How many blocks of the guest's memory the engine uses."""
+    """Return how many blocks of the guest's memory the engine uses."""
     heap = arch.runtime.heap
     free = [*heap._free.values(), *arch.runtime._pools.values()]
     return len(heap._chunk_of) - sum(map(len, free))

@@ -14,7 +14,7 @@ from kpfs.engine.runtime.records import KpHandler, KpSite
 
 
 class Entry(enum.Enum):
-    """Which code of entry.S, lite.S or krets.S a stub is: the ends of their names."""
+    """The code of entry.S, lite.S or krets.S that a stub is: ends of its names."""
 
     RUNTIME = ""  # any
     PYTHON = "_python"  # all handlers are Python
@@ -25,7 +25,7 @@ class Entry(enum.Enum):
 
 
 class Ainsn(ArchInsn):
-    """All that x86 keeps of one probed address.  Kernel: struct arch_specific_insn."""
+    """x86's state of a probed address.  Kernel: struct arch_specific_insn."""
 
     __slots__ = (
         "all_guest", "blocks", "boostable", "data", "entry", "hit", "insn", "kind",
@@ -69,7 +69,7 @@ class Ainsn(ArchInsn):
 
 
 def is_guest(kp: Kprobe) -> bool:
-    """Whether its one handler is a pre_handler that is guest code."""
+    """Return True if its one handler is a pre_handler that is guest code."""
     others = kp.post_handler, kp.break_handler, kp.fault_handler
     return isinstance(kp.pre_handler, int) and others == (None, None, None)
 

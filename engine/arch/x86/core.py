@@ -252,7 +252,7 @@ class X86:
 
     @staticmethod
     def _is_simple(p: Kprobe, hit: Hit | None, changed: Kprobe) -> bool:
-        """Whether a probe among others of any kind changes nothing but their lists."""
+        """True if a probe among others of any kind changes nothing but their lists."""
         others = changed.post_handler, changed.break_handler, changed.fault_handler
         if others != (None, None, None) or p.break_handler is not None:
             return False

@@ -88,7 +88,7 @@ def _far_return(memory: Memory, insn: Insn, regs: PtRegs) -> int:
 
 
 def _condition(flags: int, cc: int) -> bool:
-    """Whether jcc with condition code cc jumps.  Kernel: int3_emulate_jcc()"""
+    """Return True if jcc with condition code cc jumps.  Kernel: int3_emulate_jcc()"""
     less = bool(flags & X86_EFLAGS_SF) != bool(flags & X86_EFLAGS_OF)
     zero = bool(flags & X86_EFLAGS_ZF)
     carry = bool(flags & X86_EFLAGS_CF)

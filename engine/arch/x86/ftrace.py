@@ -20,7 +20,7 @@ BOTH_SIZE = 16
 
 
 class FtraceSites:
-    """What each entry nop is patched to: implements kpfs.engine.arch_hooks.Ftrace.
+    """The patches of each entry nop: implements kpfs.engine.arch_hooks.Ftrace.
 
     Context: control.  Kernel: struct dyn_ftrace, ftrace_replace_code()
     """
@@ -49,7 +49,7 @@ class FtraceSites:
         p.site = site.addr
 
     def arm(self, p: Kprobe) -> None:
-        """Let the function call a probe's stub."""
+        """Make the function call a probe's stub."""
         stub = ainsn_of(p).stub
         assert stub is not None
         if self._stubs.get(p.addr) != stub:
@@ -69,7 +69,7 @@ class FtraceSites:
             self._patcher.forget(addr)
 
     def trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
-        """Let the functions ``add`` call the tracer, and ``remove`` no more.
+        """Make the functions ``add`` call the tracer, and ``remove`` no more.
 
         Kernel: ftrace_modify_all_code()
         """
@@ -78,7 +78,7 @@ class FtraceSites:
         self._write_all((*add, *remove))
 
     def enable(self, on: bool) -> None:
-        """Let all sites call what they should, or (on is False) nothing.
+        """Make all sites call their targets or, if on is False, nothing.
 
         Kernel: ftrace_startup_sysctl(), ftrace_shutdown_sysctl()
         """

@@ -60,7 +60,7 @@ _NODE_FIELDS = frozenset(("ret_addr", "frame", "task", "func", "data"))
 
 
 class Hit:
-    """All that the breakpoint at one address needs."""
+    """The state that a breakpoint at one address needs."""
 
     __slots__ = (
         "addr", "after", "cont", "count", "emulated", "guest_posts", "handlers",

@@ -123,13 +123,13 @@ class Stubs:
         return code + jmp(at + len(code), self._symbols[f"kp_entry_{name}"])
 
     def _are_krets(self, records: Sequence[KpHandler]) -> bool:
-        """Whether all but the last are return probes, and none is disabled."""
+        """Return True if all but the last are return probes, and none is disabled."""
         return all(r.fn == self._kret for r in records[:-1]) and not any(
             r.flags or r.post_fn for r in records
         )
 
     def _have_krets(self, records: Sequence[KpHandler]) -> bool:
-        """Whether there is a return probe, and nothing else but users' pre_handlers."""
+        """True if there is a return probe, and nothing else but users' pre_handlers."""
         functions = {r.fn for r in records}
         others = functions & self._others or any(r.post_fn for r in records)
         few = len(records) <= PARTS_MAX

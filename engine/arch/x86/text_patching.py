@@ -154,7 +154,7 @@ class TextPatcher:
             yield from page.patches
 
     def patched(self, addr: int) -> bool:
-        """Whether a patch begins at addr."""
+        """Return True if a patch begins at addr."""
         page = self._pages.get(addr >> _SHIFT)
         return page is not None and addr in page.patches
 

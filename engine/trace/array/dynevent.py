@@ -52,7 +52,7 @@ class DynEventOps(Protocol):
     def match(
         self, system: str | None, name: str, argv: list[str], event: DynEvent
     ) -> bool:
-        """Whether a command with these words is to delete this event."""
+        """Return True if a command with these words is to delete this event."""
 
 
 class DynEvents:

@@ -79,7 +79,7 @@ class TraceArray:
         self.removed = False
 
     def simple(self) -> bool:
-        """Whether guest code may take the short way into this array's ring."""
+        """Return True if guest code may take the short way into this array's ring."""
         return not (
             self.name
             or self.guest.flags & ARRAY_STACKTRACE

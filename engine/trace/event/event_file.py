@@ -27,7 +27,7 @@ from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 
 
 class EventArray(Protocol):
-    """What events and functions use of a trace array.  Kernel: struct trace_array"""
+    """The side of a trace array that events use.  Kernel: struct trace_array"""
 
     runtime: Runtime
     name: str  # of an instance
@@ -37,7 +37,7 @@ class EventArray(Protocol):
     ref: int  # open files of an instance
 
     def simple(self) -> bool:
-        """Whether guest code may take the short way into this array's ring."""
+        """Return True if guest code may take the short way into this array's ring."""
 
     def find_event_file(self, group: str, name: str) -> EventFile | None:
         """The state here of an event that can be switched; None: no such event.
@@ -215,7 +215,7 @@ class EventFiles:
 
 
 def _simple(file: EventFile) -> bool:
-    """Whether a struct kp_event is enough to tell guest code about the event."""
+    """Return True if a struct kp_event is enough to tell guest code about the event."""
     return (
         file.array.simple()
         and not file.triggers

@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"-?[A-Za-z0-9\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
 
 
 class Err(enum.Enum):
-    """What can be wrong with a filter.  Kernel: ERRORS in trace_events_filter.c."""
+    """The errors of a filter.  Kernel: ERRORS in trace_events_filter.c."""
 
     INVALID_OP = "Invalid operator"
     TOO_MANY_OPEN = "Too many '('"
@@ -51,7 +51,7 @@ class Err(enum.Enum):
 
 
 class FilterError(KernelError):
-    """What is wrong with a filter, and where; no code: the kernel does not say."""
+    """An error of a filter and its place; no code: the kernel gives none."""
 
     def __init__(self, number: int, code: Err | None, pos: int) -> None:
         super().__init__(number, code.value if code else "bad filter")
@@ -89,7 +89,7 @@ _OPS = {
 
 
 class Source(enum.IntEnum):
-    """Where a predicate's left side is found."""
+    """The place where a predicate's left side is found."""
 
     RECORD = abi.FROM_RECORD
     DYNAMIC = abi.FROM_DYNAMIC
@@ -450,7 +450,7 @@ def create_filter(text: str, fields: Sequence[Field]) -> EventFilter:
 
 
 def error_text(text: str, error: FilterError) -> str:
-    """What the file shows for a filter that is wrong.  Kernel: append_filter_err()"""
+    """Return the file's text for a wrong filter.  Kernel: append_filter_err()"""
     if error.code is None:
         return f"{text}\nError: (0)\n"
     pos = min(error.pos, len(text))

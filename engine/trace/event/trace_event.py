@@ -44,7 +44,7 @@ class TraceEvent:
 
     @property
     def tracing(self) -> bool:
-        """Whether any trace array has it on.  Kernel: trace_probe_is_enabled()."""
+        """True if any trace array has it on.  Kernel: trace_probe_is_enabled()."""
         return self.arrays_on > 0
 
     def reg(self, enable: bool) -> None:

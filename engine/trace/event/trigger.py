@@ -32,7 +32,7 @@ UNLIMITED = -1  # kernel: a count that is not counted down
 
 
 class Command(NamedTuple):
-    """What a trigger can do.  Kernel: struct event_command."""
+    """The action of a trigger.  Kernel: struct event_command."""
 
     name: str
     kind: str  # an event has one trigger of a kind (and target) at most
@@ -55,7 +55,7 @@ class Trigger:
 
     @property
     def needs_record(self) -> bool:
-        """Whether it needs the record to run.  Kernel: update_cond_flag()"""
+        """True if it needs the record to run.  Kernel: update_cond_flag()"""
         return self.filter is not None or self.command.post
 
     def text(self) -> str:
@@ -71,7 +71,7 @@ class Trigger:
         return f"{name}:{count}{condition}\n"
 
     def same(self, command: Command, target: EventFile | None) -> bool:
-        """Whether an event that has this one cannot have that command too."""
+        """Return True if an event that has this one cannot have that command too."""
         return self.command.kind == command.kind and self.target is target
 
     def run(self) -> bool:
@@ -270,7 +270,7 @@ def _count(param: str) -> int:
 
 
 def _filter_text(condition: str) -> str:
-    """What stands behind the "if"; EINVAL.  Kernel: set_trigger_filter()"""
+    """Return the text behind the "if"; EINVAL.  Kernel: set_trigger_filter()"""
     word, text = _strsep(condition, " \t")
     if word != "if" or text is None:
         raise KernelError(errno.EINVAL, "neither a count nor a condition")

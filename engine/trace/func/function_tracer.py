@@ -106,7 +106,7 @@ class FunctionTracers:
 
 
 class FunctionTracer:
-    """What one trace array traces.  Kernel: trace_array.ops and its hashes."""
+    """The functions that a trace array traces.  Kernel: trace_array.ops, its hashes."""
 
     def __init__(self, array: EventArray, tracers: FunctionTracers) -> None:
         self.array = array
@@ -187,7 +187,7 @@ class FunctionTracer:
 
 
 class Words(NamedTuple):
-    """What the words written to one of the filter files may change."""
+    """The state that words written to a filter file may change."""
 
     functions: Functions
     chosen: set[KAddr]

@@ -73,7 +73,7 @@ class Functions:
 
 
 def fits_module(wanted: str, module: str) -> bool:
-    """Whether a module is wanted: ``*`` is any module, ``!name`` all but that one.
+    """True if a module is wanted: ``*`` is any module, ``!name`` all but that one.
 
     Kernel: ftrace_match_record()
     """

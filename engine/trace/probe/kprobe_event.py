@@ -105,7 +105,7 @@ class GuestEvents:
 
 
 class KprobeEvent(TraceEvent):
-    """What the probes of one name have in common.  Kernel: struct trace_probe_event."""
+    """The state that probes of one name share.  Kernel: struct trace_probe_event."""
 
     def __init__(self, group: str, name: str, st: State) -> None:
         super().__init__(group, name)
@@ -126,7 +126,7 @@ class KprobeEvent(TraceEvent):
             self._same.discard(tk.same_as)
 
     def has_same(self, tk: TraceKprobe) -> bool:
-        """Whether one of its probes has the same place and the same expressions."""
+        """True if one of its probes has the same place and the same expressions."""
         if self._same is None:
             self._same = {probe.same_as for probe in self.probes}
         return tk.same_as in self._same

@@ -7,7 +7,7 @@ from kpfs.engine.judge import Tables
 
 
 def within_notrace_func(tables: Tables, addr: int) -> bool:
-    """Whether the function around addr has no ftrace site.
+    """Return True if the function around addr has no ftrace site.
 
     For a part of a function (a name with a dot) without a site of its own, the whole
     function decides.  Only tracefs has this rule; kprobes themselves do not.

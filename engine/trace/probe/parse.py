@@ -55,7 +55,7 @@ _NO_DEREF = (Op.IMM, Op.COMM, Op.DATA)
 
 
 class Place(NamedTuple):
-    """Where a probe is to be placed, as typed: no symbol has been looked up yet."""
+    """The place of a probe as it was typed; no symbol has been looked up yet."""
 
     symbol: str | None
     offset: int
@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class ArgContext:
-    """What the arguments of one kind of probe may refer to.  Kernel: TPARG_FL_*."""
+    """Things that arguments of a kind of probe may refer to.  Kernel: TPARG_FL_*."""
 
     is_return: bool  # a return probe, given by symbol: $retval is allowed
     on_func_entry: bool  # $argN is allowed, unless is_return

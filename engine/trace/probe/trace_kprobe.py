@@ -137,7 +137,7 @@ class TraceKprobeOps(DynEventOps):
         return True
 
     def _check_symbol(self, log: TraceProbeLog, place: Place) -> bool:
-        """Whether the place is a function's entry; EINVAL, EADDRNOTAVAIL, ENOENT."""
+        """True if the place is a function's entry; EINVAL, EADDRNOTAVAIL, ENOENT."""
         symbol = place.symbol
         if symbol is None:
             return False
@@ -247,7 +247,7 @@ class TraceKprobeOps(DynEventOps):
             )
 
     def _module_exists(self, tk: TraceKprobe) -> bool:
-        """Whether its module is loaded.  Kernel: trace_kprobe_module_exist()"""
+        """Return True if its module is loaded.  Kernel: trace_kprobe_module_exist()"""
         symbol = tk.place.symbol
         if symbol is None:
             return False

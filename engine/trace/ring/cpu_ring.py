@@ -420,7 +420,7 @@ class CpuRing:
         return page, word, ts
 
     def in_use(self, page: int) -> bool:
-        """Whether there may be unread entries on a page."""
+        """Return True if there may be unread entries on a page."""
         head, nr_pages = self._get(KpRing.head), self.nr_pages
         return (page - head) % nr_pages <= (self.tail - head) % nr_pages
 

@@ -99,7 +99,7 @@ class RingBuffer(Rings):
 
     @property
     def on(self) -> bool:
-        """Whether records are written.  Kernel: tracing_is_on()."""
+        """True if records are written.  Kernel: tracing_is_on()."""
         return self._on
 
     @on.setter
@@ -120,7 +120,7 @@ class RingBuffer(Rings):
 
     @property
     def in_ns(self) -> bool:
-        """Whether times are in ns.  Kernel: trace_clocks[].in_ns"""
+        """True if times are in ns.  Kernel: trace_clocks[].in_ns"""
         return self._quantum in (None, 1)
 
     def pause(self, on: bool) -> None:

@@ -63,7 +63,7 @@ class RingIter:
         return self._page, self._stamp, self._word, self._ts
 
     def stands(self) -> bool:
-        """Whether all that was behind its place when it came there is still there."""
+        """True if all that was behind its place when it came there is still there."""
         ring = self.ring
         if ring.consumed != self._consumed or ring.generation != self._generation:
             return False

@@ -136,7 +136,7 @@ class TraceSynthOps(DynEventOps):
         return "".join(e.definition() for e in events if isinstance(e, SynthEvent))
 
     def is_busy(self, event: DynEvent) -> bool:
-        """Whether a histogram makes its records: never, as there are no histograms."""
+        """True if a histogram makes its records: never, as there are no histograms."""
         return False
 
     def free(self, event: DynEvent) -> None:

@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Of a source: records of one page."""
+    """Records of one page of a source."""
 
     source: int
     records: PageRecords
@@ -244,7 +244,7 @@ class Sources:
                 self._heads[source] = head._replace(first=last)
 
     def stands(self, parts: Iterable[Part]) -> bool:
-        """Whether these are what comes next of their sources."""
+        """Return True if these are what comes next of their sources."""
         for part in parts:
             head = self._heads[part.source]
             if not head or head.records is not part.records or head.first != part.first:

@@ -83,7 +83,7 @@ class Lines:
         )
 
     def current(self) -> bool:
-        """Whether it would still give the same text.  Context: control."""
+        """Return True if it would still give the same text.  Context: control."""
         if self._made_for != self._surroundings() or len(self._comms) > KEPT_MAX:
             return False
         tr, events, comms = self._tr, self._events.copy(), self._comms.copy()

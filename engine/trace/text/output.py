@@ -28,7 +28,7 @@ class Taken(NamedTuple):
     lines: Lines
 
     def stands(self, rings: list[CpuRing]) -> bool:
-        """Whether no record was cleared, consumed, overwritten or swapped out."""
+        """True if no record was cleared, consumed, overwritten or swapped out."""
         return all(
             rings[ring.cpu] is ring and ring.state() == state
             for ring, state in zip(self.rings, self.states, strict=True)
@@ -59,14 +59,14 @@ class TracePipe:
         self._begun: tuple[Block, int] | None = None  # see Made
 
     def ready(self) -> bool:
-        """Whether read() would give something."""
+        """Return True if read() would give something."""
         rings = self._ts.ring.cpus
         if self._cpu is not None:
             rings = [rings[self._cpu]]
         return bool(self._pending) or any(ring.entries for ring in rings)
 
     def at_end(self) -> bool:
-        """Whether a reader that finds nothing gets end of file instead of waiting."""
+        """True if a reader that finds nothing gets end of file instead of waiting."""
         return self._was_read and not self._ts.ring.on
 
     def read(self, count: int) -> str:

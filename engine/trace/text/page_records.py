@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the records of a page are, and what their times are."""
+"""Find the records of a page and their times."""
 
 from __future__ import annotations
 

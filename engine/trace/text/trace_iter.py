@@ -160,7 +160,7 @@ class TraceIterator:
         return [it.state() for it in self._iters]
 
     def fits(self) -> bool:
-        """Whether nothing was cleared or consumed since the last take()."""
+        """Return True if nothing was cleared or consumed since the last take()."""
         return self.state == self._state()
 
     # ---- reading
@@ -184,7 +184,7 @@ class TraceIterator:
         return self._text.cut(count)
 
     def left_by(self, pid: int) -> bool:
-        """Whether the few records that are left, if any, are all of one task."""
+        """Return True if the few records that are left, if any, are all of one task."""
         if self._text.size or self._ahead is not None:
             return False
         taken = self.take(1)

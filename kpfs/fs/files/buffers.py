@@ -224,7 +224,7 @@ class RawHandle(Handle):
 
 
 def full_hit(ring: CpuRing, percent: int) -> bool:
-    """Whether a ring is full enough to wake a poller of one CPU.  Kernel: full_hit()"""
+    """True if a ring is full enough to wake a poller of one CPU.  Kernel: full_hit()"""
     if not percent:
         return ring.entries > 0
     return (ring.dirty_pages + 1) * 100 >= percent * ring.nr_pages

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def truncates(flags: int) -> bool:
-    """Whether an open() with these flags is for writing and empties the file."""
+    """Return True if an open() with these flags is for writing and empties the file."""
     return bool(flags & os.O_TRUNC) and flags & os.O_ACCMODE != os.O_RDONLY
 
 

@@ -109,7 +109,7 @@ class TextHandle(SeqHandle):
         return data
 
     def _is_end(self, ended: int, iterator: TraceIterator) -> bool:
-        """Whether who has come to the end so many times in a row is to be told so."""
+        """True if who has come to the end so many times in a row is to be told so."""
         return ended >= ENDS_MAX or (ended > 0 and iterator.left_by(self.pid))
 
     def _at(self, iterator: TraceIterator, offset: int) -> TraceIterator:

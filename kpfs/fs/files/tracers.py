@@ -307,7 +307,7 @@ class SavedCmdlines(SeqFile):
 
 
 def cmdline_places(wanted: int) -> int:
-    """How many names Linux has places for when it is asked for so many.
+    """Return how many names Linux has places for when it is asked for so many.
 
     Its table of pids stands before them, and all takes a power of two of pages.
     Kernel: allocate_cmdlines_buffer()

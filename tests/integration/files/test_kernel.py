@@ -270,7 +270,7 @@ def test_reading_is_done_in_the_guest_as_soon_as_it_can_be_seen(kernel):
     opened = vfs.open(ME, "/kprobes/enabled", os.O_RDONLY)
 
     def runs():
-        """Whether the guest runs for a read."""
+        """Return True if the guest runs for a read."""
         turns = kernel.guest.sched.turns
         assert vfs.read(ME, opened, 9, 0) == b"1\n"
         return kernel.guest.sched.turns > turns

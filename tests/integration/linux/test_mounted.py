@@ -46,7 +46,7 @@ def begin():
 
 
 def opens(guest, path):
-    """Whether the guest can open a file of its tree."""
+    """Return True if the guest can open a file of its tree."""
     name = os.fsencode(tree.NEW + path) + b"\0"
     fd, _ = guest.worker.attempt(Op(nr.OPEN, (name, os.O_RDONLY)), Op(nr.CLOSE, (3,)))
     return fd >= 0

@@ -20,7 +20,7 @@ PATIENCE = 5  # s
 
 
 def is_unwatched(linux):
-    """Whether nothing watches, as far as is known under the lock."""
+    """Return True if nothing watches, as far as is known under the lock."""
     if linux.watch.seen is None:
         with linux.lock:
             linux.watch.update()
@@ -28,7 +28,7 @@ def is_unwatched(linux):
 
 
 def ends(linux):
-    """Whether nobody looks any more, soon."""
+    """Return True if nobody looks any more, soon."""
     deadline = time.monotonic() + PATIENCE
     while not is_unwatched(linux) and time.monotonic() < deadline:
         with linux.lock:

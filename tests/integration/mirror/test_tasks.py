@@ -43,7 +43,7 @@ class Lazy:
         return self.children[-1].pid
 
     def skips(self, pid, number=GETPID):
-        """Whether a call is left out, at once or when somebody has looked again."""
+        """True if a call is left out, at once or when somebody has looked again."""
         note = Notification(1, pid, number, (0,) * 6)
         return self.replayer.skip(note) or not self.replayer.must_make(number)
 

@@ -90,7 +90,7 @@ def test_the_supervisor_dies_before_it_receives(scene):
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_the_supervisor_dies_with_a_report_in_work(scene, shown):
-    """Whether or not it came to say which."""
+    """Say which, if it came to that."""
     first = there(seccomp.receive(scene.listener))
     SLOT.pack_into(scene.state, SLOT.size, first.id, time.monotonic_ns(), 1)
     if not shown:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether the instructions at a probe can be replaced by a jump.
+"""Judge whether the instructions at a probe can be replaced by a jump.
 
 Terms of the documentation: the *detoured code region* (DCR) are the whole instructions
 from the probe on that the 5 bytes of the jump touch; into the *jump target prohibition
@@ -33,7 +33,7 @@ from kpfs.engine.arch.x86.insn import Insn, decode
 
 
 class Why(enum.Enum):
-    """Why a probe stays a breakpoint."""
+    """The reason why a probe stays a breakpoint."""
 
     NO_SYMBOL = "no function around the address"
     ENTRY_TEXT = "kernel entry code"
@@ -62,7 +62,7 @@ class Region(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """Why there can be no jump."""
+    """The reason why there can be no jump."""
 
     why: Why
     addr: int  # of the instruction to blame; 0: none in particular

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether x86 code can be probed at an address, judged by bytes and tables alone.
+"""Judge whether x86 code can be probed at an address, by bytes and tables alone.
 
 The same functions judge the live guest and a dump of a real kernel; both come as a
 Text.  Nothing here knows of registered probes: Text.code() gives the bytes as they are
@@ -90,7 +90,7 @@ class Function:
 
 
 class Rules(NamedTuple):
-    """What later kernels judge otherwise than 6.1."""
+    """The rules by which later kernels judge otherwise than 6.1."""
 
     traps_refused: bool = False  # int3, int and ud with EILSEQ; since 6.9
     groups_boosted: bool = False  # most of groups 2 to 5; since 6.9
@@ -99,7 +99,7 @@ class Rules(NamedTuple):
 
 
 def rules_of(release: str, config: str) -> Rules:
-    """Those of a kernel, by what uname -r says and how it was built."""
+    """Return the rules of a kernel, by its uname -r and its configuration."""
     numbers = re.match(r"(\d+)\.(\d+)", release)
     version = (int(numbers[1]), int(numbers[2])) if numbers else (6, 1)
     options = ("RETPOLINE", "MITIGATION_RETPOLINE", "X86_KERNEL_IBT")
@@ -184,7 +184,7 @@ class Text:
             self._generation = generation
 
     def has_landing_pad(self, addr: int) -> bool:
-        """Whether the function at addr begins with one, which nobody patches.
+        """Return True if the function at addr begins with one, which nobody patches.
 
         Raises MemoryFault if its bytes are not there.
         """
@@ -372,7 +372,7 @@ _GROUPS = {
 
 
 def can_boost(text: Text, insn: Insn) -> bool:
-    """Whether a copy of the instruction runs straight on, without a trap after it.
+    """True if a copy of the instruction runs straight on, without a trap after it.
 
     Kernel: can_boost().
     """
@@ -398,7 +398,7 @@ def has_boostable_opcode(insn: Insn, rules: Rules) -> bool:
 
 
 def boost_fits(insn: Insn) -> bool:
-    """Whether a slot holds the copy and a jump behind it."""
+    """Return True if a slot holds the copy and a jump behind it."""
     return insn.length <= KPROBE_SLOT_SIZE - JMP32_INSN_SIZE
 
 
@@ -406,7 +406,7 @@ def boost_fits(insn: Insn) -> bool:
 
 
 class Emulation(enum.Enum):
-    """Which of the kernel's emulations stands for an instruction.
+    """The kernel function that emulates an instruction.
 
     Kernel: kprobe_emulate_*().
     """
@@ -439,7 +439,7 @@ _NOT_EMULATED = {
 
 
 def emulation(insn: Insn) -> Emulation:
-    """How the instruction's effect is got at a hit; EOPNOTSUPP if there is no way.
+    """Return the way to get the instruction's effect at a hit; EOPNOTSUPP: none.
 
     The operands are in the Insn: imm is the distance of a jump, opcode[-1] & 15 the
     condition, modrm & 7 | (rex & 1) << 3 the register of an indirect one.  Unlike the

@@ -54,7 +54,7 @@ class X86Judge:
         return KAddr(at), on_entry
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        """Whether addr is in the section of __kprobes functions."""
+        """Return True if addr is in the section of __kprobes functions."""
         start, end = self._kprobes_text
         return start <= addr < end
 
@@ -125,7 +125,7 @@ class X86Judge:
 
 
 def _runs_on(insn: Insn, runs_in: bool) -> bool:
-    """Whether control reaches the instruction behind insn, which runs_in reaches."""
+    """True if control reaches the instruction behind insn, which runs_in reaches."""
     if insn.opcode[0] in _MAY_END_FUNCTION or insn.opcode == _UD2:
         return False
     return runs_in if insn.opcode in _PADDING else True

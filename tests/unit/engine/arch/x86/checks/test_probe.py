@@ -27,7 +27,7 @@ def insn(code):
 
 
 def starts_insn(t, addr):
-    """Whether an instruction starts at addr, be it one that can be probed or not."""
+    """True if an instruction starts at addr, be it one that can be probed or not."""
     try:
         prepare_kprobe(t, addr)
     except KernelError as refusal:
