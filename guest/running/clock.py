@@ -47,7 +47,7 @@ class Clock:
         return KTime(value)
 
     def real_offset(self) -> KTime:
-        """What must be added to now() for the time of day."""
+        """Return what to add to now() for the time of day."""
         return KTime(self.boot_time * 1_000_000_000)
 
     def asked(self, why: int) -> None:

@@ -41,11 +41,11 @@ class Control:
         self._rest: ControlHandler = lambda *_: -errno.ENOSYS
 
     def register(self, numbers: Iterable[int], handler: ControlHandler) -> None:
-        """Let handler serve these numbers, whoever has served them before."""
+        """Make handler serve these numbers from now on."""
         self._handlers.update(dict.fromkeys(numbers, handler))
 
     def attach(self, handler: ControlHandler) -> None:
-        """Let handler serve all numbers that nobody has registered."""
+        """Make handler serve all numbers that are not registered."""
         self._rest = handler
 
     def serve(self, cpu: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a task asks of a file of the mount, in the middle of its system call."""
+"""The request of a task to a file of the mount, in the middle of a system call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HostOp:
         return raw.decode(errors="surrogateescape")
 
     def data(self) -> bytes:
-        """What is to be written; the guest brings HOST_DATA_SIZE bytes at most."""
+        """Return the bytes to write; the guest brings HOST_DATA_SIZE at most."""
         if not self._data:
             return b""
         return self._memory.read(self._data, min(self.count, abi.HOST_DATA_SIZE))

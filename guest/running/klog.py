@@ -132,6 +132,6 @@ class KernelLog:
         _STATE.pack_into(self._ram, self._at + _STATE_AT, *state)
 
     def _drop(self, seq: int, index: int) -> tuple[int, int]:
-        """Where the log begins without its oldest record: (seq, index)."""
+        """Return where the log begins without its oldest record: (seq, index)."""
         index += self._header(index)[2]
         return seq + 1, 0 if not self._header(index)[2] else index

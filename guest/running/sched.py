@@ -56,7 +56,7 @@ _X86_EFLAGS_FIXED = 2
 
 
 class Patience:
-    """How long the guest may execute for one request, and who does so meanwhile.
+    """The time that the guest may execute for one request, shared out by task.
 
     The limit is in seconds of the host's CPU time, or LOCKUP_TURNS if they come first.
     """
@@ -188,7 +188,7 @@ class Sched:
         self._serve_host_op, self._on_exit = serve_host_op, on_exit
 
     def start_cpu(self, number: int, pcpu: int, entry: int, argument: int) -> None:
-        """Let a CPU begin at entry with RDI set; its pcpu is at a virtual address."""
+        """Start a CPU at entry with RDI set; its pcpu is at a virtual address."""
         cpu = self._cpu
         cpu.switch(number)
         cpu.write_reg(REG_IP, entry)
@@ -410,7 +410,7 @@ class Sched:
             self.expire()
 
     def _host_op_turn(self, pid: int, patience: Patience) -> None:
-        """Have a file's operation done; little of its time counts as the guest's.
+        """Serve a file's operation; little of its time counts as the guest's.
 
         It may have the guest run, in the middle of this run.
         """
@@ -456,7 +456,7 @@ class Sched:
                 raise self._died(exc) from exc
 
     def _reach_module(self, at: int, task: int) -> bool:
-        """Let a task that is to be killed go on to where it holds no kernel lock.
+        """Run a task that is to be killed on to where it holds no kernel lock.
 
         That is in the text of a module, or where it can be preempted; if it does not
         come there soon, it is killed where it is.  False: it has lost its CPU.
@@ -509,7 +509,7 @@ class Sched:
         return any(map(_is_added, words))
 
     def prefer(self, number: int) -> None:
-        """Let this CPU have the next turn."""
+        """Give this CPU the next turn."""
         self._next = number
 
     def run_until_idle(self, turns: int = 0, patience: Patience | None = None) -> bool:
@@ -519,7 +519,7 @@ class Sched:
 
     # ---- time
     def next_deadline(self) -> int | None:
-        """When a CPU wants its timer interrupt, None: never."""
+        """Return when a CPU wants its timer interrupt; None: never."""
         ram, first = self._ram, NO_DEADLINE
         for at in self._pcpu:
             deadline: int = _U64.unpack_from(ram, at + abi.KpfsPcpu.next_deadline)[0]

@@ -117,7 +117,7 @@ class Syscalls:
         sched.attach(self._serve, self._on_exit)
 
     def attach_files(self, serve: HostOpHandler) -> None:
-        """Have serve() answer for the mount's files where a call brings no host_op."""
+        """Make serve() answer for the mount's files if a call brings no host_op."""
         self._files = serve
 
     # ---- calls
@@ -248,7 +248,7 @@ class Syscalls:
         return PreparedCall(words, request)
 
     def call_prepared(self, task: HostTask, call: PreparedCall) -> int:
-        """The same as call_function() for a call that is ready."""
+        """Call a function as call_function() does, by a prepared request."""
         if self._inside:
             return self._request(task, abi.REQ_CALL, 0, call.words)
         self._begin(task)
@@ -317,7 +317,7 @@ class Syscalls:
         return addr
 
     def _perform(self, task: HostTask, sleeps: bool = False) -> int:
-        """Have a task do what it is asked: run until it is done or gone.
+        """Run until a task has done its request or is gone.
 
         BLOCKED if it sleeps too long.
         """
@@ -363,7 +363,7 @@ class Syscalls:
         return self._clock.now() + (QUIET_PATIENCE_NS if virtual else PATIENCE_NS)
 
     def _pass_time(self, until: int, *, timers: bool = False) -> bool:
-        """All CPUs idle: wait for the next timer; False if none is due by ``until``.
+        """Wait for the next timer, as all CPUs idle; False if none is due by ``until``.
 
         timers: those of the clock count too.
         """
@@ -388,7 +388,7 @@ class Syscalls:
         return -errno.EIO
 
     def _request_nested(self, kind: int, nr: int, args: tuple[Arg, ...]) -> int:
-        """Have the task that stands at a host operation do something in its middle.
+        """Make the task that stands at a host operation do something in its middle.
 
         It is done when it stands there again with the same stack pointer; what it does
         may come to host operations of its own in between.
@@ -578,7 +578,7 @@ class Syscalls:
         return kind == REQ_NONE
 
     def _value(self, task: HostTask) -> int:
-        """What the request gave that has been served."""
+        """Return the value of the request that was served."""
         ret: int = _I64.unpack_from(self._ram, task.req_at + _RET_AT)[0]
         return ret
 
@@ -612,7 +612,7 @@ class Syscalls:
                 del self._aliases[host_pid]
 
     def reap(self) -> int:
-        """Let the tasks of vanished host processes exit; returns how many."""
+        """End the tasks of vanished host processes; return how many."""
         self._next_reap = time.monotonic_ns() + _REAP_INTERVAL_NS
         if self._inside:
             return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What Python knows of the guest's structures: offsets the image exports, tasks.
+"""The guest's structures: offsets that the image exports, and tasks.
 
 Context: either, unless a function says otherwise.
 """

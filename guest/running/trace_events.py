@@ -23,7 +23,7 @@ FREE_KEY = "__tracepoint_sched_process_free"
 
 
 class _Switch(NamedTuple):
-    """What switches an event: its trace point's key, and the word with its number."""
+    """The switch of an event: its trace point's key, and the word with its number."""
 
     key: int
     slot: int
@@ -54,7 +54,7 @@ class TraceEvents:
         return [*self._declared(), *self._syscalls()]
 
     def enable(self, group: str, name: str, event: int, commit: int) -> None:
-        """Have commit(event, record, size) record an event; event 0 ends that."""
+        """Record an event by commit(event, record, size); event 0 ends that."""
         memory, switch = self._memory, self._switches[group, name]
         memory.write_u64(self._addresses["trace_event_commit"], commit)
         memory.write_u64(switch.slot, event)

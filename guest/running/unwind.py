@@ -27,7 +27,7 @@ _U32, _I32, _U64 = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<Q")
 
 
 class Fde(NamedTuple):
-    """How the frames of one function look."""
+    """The description of one function's frames."""
 
     start: int
     end: int
@@ -136,7 +136,7 @@ class Cfa(IntEnum):
 
 
 class _Rules:
-    """Where the caller's registers are, at one instruction."""
+    """The places of the caller's registers, at one instruction."""
 
     def __init__(self) -> None:
         self.cfa: tuple[int, int] | None = (RSP, 8)

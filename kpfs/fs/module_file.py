@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is written to machine/insmod and machine/rmmod, and the file that it names."""
+"""Parse writes to machine/insmod and machine/rmmod, and read the file they name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODULE_MAX = 64 << 20
 
 
 def module_name(line: bytes) -> bytes:
-    """What rmmod is to unload; EINVAL: it is not one name."""
+    """Return the module that rmmod is to unload; EINVAL: it is not one name."""
     words = line.split(b"\0", 1)[0].split()
     if len(words) != 1:
         raise KernelError(errno.EINVAL, "not one name")

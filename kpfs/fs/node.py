@@ -41,7 +41,7 @@ PROC_SYS = dict.fromkeys(DEBUGFS, errno.ENOENT) | {
 
 
 class Node:
-    """What stat() shows of an entry.  Times are nanoseconds since 1970."""
+    """An entry's attributes, as stat() shows them.  Times are ns since 1970."""
 
     fs: Mapping[str, int] = DEBUGFS
     blksize = 4096
@@ -95,7 +95,7 @@ class Dir(Node):
         return list(self.children)
 
     def type_of(self, name: str) -> int:
-        """What readdir says of a further entry."""
+        """Return the type that readdir gives of a further entry."""
         return self.entry_type
 
     def mkdir(self, name: str) -> None:
@@ -195,7 +195,7 @@ class File(Node):
         """Called when what open() gave is given up."""
 
     def busy(self) -> bool:
-        """Of an exclusive file, whether it is open."""
+        """Return True if this file is exclusive and open."""
         return False
 
     def open(self, flags: int, pid: int = 0) -> Handle:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where Linux has what lies in the mount."""
+"""Translate between paths of the mount and paths of Linux."""
 
 from __future__ import annotations
 

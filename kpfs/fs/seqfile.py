@@ -130,7 +130,7 @@ class Sysctl(File):
 
 
 def whole_lines(data: bytes) -> bytes:
-    """What to take of a write of lines: all of it, if FUSE has not cut it.
+    """Return what to take of a write of lines: all of it, unless FUSE has cut it.
 
     A write longer than WHOLE_MAX may come in pieces.  Of a piece that ends within a
     line its whole lines are taken; the caller then repeats the rest, as after any short

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is written to machine/syscall: ``NAME [ARG...]`` on a line.
+"""Parse writes to machine/syscall: ``NAME [ARG...]`` on a line.
 
 An ARG is a number in C's notation, ``"text"``, ``buf`` (the address of a buffer of the
 task) or else a text without quotes.

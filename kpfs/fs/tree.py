@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Attributes(NamedTuple):
-    """What stat() shows of an entry.  Times are nanoseconds since 1970."""
+    """An entry's attributes, as stat() shows them.  Times are ns since 1970."""
 
     mode: int
     size: int
@@ -82,7 +82,7 @@ Writers = MutableMapping[int, InPlace]
 
 
 class Tree(Protocol[E, F]):
-    """All operations raise KernelError.  Context: the lock is not held."""
+    """The protocol of a mounted tree.  All operations raise KernelError."""
 
     @property
     def lock(self) -> FairLock:

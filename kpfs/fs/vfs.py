@@ -109,7 +109,7 @@ class Vfs:
         return node
 
     def _bind(self, request: HostOp, handle: Handle) -> None:
-        """Have the file that the guest opens remember its handle.
+        """Make the file that the guest opens remember its handle.
 
         A process finds by the mount the files that it has from its parent.
         """
@@ -247,7 +247,7 @@ class Vfs:
     def _place(
         self, caller: Caller, opened: OpenFile, offset: int
     ) -> tuple[HostTask, int]:
-        """Who makes a call on such a file, and by which descriptor.
+        """Choose the task that makes a call on such a file, and its descriptor.
 
         It is at the position that FUSE says: it is there already if nobody has set it
         since the last operation.  Who has the descriptor from another process has the
@@ -394,7 +394,7 @@ class Vfs:
     def _write_guest(
         self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
     ) -> tuple[int, int]:
-        """The same for a file that the guest's own code serves."""
+        """Make a write call to a file that the guest's own code serves."""
         handle = opened.handle
         at = handle.next if opened.nonseekable else pos
         task, fd = self._place(caller, opened, at)

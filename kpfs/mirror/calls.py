@@ -224,18 +224,18 @@ class _Carrier:
         self._path(index, False)
 
     def old_path(self, index: int) -> None:
-        """The same, unless the flags of linkat have the link followed."""
+        """Plan a path; linkat's flags say whether its last link is followed."""
         self._path(index, bool(self.values[4] & AT_SYMLINK_FOLLOW))
 
     def read_link(self, index: int) -> None:
-        """The same for a call that reads the link: the plan gets its contents."""
+        """Plan the path of a link that the call reads; the plan gets its contents."""
         dirfd = self.dirfd
         text = self._path(index, False)
         if text is not None:
             self.plan.link = self.host.link(self.pid, dirfd, text)
 
     def entry(self, index: int) -> None:
-        """The same for an entry of a directory: one to be made, moved or removed."""
+        """Plan the path of a directory's entry to be made, moved or removed."""
         if self._path(index, False) is not None:
             self.plan.names[-1] = 0, self.plan.names[-1][1]
 
@@ -315,7 +315,7 @@ class _Carrier:
         self._fd(index, self.host.fd_type(self.pid, _signed(self.values[index])))
 
     def cwd_fd(self, index: int) -> None:
-        """The same for fchdir(), which leaves the guest's directory as it is."""
+        """Plan fchdir()'s descriptor, which leaves the guest's directory as it is."""
         self.plan.paths = True
         self.dir_fd(index)
 
@@ -408,7 +408,7 @@ class _Carrier:
 
 
 def _carriers(call: Call) -> list[tuple[int, Callable[[_Carrier, int], None]]]:
-    """What carries its arguments over, but those that are plain numbers."""
+    """Return the methods that carry a call's arguments over, without plain numbers."""
     kinds = enumerate(call.args)
     return [(n, getattr(_Carrier, kind)) for n, kind in kinds if kind != NUMBER]
 

@@ -37,7 +37,7 @@ class Held(dict[Key, int]):
         return fd
 
     def forget(self, key: Key) -> None:
-        """Have it opened anew when it is next asked for.  Context: any thread."""
+        """Close a file; it is opened anew when next asked for.  Context: any thread."""
         fd = self.pop(key, None)
         if fd is not None:  # who reads it now goes on
             self._forgotten.append(fd)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a process of the host has: its memory, descriptors and files, by way of /proc.
+"""Read a process's memory, descriptors and files by way of the host's /proc.
 
 All of it is for a process that waits in a system call.  Nothing here takes the kernel's
 lock: a look at a path may lead into the mount, which is served under it.
@@ -39,7 +39,7 @@ _libc = ctypes.CDLL(None)
 
 
 class Descriptor(NamedTuple):
-    """What /proc says of a descriptor of a process."""
+    """A descriptor of a process, as /proc shows it."""
 
     number: int
     link: bytes  # a path, or as "pipe:[1]"
@@ -64,7 +64,7 @@ class Descriptor(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How a process stands; the defaults are those of one that is gone."""
+    """The state of a process; the defaults are those of one that is gone."""
 
     pid: int
     state: bytes = b"X"
@@ -115,7 +115,7 @@ class Host:
                 os.statvfs(tree)
 
     def another(self) -> Host:
-        """One that reads the same, for another thread."""
+        """Return a Host that reads the same, for another thread."""
         host = Host([])
         host._trees, host._devices = self._trees, self._devices
         return host
@@ -238,7 +238,7 @@ class Host:
             return os.stat(b"%d" % fd, dir_fd=self._fds[pid])
 
     def _position(self, pid: int, fd: int) -> int:
-        """Where a descriptor's file is read or written next."""
+        """Return the position of a descriptor's file."""
         key = pid, fd
         try:
             info = os.pread(self._info[key], _INFO_SIZE, 0)
@@ -298,7 +298,7 @@ class Host:
         return copy
 
     def descriptors(self, pid: int) -> list[Descriptor]:
-        """All that a process has; [] if it is gone."""
+        """Return all descriptors of a process; [] if it is gone."""
         found: list[Descriptor] = []
         try:
             folder = os.open(f"/proc/{pid}", os.O_PATH | os.O_CLOEXEC)
@@ -316,7 +316,7 @@ class Host:
         return found
 
     def _descriptor(self, folder: int, number: int) -> Descriptor:
-        """What a folder of /proc says of a number; OSError, ValueError: it is gone."""
+        """Read one descriptor of a folder of /proc; OSError, ValueError: it is gone."""
         place = b"fd/%d" % number
         link = os.readlink(place, dir_fd=folder)
         info = os.open(b"fdinfo/%d" % number, _OPEN, dir_fd=folder)
@@ -409,7 +409,7 @@ def trees_of(source: str) -> list[Tree]:
 
 
 def _place(pid: int, dirfd: int, path: bytes) -> bytes:
-    """Where we find what a process calls path."""
+    """Return where this process finds what another calls path."""
     if path.startswith(b"/proc/self/"):
         return b"/proc/%d/%s" % (pid, path[len(b"/proc/self/") :])
     if path.startswith(b"/"):
@@ -486,7 +486,7 @@ def _info_of(descriptor: tuple[int, int]) -> str:
 
 
 def standing(pid: int) -> Standing:
-    """How a process stands, by /proc/PID/stat: half the cost of what has more."""
+    """Read a process's state from /proc/PID/stat, its cheapest file."""
     try:
         fd = os.open(f"/proc/{pid}/stat", _OPEN)
     except OSError:

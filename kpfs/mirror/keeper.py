@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What keeps CMD going when the supervisor of its system calls does not.
+"""Keep the command going if the supervisor of its system calls fails.
 
 A process of its own holds the listener too.  It sleeps until the supervisor is dead or
 stuck, and from then on lets every call go on; it ends with the last process that has

@@ -36,7 +36,7 @@ BUSY = abi.MIRROR_BUSY
 
 
 class Plan:
-    """One call, with all that is known of it before the guest is asked.
+    """One call, with everything that is known before the kernel is asked.
 
     Pointers are offsets into ``memory``, which is what the task's user memory will
     begin with; USER_BUFFER in it is what the call may write to.
@@ -148,6 +148,6 @@ class MirrorGuest:
 
 
 def _pack_names(names: list[tuple[int, int]]) -> bytes:
-    """Those of struct mirror_call."""
+    """Pack the names of struct mirror_call."""
     first, second, *_ = *names, (0, 0)
     return _NAMES.pack(*first, *second)

@@ -174,7 +174,7 @@ def parse(buffer: bytes | bytearray) -> Notification:
 
 
 def let_go_on(listener: int, ident: int) -> bool:
-    """Let the call run on the host as if nobody had looked; False if there is none.
+    """Let a call run on the host unchanged; return False if the caller is gone.
 
     There is none when its caller died, when another has answered, or before it was
     received.

@@ -199,7 +199,7 @@ class Supervisor:
             log.exception("system calls are not mirrored any more")
 
     def answer(self, slot: int, note: Notification, value: Replayed) -> None:
-        """Let the caller have what its call gave, or let it go on."""
+        """Give the caller its call's value, or let the call go on."""
         if isinstance(value, int):
             seccomp.answer(self.listener, note.id, value)
         else:

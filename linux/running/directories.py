@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether the guest's directories are as they were in the image.
+"""Find out whether a kernel's directories are as they were in the image.
 
 What comes and goes below tracefs, /proc/sys and /sys/module are events, instances and
 what modules bring, all of which stand in three lists of the kernel.
@@ -19,7 +19,7 @@ HEADS = "modules", "dyn_event_list", "ftrace_trace_arrays"
 
 
 class Directories:
-    """Those of one machine.  Context: its lock is held.
+    """Watches the directories of one machine.  Context: its lock is held.
 
     ``as_made``: what is there now, but for what belongs to tasks, stays.
     """

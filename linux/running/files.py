@@ -96,7 +96,7 @@ class OpenFiles:
                 opened.fds[task] = reply.results[0]
 
     def seek(self, task: Task, opened: OpenFile, fd: int, offset: int) -> None:
-        """Have the guest's file be where the host's is."""
+        """Set the kernel's file position to the host's."""
         if offset != opened.pos:
             self.kernel.call(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
             opened.pos = offset

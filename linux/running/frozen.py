@@ -100,7 +100,7 @@ def _page(memory: mmap.mmap, number: int) -> bytes:
 
 
 def _own_pages(memory: mmap.mmap) -> Iterator[int]:
-    """Those of a private mapping that were written.  Document: proc(5), pagemap."""
+    """Return the pages of a private mapping that were written.  Document: proc(5)."""
     count = len(memory) // PAGE_SIZE
     with open(PAGEMAP, "rb", buffering=0) as pagemap:
         first = address_of(memory) // PAGE_SIZE

@@ -47,7 +47,7 @@ class Held(NamedTuple):
 
 
 class Functions:
-    """Of one kernel.  Context: its lock is held; MachineDiedError."""
+    """The Python functions that one kernel can call.  Raises MachineDiedError."""
 
     def __init__(self, kernel: LinuxKernel) -> None:
         self._kernel = kernel
@@ -62,7 +62,7 @@ class Functions:
 
     # ---- snapshots
     def held(self) -> Held:
-        """What there is now."""
+        """Return the functions that there are now."""
         return Held(dict(self._functions), list(self._unused), self._gate)
 
     def restore(self, held: Held) -> None:
@@ -81,7 +81,7 @@ class Functions:
 
     # ---- the kernel's
     def call(self, task: Task, name: str, *args: int) -> int:
-        """Have a task call a function of the kernel, which may sleep: its value.
+        """Make a task call a function of the kernel, which may sleep; return its value.
 
         It is signed.
         EOPNOTSUPP: the kernel has no such function.

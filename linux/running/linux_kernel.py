@@ -84,12 +84,12 @@ class LinuxKernel:
         self.tasks.last_words = self._last_words
 
     def make_tasks_by(self, make: MakeTask) -> None:
-        """Have tasks of new callers made by a function.  Context: lock held."""
+        """Make tasks of new callers by this function.  Context: lock held."""
         self._make_task = self.tasks.create = make
 
     # ---- reboot
     def follow(self, follower: Callable[[], None]) -> None:
-        """Have somebody told, under the lock, that another machine runs from now on."""
+        """Call a function, under the lock, whenever another machine takes over."""
         self._followers.append(follower)
 
     def reboot(self) -> None:
@@ -122,7 +122,7 @@ class LinuxKernel:
         return [record.shown() for record in self.dmesg()[-LAST_LINES:]]
 
     def another_board(self, board_fields: dict[str, Any]) -> Board:
-        """Have the machine run on another board, in the state of board_fields.
+        """Go on with another board, in the state of board_fields.
 
         board_fields: see kpfs.linux.store.image.board_fields().  Context: lock held.
         """
@@ -138,7 +138,7 @@ class LinuxKernel:
         return board
 
     def _look_at(self, board: Board) -> None:
-        """What is read out of a machine's memory is that of this board."""
+        """Read the machine's memory from this board from now on."""
         self.memory = LiveMemory(board)
         saved = self._saved.fileno()
         self.watch.enter(
@@ -149,7 +149,7 @@ class LinuxKernel:
 
     # ---- what is in its memory
     def modules(self) -> list[LoadedModule]:
-        """Those that are loaded, also in a kernel that is dead; [] without BTF.
+        """Return the loaded modules, also of a dead kernel; [] without BTF.
 
         Context: lock held.
         """
@@ -235,14 +235,14 @@ class LinuxKernel:
             self._on_wake()
 
     def follow_directories(self, on_change: Callable[[], None]) -> None:
-        """Have somebody told, under the lock, that directories may have changed."""
+        """Call a function, under the lock, when directories may have changed."""
         self.directories = Directories(
             self.machine.board, self.saved_memory, self.symbols, on_change
         )
 
     # ---- time
     def start(self, on_wake: Callable[[], None] | None = None) -> None:
-        """Let time pass for those who wait.
+        """Start the thread that lets time pass for tasks that wait.
 
         on_wake is called under the lock when something may have become readable.
         """

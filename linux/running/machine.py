@@ -50,7 +50,7 @@ class Out(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What an operation of the same request returned, and something more."""
+    """The result of an earlier operation of the same request, plus a number."""
 
     op: int
     plus: int = 0
@@ -160,7 +160,7 @@ class Machine:
         self._busy.discard(slot)
 
     def start(self, slot: int, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
-        """Have a task begin with operations; returns where their data are.
+        """Begin a request of a task; return where its data are.
 
         memory: what its data begin with, for a Place.
         """
@@ -171,7 +171,7 @@ class Machine:
         return batch.places
 
     def begin(self, slot: int, ops: bytes, count: int) -> None:
-        """Have a task begin with operations of a Batch, whose data are there."""
+        """Begin a request of a task with a Batch, whose data are in place."""
         base = abi.SLOTS_AT + slot * abi.SLOT_SIZE
         region = self.region
         at = base + _I.ops
@@ -197,14 +197,14 @@ class Machine:
         self.region[at : at + 8] = value.to_bytes(8, "little")
 
     def give_way(self) -> None:
-        """Have the task that stands at its pause sleep when the machine goes on."""
+        """Make the task at its pause sleep when the machine goes on."""
         self.board.set(call_agent=1)
         if self._current:
             self._set_control(abi.AgentControl.give_way, 1)
             self._current = AGENT
 
     def others_run(self) -> None:
-        """Have the agent let all others run before it comes to its pause."""
+        """Let the agent run all other tasks before it comes to its pause."""
         self._set_control(abi.AgentControl.others, 1)
 
     def memory(self, slot: int) -> memoryview:
@@ -214,7 +214,7 @@ class Machine:
 
     @staticmethod
     def address(slot: int, offset: int) -> int:
-        """Where a place in a slot's data is for its task."""
+        """Return the task's address of a place in its slot's data."""
         base = abi.REGION_BASE + abi.SLOTS_AT + slot * abi.SLOT_SIZE
         return base + abi.SLOT_DATA + offset
 
@@ -226,7 +226,7 @@ class Machine:
         return done
 
     def results(self, slot: int, count: int) -> list[int]:
-        """What so many operations of the last request have returned."""
+        """Return the results of the first operations of the last request."""
         at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + _I.ops + abi.AgentOp.ret
         return [
             _RET.unpack_from(self.region, at + number * abi.AgentOp.SIZE)[0]
@@ -234,7 +234,7 @@ class Machine:
         ]
 
     def data(self, slot: int, offset: int, size: int) -> bytes:
-        """What lies in the slot's data."""
+        """Return bytes of a slot's data."""
         at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA + offset
         return self.region[at : at + size]
 
@@ -287,7 +287,7 @@ class Machine:
         return turns + 1
 
     def died(self, why: int) -> MachineDiedError:
-        """What the machine, which has stopped so, has died of."""
+        """Return the error for a machine that has stopped so."""
         self.dead = reason(self.board, why)
         return MachineDiedError(self.dead)
 
@@ -296,17 +296,17 @@ class Machine:
         return self.board.get(abi.Board.now)
 
     def skip(self, ns: int) -> None:
-        """Let the guest's clock go on from here, after so many ns that pass at once."""
+        """Set the kernel's clock forward by that many ns at once, and let it go on."""
         now = self.board.get(abi.Board.now) + ns
         self.board.set(now=now)
         self._ahead = now - monotonic_ns()
 
     def host_now(self) -> int:
-        """What the guest's clock would say if it followed the host's."""
+        """Return the time of a kernel's clock that follows the host's."""
         return monotonic_ns() + self._ahead
 
     def wait_from_here(self, lead: int = 0) -> None:
-        """Have the guest's clock, for who waits, be no more than lead ns ahead.
+        """Let the clock of waiting tasks lead by lead ns at most.
 
         It is ahead of the host's after what was executed fast, and of waits that were
         shortened: who waits now is not to wait until the host has caught up.
@@ -316,7 +316,7 @@ class Machine:
             self._ahead = begin - monotonic_ns()
 
     def deadline(self) -> int:
-        """When the first of the guest's timers is due; abi.NEVER."""
+        """Return when the first of the timers is due; abi.NEVER."""
         return self.board.get(abi.Board.deadline)
 
     def advance(self, until: int, done: Callable[[], bool] = lambda: False) -> None:
@@ -337,7 +337,7 @@ class Machine:
             board.set(now=until)
 
     def catch_up(self) -> None:
-        """Let the guest's clock follow the host's."""
+        """Advance the kernel's clock to the host's."""
         if self.quiet:
             return
         now = self.host_now()

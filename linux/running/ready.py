@@ -61,7 +61,7 @@ PATHS = {
 
 
 class ReadyText:
-    """What is kept of one text, for one machine.  Context: its lock is held."""
+    """The kept part of one text, for one machine.  Context: its lock is held."""
 
     def __init__(
         self,
@@ -93,14 +93,14 @@ class ReadyText:
         return self.fingerprint(self._saved)
 
     def begin(self, hidden: bool) -> mmap.mmap | bytes:
-        """What is about the kernel itself; hidden: without addresses."""
+        """Return the lines about the kernel itself; hidden: without addresses."""
         if not hidden:
             return self._shown
         self._hidden = self._hidden or _ADDRESS.sub(b"0" * 16, self._shown)
         return self._hidden
 
     def tail(self, hidden: bool, real: Real) -> bytes:
-        """What stands behind that now."""
+        """Return the lines that stand behind those now."""
         now = self.fingerprint(self._memory)
         if now == self._first:
             return b""
@@ -122,7 +122,7 @@ class ReadyText:
 
 
 def _nodes(memory: KernelMemory, each: List, place: Symbol) -> Iterator[bytes]:
-    """What tells of each node of a list, of which a structure has the head."""
+    """Yield what tells of each node of a list, of which a structure has the head."""
     size = each.before + each.behind
     for head in range(place.addr, place.addr + place.size, 8):
         node, left = _word(memory, head), MAX_NODES

@@ -60,7 +60,7 @@ class Stat(NamedTuple):
 
 
 def read_statx(raw: bytes) -> Stat:
-    """What statx() has written."""
+    """Unpack what statx() has written."""
     _, blksize, _, nlink, uid, gid, mode, ino, size, _, _ = _STATX.unpack_from(raw)
     atime, ans, _, _, ctime, cns, mtime, mns = _STATX_TIMES.unpack_from(raw, 64)
     times = (

@@ -27,7 +27,7 @@ _NAME_SIZE = 16
 
 
 class Reply:
-    """What a request has come to: a result for each operation, and what was written."""
+    """The results of a request's operations, and what they wrote."""
 
     def __init__(self, machine: Machine, slot: int, places: list[int], count: int):
         self.results = machine.results(slot, count)
@@ -121,7 +121,7 @@ class Tasks:
         return task
 
     def free(self, task: Task) -> bool:
-        """Have a task not wait in a call that its process has left; False: it is lost.
+        """Free a task from a call that its process has left; return False if lost.
 
         One that nothing can interrupt is killed: nobody is held up by it.
         """
@@ -137,7 +137,7 @@ class Tasks:
         return not task.gone
 
     def exit(self, task: Task, status: int = 0) -> None:
-        """Let a task end."""
+        """End a task."""
         if task.waits:
             self.kill(task)
             return
@@ -146,12 +146,12 @@ class Tasks:
         self._lose(task)
 
     def kill(self, task: Task) -> None:
-        """Have a task end, whatever it does, as soon as it can."""
+        """End a task as soon as possible, whatever it does."""
         self._quick(Op(nr.KILL, (task.pid, _SIGKILL)))
         self._lose(task)
 
     def _lose(self, task: Task) -> None:
-        """It has ended, or will."""
+        """Forget a task that has ended or will end."""
         if task.gone:
             return
         task.gone = True
@@ -173,13 +173,13 @@ class Tasks:
         self._dying = alive
 
     def _quick(self, op: Op) -> int:
-        """What a call of the agent returns, which never waits."""
+        """Make a call by the agent that never waits; return its result."""
         self._machine.start(AGENT, [op])
         self._run(self.agent)
         return self._machine.results(AGENT, 1)[0]
 
     def reap(self) -> None:
-        """Let the tasks of processes that are gone end."""
+        """End the tasks of processes that are gone."""
         for task in list(self._by_pid.values()):
             if not os.path.exists(f"/proc/{task.host_pid}"):
                 self.exit(task)
@@ -234,7 +234,7 @@ class Tasks:
         return self._machine.results(task.slot, len(ops))
 
     def _pass(self, task: Task) -> None:
-        """Let a moment pass for a task that waits: for a grace period and the like.
+        """Let a moment pass for a task that waits for a grace period and the like.
 
         Nobody can tell that it was short.
         """
@@ -253,7 +253,7 @@ class Tasks:
             self._lose(task)
 
     def _let_others_run(self, task: Task) -> None:
-        """Have those go on that this request has woken."""
+        """Run the tasks that this request has woken."""
         if self.waiting - {task}:
             with self._watched():
                 self._machine.settle(self._machine.now() + SHARE_NS)
@@ -289,7 +289,7 @@ class Tasks:
                     raise KernelError(errno.EINTR, "a signal")
 
     def interrupt(self, task: Task) -> None:
-        """Have the call that a task waits in fail with EINTR, if it can."""
+        """Make the call that a task waits in fail with EINTR, if possible."""
         made = self._quick(Op(nr.TGKILL, (task.pid, task.pid, _EINTR_SIGNAL)))
         self.look()
         if made == -errno.ESRCH:  # something in the guest has killed it

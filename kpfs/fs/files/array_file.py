@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the files of tracing/ and those of an instance have in common."""
+"""The base of the files that tracing/ and each instance have."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def cpumask_parse(data: bytes, nr_cpus: int) -> int:
 
 
 class BufferPercent(ArrayFile, ValueFile):
-    """How full a CPU's ring must be for poll().  Kernel: buffer_percent_fops."""
+    """The fill of a CPU's ring that poll() waits for.  Kernel: buffer_percent_fops."""
 
     write_moves = 1
 
@@ -158,13 +158,13 @@ class FreeBuffer(ArrayFile):
 
 
 class Snapshot(TextFile):
-    """What was recorded when a snapshot was taken.  Kernel: snapshot_fops."""
+    """The records that a snapshot has taken.  Kernel: snapshot_fops."""
 
     write_moves: int | None = None
     is_snapshot = True
 
     def help(self) -> str:
-        """What is shown if no record is there.  Kernel: print_snapshot_help()"""
+        """Return the text for no record.  Kernel: print_snapshot_help()"""
         state = "freed" if self.tr.ring.spare is None else "allocated"
         commands = SNAPSHOT_COMMANDS if self.cpu is None else CPU_SNAPSHOT_COMMANDS
         header = f"# tracer: {self.tr.current_tracer}\n#\n#\n"

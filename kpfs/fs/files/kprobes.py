@@ -11,7 +11,7 @@ from kpfs.fs.seqfile import SeqFile, ValueFile
 
 
 def tags(p_flags: int, entry_flags: int) -> str:
-    """What stands in brackets: of the probe, then of its entry in kprobe_table."""
+    """Return the tags in brackets: of the probe, then of its entry in kprobe_table."""
     gone = p_flags & KprobeFlag.GONE
     return "".join(
         (
@@ -46,7 +46,7 @@ class List(SeqFile):
 
 
 class Enabled(ValueFile):
-    """Whether probes are armed.  Kernel: fops_kp."""
+    """The switch that arms and disarms all probes.  Kernel: fops_kp."""
 
     write_moves = 0
 

@@ -48,7 +48,7 @@ class ProbeRow(NamedTuple):
 
 
 class MachineInfo(Protocol):
-    """What a kernel says of itself, and what tasks can be made to do in it.
+    """The protocol of what a kernel says of itself, and can be made to do.
 
     A task is one of the kernel's, as Handle.written() gets it.  Methods raise
     KernelError.  Context: lock held, except where something else is said.

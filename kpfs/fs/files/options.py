@@ -54,7 +54,7 @@ class OptionsDir(Dir):
 
 
 class TraceMarker(ArrayFile):
-    """What is written becomes a record.  Kernel: tracing_mark_fops."""
+    """Makes a record of each write.  Kernel: tracing_mark_fops."""
 
     nonseekable = True
 
@@ -65,7 +65,7 @@ class TraceMarker(ArrayFile):
 
 
 class TraceMarkerRaw(ArrayFile):
-    """The same for a number followed by bytes.  Kernel: tracing_mark_raw_fops."""
+    """Makes a record of a number followed by bytes.  Kernel: tracing_mark_raw_fops."""
 
     nonseekable = True
 

@@ -57,7 +57,7 @@ class Kallsyms(ProcFile):
 
 
 class Version(ProcFile):
-    """What the guest calls itself.  Kernel: version_proc_show()."""
+    """The guest's version line.  Kernel: version_proc_show()."""
 
     def show(self) -> bytes:
         banner = guest_string(self.kernel, "linux_proc_banner", 0)
@@ -67,7 +67,7 @@ class Version(ProcFile):
 
 
 class Cmdline(ProcFile):
-    """What the guest was booted with.  Kernel: cmdline_proc_show()."""
+    """The guest's boot parameters.  Kernel: cmdline_proc_show()."""
 
     def show(self) -> bytes:
         guest = self.kernel.guest
@@ -78,7 +78,7 @@ class Cmdline(ProcFile):
 
 
 def uts_name(kernel: GuestKernel, field: int) -> bytes:
-    """What the guest's uname() says in a field.  Kernel: init_uts_ns"""
+    """Return a field of the guest's uname().  Kernel: init_uts_ns"""
     return guest_string(kernel, "init_uts_ns", field * UTS_LENGTH)
 
 
@@ -159,7 +159,7 @@ class Kmsg(File):
 
 
 class Messages(SeqFile):
-    """What a syslog daemon of 2006 makes of the kernel log: /var/log/messages."""
+    """The kernel log as a syslog daemon of 2006 writes it: /var/log/messages."""
 
     grows = True
     posthumous = True

@@ -13,7 +13,7 @@ from kpfs.fs.seqfile import OnceHandle, Sysctl
 
 
 class KprobesOptimization(Sysctl):
-    """Whether probes are turned into jumps where they can be.
+    """The switch that turns probes into jumps where possible.
 
     Kernel: proc_kprobes_optimization_handler()
     """
@@ -26,7 +26,7 @@ class KprobesOptimization(Sysctl):
 
 
 class DocumentedOptimization(KprobesOptimization):
-    """The same switch, with the name and the values that the documentation has."""
+    """That switch with the name and the values of the documentation."""
 
     VALUES: ClassVar = {b"y": 1, b"n": 0}
 
@@ -39,7 +39,7 @@ class DocumentedOptimization(KprobesOptimization):
 
 
 class FtraceEnabled(Sysctl):
-    """Whether functions call tracers and probes at their entry.
+    """The switch for calls of tracers and probes at functions' entries.
 
     Kernel: ftrace_enable_sysctl()
     """

@@ -202,7 +202,7 @@ class FilterHandle(SeqHandle):
 
 
 class FunctionProfileEnabled(ValueFile):
-    """Whether calls of functions are counted.  Kernel: ftrace_profile_fops."""
+    """The switch that counts calls of functions.  Kernel: ftrace_profile_fops."""
 
     def show(self) -> str:
         return f"{int(self.kernel.trace.profile.enabled)}\n"
@@ -319,7 +319,7 @@ def cmdline_places(wanted: int) -> int:
 
 
 class SavedCmdlinesSize(ValueFile):
-    """How many names have a place, at least as many as were asked for.
+    """The number of names that have a place: at least as many as asked for.
 
     Kernel: tracing_saved_cmdlines_size_fops
     """

@@ -132,7 +132,7 @@ class TracePipeFile(CpuFile):
 
 
 class TracingOn(ArrayFile, ValueFile):
-    """Whether records are written.  Kernel: rb_simple_fops."""
+    """The switch that lets records be written.  Kernel: rb_simple_fops."""
 
     write_moves = 1
 

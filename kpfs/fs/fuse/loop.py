@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How requests of a mount are received, and by which thread each is served.
+"""Receive a mount's requests, and choose the thread that serves each.
 
 One thread receives a request, serves it, and receives the next: handing requests from
 thread to thread would cost more than most of them.  So they are served in the order in
@@ -54,7 +54,7 @@ AGAIN = (errno.EINTR, errno.EAGAIN, errno.ENOENT)
 
 
 class Request:
-    """What a process asks for, from when it was received until it is answered."""
+    """A request of a process, from its receipt to its answer."""
 
     __slots__ = (
         "body",
@@ -88,7 +88,7 @@ class Request:
 
 
 class Answer(NamedTuple):
-    """What becomes of a request."""
+    """The outcome of a request."""
 
     error: int = 0
     payload: bytes = b""
@@ -373,7 +373,7 @@ class Loop:
         request.waiter = None
 
     def _look(self) -> None:
-        """Have others served if a request takes long; called while requests come.
+        """Let other requests be served if one takes long; called while they come.
 
         One that waits for the lock, which goes from one to the next, has no need of it.
         """

@@ -159,14 +159,14 @@ class Operations(Generic[E, F]):
             self.forget_attributes(number)
 
     def forget_attributes(self, number: int) -> None:
-        """Have Linux ask for the attributes of an inode again.
+        """Make Linux ask for the attributes of an inode again.
 
         While it is asking for them, it passes the answer on, but does not keep it.
         """
         self.notify(wire.NOTIFY_INVAL_INODE, wire.INVAL_INODE.pack(number, -1, 0))
 
     def restore_size(self, number: int) -> None:
-        """Let Linux have OPEN_SIZE: there is a byte in its last place.
+        """Make Linux believe OPEN_SIZE again, by a byte in its last place.
 
         It then asks for the size when a program wants to know it.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How a tree is mounted, and served until the mount ends."""
+"""Mount a tree, and serve it until the mount ends."""
 
 from __future__ import annotations
 
