@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests import harness
 from tests.fuzz import load
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
@@ -12,7 +13,7 @@ pytestmark = [pytest.mark.fuse, pytest.mark.guest]
     ("clients", "seconds"), [(10, 1), pytest.param(64, 30, marks=pytest.mark.slow)]
 )
 def test_many_clients(mount, clients, seconds):
-    report = load.run(mount, clients, seconds, load.ALL_KINDS)
+    report = load.run(mount, load.mixed(clients, load.ALL_KINDS), seconds)
     assert report.wrong == []
     assert set(report.kinds) == set(load.ALL_KINDS)
     assert all(kind.times for kind in report.kinds.values()), report
@@ -20,9 +21,22 @@ def test_many_clients(mount, clients, seconds):
     assert (mount / "kprobes/list").read_text() == ""
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("switch", ["disarm", "optimize"])
+@pytest.mark.parametrize(
+    "seconds", [2, pytest.param(20, marks=pytest.mark.slow)], ids="{}s".format
+)
+def test_32_clients_while_one_turns_a_switch(mount, seconds, switch):
+    kinds = load.under_a_switch(32, switch)
+    report = load.run(mount, kinds, seconds, settled=True)
+    assert report.wrong == []
+    assert all(kind.fewest for kind in report.kinds.values()), report
+    assert harness.alive(harness.daemon_of(mount))
+
+
 def test_a_wrong_answer_is_told(mount, monkeypatch):
-    monkeypatch.setattr(load, "define", lambda *_: None)
-    report = load.run(mount, 2, 0.2, ["toggle", "list"])
+    monkeypatch.setattr(load, "define", lambda *_, **__: None)
+    report = load.run(mount, ["toggle", "list"], 0.2)
     assert len(report.wrong) == 1
     assert "FileNotFoundError" in report.wrong[0]
     assert report.lines()[-1].startswith("  wrong: toggle 0: ")
