@@ -114,9 +114,14 @@ class SkipPolicy:
         return bool(seen) and any(number in seen for number in numbers)
 
     def may_skip(self, number: int) -> bool:
-        """Return True if a call surely need not be made.  Context: any."""
+        """Return True if a call surely need not be made.  Context: any.
+
+        It is asked for each call of a command, so the usual answer comes first.
+        """
         seen = self._watch.seen
-        return seen is not None and seen is not EVERY and self._is_unseen(number, seen)
+        if not seen:
+            return seen is not None
+        return seen is not EVERY and self._is_unseen(number, seen)
 
     def must_make(self, number: int) -> bool:
         """Return True if a call must be made.

@@ -59,11 +59,10 @@ class MirroredKernel(Protocol[FilesT, OpenedT]):
     # whether any call may take long, so that its thread must not be the receiving one
     is_slow: bool
 
-    @property
-    def lock(self) -> FairLock: ...
+    skip_policy: SkipPolicy
 
     @property
-    def skip_policy(self) -> SkipPolicy: ...
+    def lock(self) -> FairLock: ...
 
     @property
     def tasks(self) -> TaskBook: ...

@@ -18,7 +18,6 @@ from kpfs.mirror.plan import BUSY, MirrorGuest, Plan
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
-    from kpfs.base.skip_policy import SkipPolicy
     from kpfs.fs.booted import Booted
     from kpfs.fs.node import Dir
     from kpfs.fs.vfs import OpenFile, Vfs
@@ -44,6 +43,7 @@ class GuestMirror:
 
     def __init__(self, kernel: GuestKernel, host: Host) -> None:
         self.kernel = kernel
+        self.skip_policy = kernel.skip_policy
         self.host = host
         with kernel.lock:
             self.guest = MirrorGuest(kernel.guest)
@@ -52,15 +52,12 @@ class GuestMirror:
     def follow(self, kernel: GuestKernel, _root: Dir) -> None:
         """Use another kernel from now on.  Context: control, lock held."""
         self.kernel, self.guest = kernel, MirrorGuest(kernel.guest)
+        self.skip_policy = kernel.skip_policy
         self.tasks.enter(kernel)
 
     @property
     def lock(self) -> FairLock:
         return self.kernel.lock
-
-    @property
-    def skip_policy(self) -> SkipPolicy:
-        return self.kernel.skip_policy
 
     def uts_names(self) -> dict[int, bytes]:
         from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name

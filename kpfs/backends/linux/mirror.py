@@ -29,7 +29,6 @@ from kpfs.mirror.seccomp import Notification
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
-    from kpfs.base.skip_policy import SkipPolicy
     from kpfs.fs.write_call import WriteCall
     from kpfs.linux.running.files import OpenFile, OpenFiles
     from kpfs.linux.running.linux_kernel import LinuxKernel
@@ -73,6 +72,7 @@ class LinuxMirror:
     ) -> None:
         """listener: the supervisor's."""
         self.kernel = kernel
+        self.skip_policy = kernel.skip_policy
         self.files = files
         self.host = host
         self._answer = LinuxAnsweredCalls(kernel, host, listener)
@@ -82,10 +82,6 @@ class LinuxMirror:
     @property
     def lock(self) -> FairLock:
         return self.kernel.lock
-
-    @property
-    def skip_policy(self) -> SkipPolicy:
-        return self.kernel.skip_policy
 
     def uts_names(self) -> dict[int, bytes]:
         size = UTS_LENGTH * UTS_FIELDS
