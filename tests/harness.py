@@ -106,6 +106,10 @@ def exclusive(name: str) -> Iterator[None]:
         yield
 
 
+class WrongError(Exception):
+    """Something that must hold does not."""
+
+
 class Kpfs(command.Command):
     """The command, for tests: at the end it complains about the log."""
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.harness import WrongError
 from tests.modbox import Box
 
 
@@ -24,10 +25,6 @@ class Answer(NamedTuple):
 
     value: Any  # what the function returned, if it did
     wrong: str  # what went wrong, "" if nothing did
-
-
-class BrokenError(Exception):
-    """What was to hold does not."""
 
 
 def in_child(function: Callable[[], Any], seconds: float) -> Answer:
@@ -64,7 +61,7 @@ def _call(function: Callable[[], Any]) -> Answer:
     grave = Grave()
     try:
         return Answer(function(), "\n".join(grave.lines))
-    except BrokenError as error:
+    except WrongError as error:
         return Answer(None, "\n".join((str(error), *grave.lines)))
     except BaseException:
         return Answer(None, "\n".join((traceback.format_exc(), *grave.lines)))

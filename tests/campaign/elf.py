@@ -16,9 +16,9 @@ from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
 from tests import harness
-from tests.campaign.child import BrokenError
 from tests.campaign.hunt import Hunt, Part
 from tests.campaign.seeds import Seeds, hunt_with
+from tests.harness import WrongError
 from tests.modbox import Box, build
 
 PER_CHILD = 100
@@ -209,7 +209,7 @@ class Loader(Seeds):
             return
         told = self.said() or error.errno not in TOLD
         if not told and not is_silent(self.data):
-            raise BrokenError(f"{name}, and no line: {error.why}")
+            raise WrongError(f"{name}, and no line: {error.why}")
 
     def unload(self, rng: random.Random) -> None:
         """Take away all modules; those whose code is damaged may not let us."""

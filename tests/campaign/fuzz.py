@@ -16,15 +16,23 @@ from pathlib import Path
 
 from tests.campaign.hunt import Hunt, Part
 from tests.campaign.mounted import Mounts, log_of
-from tests.fuzz.fuzz import files, random_bytes, read_all, too_long
-from tests.fuzz.lines import KINDS, WrongError
-from tests.fuzz.mount_lines import BUGS, DEFINING, LISTS, MountFuzzer
+from tests.fuzz.fuzz import (
+    BUGS,
+    FLAGS,
+    attempt,
+    files,
+    random_bytes,
+    read_all,
+    too_long,
+)
+from tests.fuzz.lines import KINDS
+from tests.fuzz.mount_lines import DEFINING, LISTS, MountFuzzer
+from tests.harness import WrongError
 
 PER_MOUNT = 4000
 LOOK_EVERY = 1000  # writes between two reads of all files; over a real kernel, twice it
 PATIENCE = 20  # s for one write and what is looked at around it
 LIVE = 4  # one in so many mounts has a guest with a life of its own
-FLAGS = (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_TRUNC)
 # what changes of itself, or with each line that is refused
 RESTLESS = (
     *("trace", "snapshot", "kmsg", "error_log", "free_buffer", "stats"),
@@ -44,7 +52,6 @@ KERNEL_PLACES = (
 # A work of the kernel tells who watches tracing_max_latency of each snapshot: with one
 # at each switch to another task there is always another one, and no rest.
 ENDLESS = "/events/sched/", b"snapshot"
-NOT_A_BUG = {"machine/syscall": {errno.ENOSYS}}  # the name is not known
 
 
 class Writes(MountFuzzer):
@@ -117,7 +124,7 @@ class Writes(MountFuzzer):
         if flags & os.O_TRUNC:  # opening alone has changed something
             self.seen.clear()
             self.known = []
-        number = self.attempt(name, data, flags, offset)
+        number = attempt(self.mount, name, data, flags, offset)
         word = errno.errorcode[number] if number else "ok"
         self.tally[word] = self.tally.get(word, 0) + 1
         several = b"\n" in data[:-1] or name.endswith(DEFINING)
@@ -163,23 +170,6 @@ class Writes(MountFuzzer):
             if error.errno in BUGS:
                 raise
             return errno.errorcode[error.errno or errno.EIO]
-
-    def attempt(self, name: str, data: bytes, flags: int, offset: int) -> int:
-        """Open, write, close: the errno, 0 if all went well."""
-        try:
-            fd = os.open(self.path(name), flags | os.O_NONBLOCK)
-            try:
-                if offset:
-                    os.lseek(fd, offset, os.SEEK_SET)
-                os.write(fd, data)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            number = error.errno or errno.EIO
-            if number in BUGS - NOT_A_BUG.get(name, set()):
-                raise WrongError(errno.errorcode[number]) from error
-            return number
-        return 0
 
 
 def options(seed: int, kernel: str = "") -> list[str]:

@@ -17,8 +17,9 @@ from kpfs.backends.guest import tree
 from kpfs.base.caller import Caller
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
-from tests.campaign.child import BrokenError, in_child, resident
+from tests.campaign.child import in_child, resident
 from tests.campaign.hunt import Hunt, Part
+from tests.harness import WrongError
 from tests.modbox import Box, build
 
 CPUS_MAX = 8
@@ -80,14 +81,14 @@ class Setting(Box):
         self.insmod(module, f"turns={turns}")
         calls = self.int_at("calls")
         if calls != turns * self.cpus:
-            raise BrokenError(f"{calls} calls, not {turns * self.cpus}")
+            raise WrongError(f"{calls} calls, not {turns * self.cpus}")
         for name, times in COUNTERS.items():
             if self.int_at(name) != times * calls:
-                raise BrokenError(f"{name}: {self.int_at(name)} in {calls} calls")
+                raise WrongError(f"{name}: {self.int_at(name)} in {calls} calls")
         for line in self.read("/tracing/kprobe_profile").splitlines():
             name, hits, missed = line.split()
             if (int(hits), int(missed)) != (before + calls, 0):
-                raise BrokenError(f"{line} after {before + calls} calls")
+                raise WrongError(f"{line} after {before + calls} calls")
         self.rmmod("hammer")
         return calls
 
@@ -113,14 +114,14 @@ def hammer(cpus: int, seed: int, module: Path) -> tuple[int, list[str]]:
             sizes.append(resident())
             areas.append(list(box.kernel.guest.memory.area._free))
             if (got := box.recorded()) != calls * NR_EVENTS:
-                raise BrokenError(f"{got} records of {calls * NR_EVENTS} hits")
+                raise WrongError(f"{got} records of {calls * NR_EVENTS} hits")
         if sizes[-1] - sizes[WARM] > GROWTH_MAX:
-            raise BrokenError(f"the memory grows: {sizes}")
+            raise WrongError(f"the memory grows: {sizes}")
         if areas[-1] != areas[1]:
-            raise BrokenError(f"the module area shrinks: {areas[1]} {areas[-1]}")
+            raise WrongError(f"the module area shrinks: {areas[1]} {areas[-1]}")
         return calls * PER_TURN, box.words
-    except BrokenError as error:
-        raise BrokenError(
+    except WrongError as error:
+        raise WrongError(
             f"{error} ({box.words}, quiet: {box.kernel.guest.quiet})"
         ) from None
     finally:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.campaign.hunt import Hunt, Part
-from tests.campaign.mounted import Mounts, WrongError, log_of
+from tests.campaign.mounted import Mounts, log_of
 from tests.fuzz import load
+from tests.harness import WrongError
 
 CLIENTS = 64
 CALLERS = 8

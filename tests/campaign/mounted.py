@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests import harness
-
-
-class WrongError(Exception):
-    """Something is not as it should be."""
+from tests.harness import WrongError
 
 
 class Mounts:

@@ -19,6 +19,7 @@ from bench.command import KPFS
 from tests import harness
 from tests.campaign import processes
 from tests.campaign.hunt import Hunt, Part
+from tests.harness import WrongError
 
 PATIENCE = 30.0  # s for one command
 PREPARING = 300.0  # s for the first one of a Python
@@ -94,10 +95,6 @@ STATIC_32 = (
     ".globl _start\n_start: mov $4,%eax; mov $1,%ebx; mov $msg,%ecx; mov $5,%edx\n"
     'int $0x80; mov $1,%eax; xor %ebx,%ebx; int $0x80\nmsg: .ascii "fine\\n"\n'
 )
-
-
-class WrongError(Exception):
-    """Neither does it work, nor is it said what is wrong."""
 
 
 class Tries:

@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.campaign.child import BrokenError, Grave, in_child, tail, where
+from tests.campaign.child import Grave, in_child, tail, where
 from tests.campaign.hunt import Hunt
+from tests.harness import WrongError
 from tests.modbox import Box
 
 LIMIT = 0.4  # s of CPU time that the guest may take for one request
@@ -54,7 +55,7 @@ class Seeds:
         self.box.kernel.background.retire()
 
     def one(self, seed: int) -> None:
-        """Make a module of that seed and load it; BrokenError."""
+        """Make a module of that seed and load it; WrongError."""
         raise NotImplementedError
 
     def work(self, seeds: list[int]) -> dict[str, int]:
@@ -66,7 +67,7 @@ class Seeds:
                 self.one(seed)
                 signal.alarm(0)
                 if self.grave.lines:
-                    raise BrokenError("it is in kpfs's own log")
+                    raise WrongError("it is in kpfs's own log")
                 if self.slept:
                     self.tally["asleep"] += 1
                     self.slept = False
@@ -75,7 +76,7 @@ class Seeds:
             except BaseException as error:
                 signal.alarm(0)
                 what = f"{type(error).__name__}: {error}\n{self.last}\n{where()}"
-                raise BrokenError(f"{what}\n{tail(self.box)}") from error
+                raise WrongError(f"{what}\n{tail(self.box)}") from error
         return self.tally
 
 

@@ -21,7 +21,7 @@ from tests.campaign.child import in_child
 from tests.campaign.fuzz import Writes
 from tests.campaign.guard import GuardedMmap, guard
 from tests.campaign.hunt import Hunt, progress_of
-from tests.fuzz.lines import WrongError
+from tests.harness import WrongError
 from tests.modbox import build, module
 
 pytestmark = pytest.mark.long
@@ -320,7 +320,7 @@ def test_what_counts_as_one_line(tmp_path, done, how):
     if how:
         assert tries.judge(done, works=True) == how
     else:
-        with pytest.raises(restrictions.WrongError):
+        with pytest.raises(harness.WrongError):
             tries.judge(done, works=True)
 
 
@@ -337,7 +337,7 @@ def test_a_refusal_leaves_no_dead_mount(tmp_path, monkeypatch, answers):
     if answers:
         assert tries.mount([]) == "works, umount refused"
     else:
-        with pytest.raises(restrictions.WrongError, match="a dead mount"):
+        with pytest.raises(harness.WrongError, match="a dead mount"):
             tries.mount([])
 
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bytes into every writable file of a mount: an errno or success, never a bug.
+"""Write bytes into every writable file of a mount: an errno or success, never a bug.
 
-    python -m tests.fuzz.fuzz MOUNT WRITES [SEED]
-
-A write that is answered EIO, hangs, or is the mount's last ends the run; what was
-written goes to tests/fuzz/corpus/, which is replayed first from then on.
+A write that is answered EIO, hangs, or is the mount's last ends the run.  What was
+written is kept in tests/fuzz/corpus/, which is replayed first from then on.
 """
 
 from __future__ import annotations
@@ -15,14 +13,17 @@ import os
 import random
 import signal
 import stat
-import sys
-import time
+from collections import Counter
 from pathlib import Path
+
+from tests.harness import WrongError
 
 CORPUS = Path(__file__).parent / "corpus"
 PATIENCE = 20  # s for one operation
 READ_EVERY = 500  # writes between reads of all files
-BUGS = {errno.EIO, errno.ENOTCONN, errno.ECONNABORTED, errno.ETIMEDOUT}
+BUGS = {*(errno.EIO, errno.ENOTCONN, errno.ECONNABORTED, errno.ETIMEDOUT, errno.ENOSYS)}
+NOT_A_BUG = {"machine/syscall": {errno.ENOSYS}}  # the name is not known
+FLAGS = (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_TRUNC)
 
 WORDS = """
 p p: r r: r5: r0: r-1: r99999: - -: -:* - e p:e r:e p:g/e p:kprobes/e :e p:1 p:a-b p:/
@@ -34,6 +35,8 @@ a=%ax b=$retval:s32 \\1 \\"x" # ## ; , = : / . .. * ? ! ~ && || ( ) common_pid==
 y n Y N on off o t true false 2 10 01 +1 0x1 getpid getppid openat read write fork clone
 exit execve mount reboot /proc/version /etc/passwd nosuchcall traceon stacktrace nop
 function global local events kprobes kprobes:* *:* kprobes:e !kprobes:e
+r10:c p:x/y -:a -:g/ mod:sym 010 99999999999999999999 x=%ax:u8[3] -100 buf "/etc" a:b
+g:* !a oN <3>text enable %s%n ../..
 """.split()
 GLUE = (" ", "", "\n", "\t", "  ", "\r", "\0", ":", "/", "=", ",")
 BOUNDARIES = (0, 1, 2, 31, 63, 64, 65, 127, 255, 256, 4095, 4096, 4097, 8191, 131073)
@@ -46,7 +49,7 @@ def random_bytes(rng: random.Random) -> bytes:
         words = [rng.choice(WORDS) + rng.choice(GLUE) for _ in range(rng.randint(1, 9))]
         data = "".join(words).encode()
     elif kind < 0.7:
-        data = rng.randbytes(rng.randint(0, 40))
+        data = rng.randbytes(rng.choice((rng.randint(0, 40), 300, 4095, 5000)))
     elif kind < 0.75:
         unit = (rng.choice(WORDS) + rng.choice(GLUE)).encode()
         size = rng.choice(BOUNDARIES)
@@ -75,14 +78,10 @@ def files(top: str, wanted: int) -> list[str]:
     return sorted(found)
 
 
-class BugError(Exception):
-    """An answer that is no answer."""
-
-
-def attempt(path: str, data: bytes, flags: int, offset: int) -> int:
-    """Open, write, close; the errno of it, 0 if all went well."""
+def attempt(top: Path, name: str, data: bytes, flags: int, offset: int = 0) -> int:
+    """Open, write, close; return the errno, 0 if all went well; WrongError: a bug."""
     try:
-        fd = os.open(path, flags)
+        fd = os.open(top / name, flags | os.O_NONBLOCK)
         try:
             if offset:
                 os.lseek(fd, offset, os.SEEK_SET)
@@ -90,9 +89,9 @@ def attempt(path: str, data: bytes, flags: int, offset: int) -> int:
         finally:
             os.close(fd)
     except OSError as error:
-        number = error.errno or 0
-        if number in BUGS:
-            raise BugError(errno.errorcode[number]) from error
+        number = error.errno or errno.EIO
+        if number in BUGS - NOT_A_BUG.get(name, set()):
+            raise WrongError(errno.errorcode[number]) from error
         return number
     return 0
 
@@ -111,21 +110,20 @@ def read_all(top: str) -> None:
                 os.close(fd)
         except OSError as error:
             if error.errno in BUGS:
-                raise BugError(
+                raise WrongError(
                     f"{path}: {errno.errorcode[error.errno or 0]}"
                 ) from error
-        except BugError as bug:
-            raise BugError(f"{bug} from a read of {path}") from None
+        except WrongError as bug:
+            raise WrongError(f"{bug} from a read of {path}") from None
 
 
-def replay(top: str) -> None:
+def replay(top: Path) -> None:
     """Write what once was a bug."""
     for path in sorted(CORPUS.glob("*.case")):
         name, _, data = path.read_bytes().partition(b"\n")
-        target = os.path.join(top, name.decode())
         signal.alarm(PATIENCE)
-        if os.path.exists(target):
-            attempt(target, data, os.O_WRONLY, 0)
+        if (top / name.decode()).exists():
+            attempt(top, name.decode(), data, os.O_WRONLY)
 
 
 def keep(name: str, data: bytes) -> Path:
@@ -137,56 +135,27 @@ def keep(name: str, data: bytes) -> Path:
 
 
 def too_long(_number: int, _frame: object) -> None:
-    raise BugError(f"no answer in {PATIENCE} s")
+    raise WrongError(f"no answer in {PATIENCE} s")
 
 
-def fuzz(top: str, writes: int, seed: int) -> dict[str, int]:
-    """Make the writes; how often each errno came."""
+def fuzz(top: Path, writes: int, seed: int) -> Counter[str]:
+    """Make the writes; return how often each errno came."""
     rng = random.Random(seed)
     signal.signal(signal.SIGALRM, too_long)
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     replay(top)
-    targets = files(top, 0o222)
-    modes = (
-        os.O_WRONLY,
-        os.O_RDWR,
-        os.O_WRONLY | os.O_APPEND,
-        os.O_WRONLY | os.O_TRUNC,
-    )
     for i in range(writes):
-        signal.alarm(PATIENCE)
         if i % READ_EVERY == 0:
-            read_all(top)
-            targets = files(top, 0o222)
-            signal.alarm(PATIENCE)
-        path, data = rng.choice(targets), random_bytes(rng)
+            read_all(str(top))
+            targets = files(str(top), 0o222)
+        signal.alarm(PATIENCE)
+        name, data = os.path.relpath(rng.choice(targets), top), random_bytes(rng)
         offset = rng.choice((0, 0, 0, 0, 1, 4096, 1 << 40))
         try:
-            number = attempt(path, data, rng.choice(modes), offset)
-        except BugError as bug:
-            name = os.path.relpath(path, top)
-            where = keep(name, data)
-            raise BugError(
-                f"{bug}: {data[:200]!r} into {name} (kept as {where})"
-            ) from None
-        word = errno.errorcode.get(number, "ok")
-        counts[word] = counts.get(word, 0) + 1
+            number = attempt(top, name, data, rng.choice(FLAGS), offset)
+        except WrongError as bug:
+            kept = f"(kept as {keep(name, data)})"
+            raise WrongError(f"{bug}: {data[:200]!r} into {name} {kept}") from None
+        counts[errno.errorcode.get(number, "ok")] += 1
     signal.alarm(0)
     return counts
-
-
-def main() -> int:
-    top, writes = sys.argv[1], int(sys.argv[2])
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
-    print(f"seed {seed}", flush=True)
-    try:
-        counts = fuzz(top, writes, seed)
-    except BugError as bug:
-        print(f"BUG: {bug}")
-        return 1
-    print(", ".join(f"{n} {word}" for word, n in sorted(counts.items())))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lines into the files of tracefs that parse something: ``python -m tests.fuzz.lines``.
-
-    python -m tests.fuzz.lines [LINES [SEED]]
+"""Write lines into the files of tracefs that parse something.
 
 A line that is refused must leave all as it was, but for error_log, and for a filter,
 which then says what was wrong with it (as in Linux).  Only errnos may come out.
@@ -13,8 +11,6 @@ import errno
 import os
 import random
 import re
-import sys
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +20,7 @@ from kpfs.base.errors import KernelError
 from kpfs.engine.arch.x86.core import X86
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
+from tests.harness import WrongError
 from tests.there import shown
 
 TRACING = "/tracing"
@@ -172,10 +169,6 @@ KINDS: Mapping[str, Callable[[random.Random], str]] = {
     "set_event": event_word,
     "set_ftrace_filter": function_word,
 }
-
-
-class WrongError(Exception):
-    """A refused line has changed something."""
 
 
 class Lines:
@@ -330,23 +323,3 @@ class Fuzzer(Lines):
         if left["events"] or left["probes"] or left["handlers"] or left["files"]:
             raise WrongError(f"left behind: {left}")
         return self.tally
-
-
-def main() -> int:
-    lines = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
-    print(f"seed {seed}", flush=True)
-    kernel = GuestKernel(quiet=True)
-    begin = time.monotonic()
-    try:
-        tally = Fuzzer(kernel, seed).run(lines)
-    finally:
-        kernel.stop()
-    for word, number in sorted(tally.items()):
-        print(f"{number:8} {word}")
-    print(f"{lines} lines in {time.monotonic() - begin:.1f} s")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

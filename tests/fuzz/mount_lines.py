@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The lines of tests.fuzz.lines through a mount: its daemon must outlive them.
-
-    python -m tests.fuzz.mount_lines MOUNT [LINES [SEED]]
+"""Write the lines of tests.fuzz.lines through a mount: its daemon must outlive them.
 
 The state is what the files show.  To read all of them around each line would take
 hours: it is the files that such a line is for, and one other.
@@ -14,12 +12,12 @@ import errno
 import os
 import random
 import re
-import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.fuzz.lines import APPEND, EVENTS_MAX, OURS, TRACING, Lines, WrongError
+from tests.fuzz.fuzz import BUGS
+from tests.fuzz.lines import APPEND, EVENTS_MAX, OURS, TRACING, Lines
+from tests.harness import WrongError
 
 DEFINITIONS = "tracing/kprobe_events"
 ALL_DEFINITIONS = "tracing/dynamic_events"
@@ -28,7 +26,6 @@ PROBES = "kprobes/list"
 LISTS = (ALL_DEFINITIONS, PROBES, "tracing/set_event", "tracing/set_ftrace_filter")
 EVENT_FILES = ("enable", "filter", "trigger")
 GROUPS = (*OURS, "sched")
-BUGS = {errno.EIO, errno.ENOTCONN, errno.ECONNABORTED, errno.ENOSYS}
 # what changes by itself: the count when there are hits, and what that switches; jumps
 RESTLESS = re.compile(r"count=-?\d+|\[OPTIMIZED\]|^[01](?=\*)")
 SIZE = 1 << 16
@@ -163,20 +160,3 @@ class MountFuzzer(Lines):
         if left:
             raise WrongError(f"left behind: {left}")
         return self.tally
-
-
-def main() -> int:
-    mount = Path(sys.argv[1])
-    lines = int(sys.argv[2]) if len(sys.argv) > 2 else 100_000
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
-    print(f"seed {seed}", flush=True)
-    begin = time.monotonic()
-    tally = MountFuzzer(mount, seed).run(lines)
-    for word, number in sorted(tally.items()):
-        print(f"{number:8} {word}")
-    print(f"{lines} lines in {time.monotonic() - begin:.1f} s")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Random system calls: ``python -m tests.fuzz.syscalls [CALLS [SEED [LOOK_EVERY]]]``.
+"""Make random system calls in a guest.
 
 Arguments are noise or nearly right; a call may fail, sleep or end its task, but the
 guest must go on, without an oops, and its lists of free memory must stay sound.
@@ -7,13 +7,12 @@ guest must go on, without an oops, and its lists of free memory must stay sound.
 
 import random
 import struct
-import sys
-import time
 
 from kpfs.base.errors import KernelError
 from kpfs.guest.machine import Guest
 from kpfs.guest.running.syscalls import BLOCKED
 from tests.guest import tasks_of
+from tests.harness import WrongError
 
 TASKS = range(5000, 5004)  # pids of host processes
 LOOK_EVERY = 200  # calls between looks at the guest's own state
@@ -38,10 +37,6 @@ POINTERS = (
     *(0xFFFF_8880_0000_0000, 0xFFFF_8880_0100_0000, 0xFFFF_FFFF_8100_0000),
     *(0xFFFF_FFFF_8120_0000, 0xFFFF_FFFF_C000_0000, (1 << 64) - 1, 1 << 63),
 )
-
-
-class BrokenError(Exception):
-    """The guest is not what it was."""
 
 
 class Fuzzer:
@@ -109,7 +104,7 @@ class Fuzzer:
             self.counts["task ended"] = self.counts.get("task ended", 0) + 1
 
     def look(self) -> None:
-        """BrokenError if the guest has lost something."""
+        """WrongError if the guest has lost something."""
         guest = self.guest
         records = guest.log.records(self.log_seq)
         for record in records:
@@ -118,19 +113,19 @@ class Fuzzer:
             if text.startswith(("BUG", "Oops", "watchdog", "WARNING", "slab error")):
                 lines = [r.text.decode("latin-1") for r in records]
                 at = lines.index(text)
-                raise BrokenError("\n".join(lines[at : at + 30]))
+                raise WrongError("\n".join(lines[at : at + 30]))
         checks = (("validate_slab_caches", 0), ("validate_free_area", 1))
         for check, sound in checks:
             if guest.call(guest.kallsyms.lookup_name(check)[0].addr) & 0xFF != sound:
-                raise BrokenError(check)
+                raise WrongError(check)
         pids = [task.pid for task in tasks_of(guest)]
         if len(pids) != len(set(pids)) or 1 not in pids:
-            raise BrokenError(f"tasks {pids}")
+            raise WrongError(f"tasks {pids}")
         if guest.syscalls.call(guest.syscalls.init(), "getpid") != 1:
-            raise BrokenError("init")
+            raise WrongError("init")
 
     def run(self, calls: int, look_every: int = LOOK_EVERY) -> None:
-        """Make so many calls; BrokenError names the last one before it was seen."""
+        """Make so many calls; WrongError names the last one before it was seen."""
         try:
             for number in range(calls):
                 self.one()
@@ -138,25 +133,4 @@ class Fuzzer:
                     self.look()
             self.look()
         except Exception as error:
-            raise BrokenError(f"call {self.made}, {self.last}: {error}") from error
-
-
-def main() -> int:
-    calls = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
-    look_every = int(sys.argv[3]) if len(sys.argv) > 3 else LOOK_EVERY
-    fuzzer = Fuzzer(seed, Guest(2, quiet=True))
-    begin = time.monotonic()
-    try:
-        fuzzer.run(calls, look_every)
-    except BrokenError as error:
-        print(f"BUG (seed {seed}): {error}")
-        return 1
-    seconds = time.monotonic() - begin
-    words = ", ".join(f"{n} {kind}" for kind, n in sorted(fuzzer.counts.items()))
-    print(f"{calls} calls in {seconds:.1f} s (seed {seed}): {words}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            raise WrongError(f"call {self.made}, {self.last}: {error}") from error

@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.fuse, pytest.mark.guest]
     ("writes", "seed"), [(3000, 1), pytest.param(100_000, 2, marks=pytest.mark.slow)]
 )
 def test_any_bytes_into_any_file(mount, writes, seed):
-    words = [sys.executable, "-m", "tests.fuzz.fuzz", mount, str(writes), str(seed)]
+    words = [sys.executable, "-m", "tests.fuzz", "--mount", mount]
+    words += ["bytes", str(writes), str(seed)]
     done = subprocess.run(words, cwd=harness.ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "ok" in done.stdout

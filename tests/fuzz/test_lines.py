@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A short share of what ``python -m tests.fuzz.lines`` and ``mount_lines`` do."""
+"""A short share of what ``python -m tests.fuzz lines`` and ``mount-lines`` do."""
 
 import pytest
 
 from kpfs.root.guest_kernel import GuestKernel
 from tests import harness
-from tests.fuzz.lines import KINDS, Fuzzer, WrongError
+from tests.fuzz.lines import KINDS, Fuzzer
 from tests.fuzz.mount_lines import DEFINITIONS, MountFuzzer
+from tests.harness import WrongError
 
 pytestmark = pytest.mark.guest
 

@@ -16,7 +16,7 @@ from kpfs.fs.files import machine
 from kpfs.fs.files.tree import TABLE
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
-from tests.fuzz.inputs import bent, noise
+from tests.fuzz.fuzz import FLAGS, random_bytes
 from tests.there import shown
 
 pytestmark = pytest.mark.guest
@@ -24,13 +24,11 @@ pytestmark = pytest.mark.guest
 WRITABLE = [f"/{path}" for path, mode, _ in TABLE if mode & 0o222 and mode < 0o10000]
 WRITABLE += [f"/machine/{name}" for name, mode, _ in machine.FILES if mode & 0o222]
 WRITABLE += ["/tracing/events/kprobes/a/enable", "/tracing/events/g/b/enable"]
-FLAGS = (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC, os.O_RDWR | os.O_APPEND)
 ME = Caller(os.getpid(), 0, 0)
 
 data = st.one_of(
     st.binary(max_size=100),
-    st.integers(0, 1 << 32).map(lambda seed: bent(random.Random(seed))),
-    st.integers(0, 1 << 32).map(lambda seed: noise(random.Random(seed))),
+    st.integers(0, 1 << 32).map(lambda seed: random_bytes(random.Random(seed))),
 )
 write = st.tuples(st.sampled_from(WRITABLE), st.sampled_from(FLAGS), data)
 
@@ -72,5 +70,5 @@ def test_only_errnos_come_out(mounted, writes):
         attempt(mounted, path, flags, data)
     shown(root, "/tracing/trace")
     attempt(mounted, "/tracing/events/enable", os.O_WRONLY, b"0")
-    attempt(mounted, "/tracing/dynamic_events", FLAGS[2], b"")
+    attempt(mounted, "/tracing/dynamic_events", FLAGS[3], b"")
     assert shown(root, "/kprobes/list") == ""
