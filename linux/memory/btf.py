@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the fields of a kernel's structures are: the kernel itself has that as BTF.
+"""The layout of a kernel's structures, read from its BTF.
 
 Kernel: Documentation/bpf/btf.rst.
 """
@@ -17,9 +17,9 @@ from kpfs.linux.memory.symbols import Symbols
 
 MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")  # ..., size of it, types, their size, strings, ...
-_HEAD_WORDS = 3  # of a type: name, info, size or type
+_HEAD_WORDS = 3  # words of a type: name, info, size or type
 _STRUCT, _UNION, _ARRAY, _ENUM = 4, 5, 3, 6
-_LAST = 19  # kind that is known
+_LAST = 19  # the last kind that we know
 # words behind the head of a type of each kind, and for each of its vlen parts
 _FIXED = {1: 1, _ARRAY: 3, 14: 1, 17: 1}
 _EACH = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
@@ -30,25 +30,25 @@ _MAX_DEPTH = 16
 
 
 class Layout(NamedTuple):
-    """A structure: where its fields are, by path, as core_layout.base."""
+    """The places of a structure's fields, by path, such as core_layout.base."""
 
     size: int
     at: dict[str, int]  # bytes; those that this kernel has
     bits: dict[str, tuple[int, int]]  # of fields of bits: the first, and how many
 
     def has(self, field: str) -> bool:
-        """Return True if this kernel has it."""
+        """Return True if this kernel has the field."""
         return field in self.at
 
 
-NOWHERE = Layout(0, {}, {})  # of a structure that this kernel has not
+NOWHERE = Layout(0, {}, {})  # a structure that this kernel lacks
 
 
 class Btf:
     """All types of a kernel."""
 
     def __init__(self, raw: bytes) -> None:
-        """ValueError: they are damaged, or of another form."""
+        """Raises ValueError if the types are damaged or of another format."""
         if len(raw) < _HEADER.size:
             raise ValueError("no BTF")
         magic, _, _, size, types, types_size, names, names_size = _HEADER.unpack_from(
@@ -59,7 +59,7 @@ class Btf:
         words = raw[size + types : size + types + types_size // 4 * 4]
         self._words = array("I", words)
         self._names = raw[size + names : size + names + names_size]
-        self._starts = array("I", (0,))  # of types by their number; 0 is void
+        self._starts = array("I", (0,))  # offsets of types by number; 0 is void
         self._starts.extend(self._walk())
 
     def _walk(self) -> Iterator[int]:
@@ -75,7 +75,7 @@ class Btf:
             at += _HEAD_WORDS + fixed[kind] + each[kind] * (info & 0xFFFF)
 
     def layouts(self, wanted: Mapping[str, Iterable[str]]) -> dict[str, Layout]:
-        """Structures by their names, with the wanted paths that they have."""
+        """Return structures by name, with those of the wanted paths that they have."""
         places = {self._name_place(name): name for name in wanted}
         found: dict[str, Layout] = {}
         words = self._words
@@ -95,7 +95,7 @@ class Btf:
         return self._names[place : self._names.find(b"\0", place)].decode("latin-1")
 
     def _place(self, at: int, rest: list[str], path: str, layout: Layout) -> None:
-        """Find a path in a structure, and note where it is."""
+        """Find a path in a structure, and note its place."""
         base, bits = 0, 0
         for name in rest:
             found = self._member(at, name)
@@ -111,7 +111,9 @@ class Btf:
     def _member(
         self, at: int, name: str, depth: int = 0
     ) -> tuple[int, int, int] | None:
-        """A field: its first bit, how many (0: it is whole), and its type."""
+        """Return a field's first bit, its number of bits (0: a whole type),
+        its type.
+        """
         words, info = self._words, self._words[at + 1]
         if info >> 24 & 31 not in (_STRUCT, _UNION) or depth > _MAX_DEPTH:
             return None
@@ -120,7 +122,7 @@ class Btf:
             place, kind, where = words[at + 3 + 3 * part : at + 6 + 3 * part]
             bits = where >> 24 if has_bits else 0
             bit = where & 0xFFFFFF if has_bits else where
-            if not place:  # what has no name is looked through
+            if not place:  # fields of an unnamed structure are its own
                 inner = self._member(self._resolved(kind), name, depth + 1)
                 if inner is not None:
                     return bit + inner[0], inner[1], inner[2]
@@ -129,7 +131,7 @@ class Btf:
         return None
 
     def _resolved(self, kind: int) -> int:
-        """Where a type begins, behind other names; of an array: its elements."""
+        """Return the offset of a type behind typedefs; of an array, of its elements."""
         for _ in range(_MAX_DEPTH):
             at = self._starts[kind] if kind < len(self._starts) else 0
             what = self._words[at + 1] >> 24 & 31
@@ -142,7 +144,7 @@ class Btf:
         raise ValueError("types in a circle")
 
     def values(self, names: Iterable[str]) -> dict[str, int]:
-        """The values of enumerators, of whatever enum; those that there are."""
+        """Return the values of enumerators of any enum, if they exist."""
         places = {self._name_place(name): name for name in names}
         places.pop(0, None)
         words, found = self._words, {}
@@ -155,7 +157,7 @@ class Btf:
 
 
 def read_btf(memory: KernelMemory, symbols: Symbols) -> Btf | None:
-    """The types that a kernel carries; None: it carries none."""
+    """Return the types that a kernel carries, None if it carries none."""
     start, end = symbols.address("__start_BTF"), symbols.address("__stop_BTF")
     if not start < end:
         return None

@@ -8,7 +8,7 @@ from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import Symbols
 
 PREFIX, ABSENT = "__x64_sys_", "__x64_sys_ni_syscall"
-# what <asm/unistd.h> calls otherwise than the function is called
+# names in <asm/unistd.h> that differ from the function's
 NAMES = {
     "newstat": "stat",
     "newfstat": "fstat",
@@ -21,7 +21,8 @@ WORD = 8
 
 
 def call_numbers(memory: KernelMemory, symbols: Symbols) -> dict[str, int]:
-    """NAME to number, of all that the kernel has; {} if it has no table.
+    """Return the number of each system call by name; {} if the kernel has no
+    table.
 
     Context: the machine's lock is held.
     """

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernel's log, read out of its memory: it is there when the kernel is dead, too.
+"""The kernel's log, read from its memory, which works for a dead kernel too.
 
-Where the fields of its structures are the kernel says itself, for crash dumps, in
-vmcoreinfo; where it does not, its log cannot be read so.
-Kernel: kernel/printk/printk_ringbuffer.h.
+The kernel says in vmcoreinfo, for crash dumps, where the fields of its structures are.
+A log without vmcoreinfo cannot be read. Kernel: kernel/printk/printk_ringbuffer.h.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _U32 = struct.Struct("<I")
 
 
 class Record(NamedTuple):
-    """One line of the log."""
+    """A line of the kernel log."""
 
     seq: int
     ns: int
@@ -34,18 +33,19 @@ class Record(NamedTuple):
     text: str
 
     def kmsg(self) -> str:
-        """As /dev/kmsg gives it, without the fields of a device."""
+        """Return the line as /dev/kmsg shows it, without the fields of a device."""
         head = f"{self.priority},{self.seq},{self.ns // 1000},-;"
         return head + "\n ".join(self.text.split("\n")) + "\n"
 
     def shown(self) -> str:
-        """As dmesg shows it."""
+        """Return the line as dmesg shows it."""
         seconds, us = divmod(self.ns // 1000, 1_000_000)
         return f"[{seconds:5}.{us:06}] {self.text}"
 
 
 def read_log(memory: KernelMemory, symbols: Symbols) -> list[Record]:
-    """All records that are there, the oldest first; [] where they cannot be found.
+    """Return all records, oldest first; [] if the kernel's log cannot be
+    found.
 
     Context: the machine's lock is held.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where ftrace can put calls, read out of the kernel's memory.
+"""The ftrace sites of a kernel, read from its memory.
 
 Kernel: struct ftrace_page, dyn_ftrace; both have had this form since 5.10.
 """
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import Symbols
 
-NOP = b"\x0f\x1f\x44\x00\x00"  # what stands there without a call
+NOP = b"\x0f\x1f\x44\x00\x00"  # a site without a call
 _PAGE = struct.Struct("<QQii")  # next, records, their number, order
 _RECORD = struct.Struct("<QQ")  # address, flags
 
 
 def ftrace_sites(memory: KernelMemory, symbols: Symbols) -> Iterator[int]:
-    """The addresses of all sites, also of modules; raises MemoryFault."""
+    """Return the addresses of all sites, also of modules; raises MemoryFault."""
     page = memory.word(symbols.address("ftrace_pages_start"))
     while page:
         page, records, count, _ = _PAGE.unpack(memory.read(page, _PAGE.size))
@@ -27,7 +27,7 @@ def ftrace_sites(memory: KernelMemory, symbols: Symbols) -> Iterator[int]:
 
 
 def without_calls(code: bytes, start: int, sites: Iterator[int]) -> bytes:
-    """Text with a nop at each site."""
+    """Return the text with a nop at each site."""
     text, end = bytearray(code), start + len(code)
     for site in sites:
         if start <= site <= end - len(NOP):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kprobes that are registered, read out of the kernel's memory.
+"""The registered kprobes, read from the kernel's memory.
 
 Kernel: kprobe_table, show_kprobe_addr(), struct optimized_kprobe, trace_kprobe.
 """
@@ -20,7 +20,7 @@ WORD = 8
 
 
 class Probe(NamedTuple):
-    """One probe, and the entry of kprobe_table that it is or belongs to."""
+    """A registered probe, and the entry of kprobe_table that it is or belongs to."""
 
     own: View  # struct kprobe
     entry: View
@@ -32,7 +32,7 @@ class Probe(NamedTuple):
 
 
 class Kprobes(Reader):
-    """All of them."""
+    """All registered probes of a kernel."""
 
     needs = "kprobe", "addr"
 
@@ -40,7 +40,7 @@ class Kprobes(Reader):
         return self._symbols.address(name)
 
     def entries(self) -> Iterator[View]:
-        """The entries of kprobe_table, as kprobes/list goes through them."""
+        """Yield the entries of kprobe_table in the order of kprobes/list."""
         memory, layout = self._memory, self._structures["kprobe"]
         table = self._symbols.lookup_name("kprobe_table")[0]
         left = MAX_PROBES
@@ -51,7 +51,7 @@ class Kprobes(Reader):
                 node, left = memory.word(node), left - 1
 
     def __iter__(self) -> Iterator[Probe]:
-        """In the order of kprobes/list."""
+        """Yield the probes in the order of kprobes/list."""
         aggregates, returns = (
             self._handler("aggr_pre_handler"),
             self._handler("pre_handler_kretprobe"),
@@ -68,9 +68,9 @@ class Kprobes(Reader):
             yield View(self._memory, layout, node - layout.at["list"])
             node, left = self._memory.word(node), left - 1
 
-    # ---- what is behind one
+    # ---- details of a probe
     def optimized(self, entry: View) -> View | None:
-        """struct optimized_kprobe around an entry; None: there is none."""
+        """Return the optimized_kprobe around an entry, None if there is none."""
         layout = self._structures["optimized_kprobe"]
         if entry.word("pre_handler") != self._handler("aggr_pre_handler") or (
             not layout.has("optinsn.insn")
@@ -79,7 +79,7 @@ class Kprobes(Reader):
         return self._view("optimized_kprobe", entry.addr - layout.at["kp"])
 
     def event(self, probe: Probe) -> tuple[str, int] | None:
-        """GROUP/NAME of the event that a probe belongs to, and how often it was hit."""
+        """Return a probe's event as GROUP/NAME, and how often it was hit."""
         memory = self._memory
         if probe.is_return:
             kretprobe = self._kretprobe(probe)
@@ -102,12 +102,15 @@ class Kprobes(Reader):
         return self._view("kretprobe", probe.own.addr - kp)
 
     def nmissed(self, probe: Probe) -> int:
-        """How often its handlers could not run.  Kernel: probes_profile_seq_show()"""
+        """Return how often its handlers could not run.
+
+        Kernel: probes_profile_seq_show()
+        """
         missed = probe.own.word("nmissed")
         return missed + self._kretprobe(probe).number("nmissed", 4) * probe.is_return
 
     def handlers(self, probe: Probe) -> list[int]:
-        """The addresses of what it calls."""
+        """Return the addresses of its handlers."""
         found = [probe.own.word("pre_handler"), probe.own.word("post_handler")]
         if probe.is_return:
             found = [self._kretprobe(probe).word("handler")]
@@ -116,7 +119,7 @@ class Kprobes(Reader):
     # ---- CPUs
     @cached_property
     def cpu_offsets(self) -> list[int]:
-        """Of the per-CPU data of each possible CPU."""
+        """The offset of each possible CPU's per-CPU data."""
         found = self._symbols.lookup_name("__per_cpu_offset")
         if not found:
             return [0]
@@ -125,7 +128,7 @@ class Kprobes(Reader):
         return [self._memory.word(found[0].addr + WORD * cpu) for cpu in cpus]
 
     def statuses(self, entry: View) -> list[int]:
-        """What each CPU does with it: kprobe_status, 0 for nothing."""
+        """Return each CPU's kprobe_status for this probe, 0 if it is not in one."""
         current = self._symbols.address("current_kprobe")
         block = self._symbols.address("kprobe_ctlblk")
         at = self._structures["kprobe_ctlblk"].at.get("kprobe_status")
@@ -140,7 +143,7 @@ class Kprobes(Reader):
 
     # ---- text
     def unprobed(self, start: int, live: bytes) -> bytes:
-        """Text without what breakpoints and jumps of probes have put there."""
+        """Return the text without the breakpoints and jumps of probes."""
         text, end = bytearray(live), start + len(live)
         for entry in self.entries():
             addr = entry.word("addr")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guest kernel's memory by virtual address; the guest does not notice a look."""
+"""The kernel's memory by virtual address, read without the kernel noticing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRESENT, _LARGE, _ADDRESS = 1, 0x80, 0x000F_FFFF_FFFF_F000
 
 
 def pages_of(addr: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of some memory that are each in one page: begin and size."""
+    """Split a piece of memory into pages: address and size of each part."""
     end = addr + size
     while addr < end:
         count = min(end - addr, PAGE_SIZE - addr % PAGE_SIZE)
@@ -26,7 +26,7 @@ def pages_of(addr: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 class KernelMemory(ABC):
-    """Reads by virtual address; raises MemoryFault where not all of it is there."""
+    """Reads by virtual address; raises MemoryFault if any of it is missing."""
 
     def read(self, addr: int, size: int) -> bytes:
         if addr % PAGE_SIZE + size <= PAGE_SIZE:  # nearly always
@@ -43,11 +43,11 @@ class KernelMemory(ABC):
         return b"".join(found)
 
     def word(self, addr: int) -> int:
-        """The 64 bits at an address."""
+        """Return the 64 bits at an address."""
         return int.from_bytes(self.read(addr, 8), "little")
 
     def string(self, addr: int, size: int = PAGE_SIZE) -> str:
-        """The text at an address up to its NUL, of at most size bytes."""
+        """Return the text at an address up to its NUL, of at most size bytes."""
         found = b""
         while len(found) < size and b"\0" not in found:
             at = addr + len(found)
@@ -56,19 +56,19 @@ class KernelMemory(ABC):
 
     @abstractmethod
     def _piece(self, addr: int, size: int) -> bytes:
-        """Bytes of one page, b"" where there is none."""
+        """Return bytes of one page, b"" if the page is missing."""
 
 
 class LiveMemory(KernelMemory):
-    """Of a machine.  Context: its lock is held; it does not run.  It may be dead."""
+    """The memory of a stopped machine, alive or dead. Context: its lock is held."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
 
     def write(self, addr: int, data: bytes) -> None:
-        """Change it, all or nothing; MemoryFault.
+        """Change all of these bytes or none; raises MemoryFault.
 
-        What is translated of code that was there stays.
+        Code that was translated from them stays as it is.
         """
         pieces = []
         for at, size in pages_of(addr, len(data)):
@@ -87,7 +87,10 @@ class LiveMemory(KernelMemory):
         self.write(addr, value.to_bytes(8, "little"))
 
     def _place(self, addr: int) -> tuple[mmap.mmap | None, int]:
-        """What an address is in, and where there: RAM, or what the agent shares."""
+        """Return the mapping that has an address, and the offset in it.
+
+        The mapping is the RAM, or what the agent shares with the host.
+        """
         board = self._board
         at = board.translate(addr)
         if at < len(board.ram):
@@ -102,10 +105,10 @@ class LiveMemory(KernelMemory):
 
 
 class SavedMemory(KernelMemory):
-    """Of an image.  Context: any."""
+    """The memory of a saved image. Context: any."""
 
     def __init__(self, ram: int, cr3: int) -> None:
-        """ram: a descriptor of its file."""
+        """ram: the descriptor of the image's RAM file."""
         self._ram = ram
         self._cr3 = cr3
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The modules that are loaded, read out of the kernel's memory.
+"""The loaded modules, read from the kernel's memory.
 
 Kernel: struct module, find_kallsyms_symbol(), find_kallsyms_symbol_value().
 """
@@ -27,7 +27,7 @@ _FUNCTIONS = frozenset("tTwW")
 
 
 class LoadedModule:
-    """One module.  Context: the machine's lock is held where it is made."""
+    """A loaded module. Context: the machine's lock is held when it is made."""
 
     def __init__(
         self, memory: KernelMemory, structures: Structures, view: View
@@ -40,7 +40,7 @@ class LoadedModule:
         self.rows = _symbols(memory, structures, view, self.name)
 
     def _range(self, structures: Structures, old: str, kind: str) -> tuple[int, int]:
-        """[start, end) of text; (0, 0): it has none, or no more."""
+        """Return [start, end) of its text; (0, 0) if it has none or has freed it."""
         view = self._view
         if not view.layout.has("mem"):
             start = view.word(f"{old}.base")
@@ -52,12 +52,12 @@ class LoadedModule:
         return (start, start + length) if length else (0, 0)
 
     def table(self, field: str, count: str) -> tuple[int, int]:
-        """Where one of its tables is, and how many rows that has."""
+        """Return the address of one of its tables, and the number of its rows."""
         return self._view.word(field), self._view.number(count, 4)
 
     @property
     def fingerprint(self) -> tuple[int, int, str, tuple[int, int], int]:
-        """Another one after it was unloaded and loaded anew, or begun to run."""
+        """A value that changes when the module is loaded anew or begins to run."""
         return self._view.addr, self.state, self.name, self.init_text, len(self.rows)
 
     def is_text(self, addr: int) -> bool:
@@ -70,7 +70,9 @@ class LoadedModule:
         return [row.addr for row in rows], rows
 
     def _sized(self, symbol: Symbol) -> Symbol:
-        """A symbol with what lies up to the next one, or to the end of the text."""
+        """Return a symbol with its size: up to the next symbol or the end of
+        the text.
+        """
         addrs, _ = self._sorted
         start, end = self.init_text
         limit = end if start <= symbol.addr < end else self.text[1]
@@ -81,7 +83,7 @@ class LoadedModule:
         return symbol._replace(size=max(after - symbol.addr, 0))
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        """The first of the names of what is around an address of its text."""
+        """Return the first symbol around an address of its text."""
         addrs, rows = self._sorted
         i = bisect_right(addrs, addr) - 1
         if i < 0 or not self.is_text(addr):
@@ -94,7 +96,7 @@ class LoadedModule:
         return [self._sized(row) for row in self.rows if row.name == name]
 
     def functions(self) -> Iterator[str]:
-        """The names of its functions that are in memory."""
+        """Return the names of its functions that are in memory."""
         for row in self.rows:
             if row.type in _FUNCTIONS and self.is_text(row.addr):
                 yield row.name
@@ -123,9 +125,10 @@ def _symbols(
 def loaded_modules(
     memory: KernelMemory, symbols: Symbols, structures: Structures
 ) -> list[LoadedModule]:
-    """In the order of /proc/modules; [] where they cannot be found.
+    """Return the modules in the order of /proc/modules; [] if they cannot be
+    found.
 
-    Raises MemoryFault.  Context: the machine's lock is held.
+    Raises MemoryFault. Context: the machine's lock is held.
     """
     layout, head = structures["module"], symbols.address("modules")
     if not layout.has("kallsyms") or not head:
@@ -141,7 +144,7 @@ def loaded_modules(
 
 
 class AllSymbols:
-    """Those of the kernel itself and of its modules: kpfs.engine.judge.Symbols."""
+    """The symbols of the kernel and its modules: kpfs.engine.judge.Symbols."""
 
     generation = 0
 
@@ -149,14 +152,14 @@ class AllSymbols:
         self.kernel, self.modules = kernel, modules
 
     def address(self, name: str) -> int:
-        """Of the first symbol of that name, 0 for none."""
+        """Return the address of the first symbol of that name, 0 if there is none."""
         found = self.lookup_name(name)
         return found[0].addr if found else 0
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
-        """The symbols of that name, in the order of kallsyms; MODULE:NAME is of one.
+        """Return the symbols of a name in the order of kallsyms.
 
-        Kernel: module_kallsyms_lookup_name()
+        MODULE:NAME looks only in that module. Kernel: module_kallsyms_lookup_name()
         """
         module, colon, rest = name.partition(":")
         found = [] if colon else list(self.kernel.lookup_name(name))
@@ -166,16 +169,16 @@ class AllSymbols:
         return found
 
     def module_at(self, addr: int) -> LoadedModule | None:
-        """The module whose text is around an address."""
+        """Return the module whose text is around an address."""
         return next((each for each in self.modules if each.is_text(addr)), None)
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        """The first of the names of what is around an address."""
+        """Return the first symbol around an address."""
         module = self.module_at(addr)
         return module.symbol_at(addr) if module else self.kernel.symbol_at(addr)
 
     def name_of(self, addr: int) -> str:
-        """symbol+offset [module] of an address.  Kernel: sprint_symbol()"""
+        """Return symbol+offset [module] of an address. Kernel: sprint_symbol()"""
         found = self.symbol_at(addr)
         if found is None:
             return f"{addr:#x}"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The records of the trace, read out of the kernel's memory: none is consumed.
+"""The records of the trace, read from the kernel's memory without consuming
+any.
 
 Kernel: ftrace_trace_arrays, struct ring_buffer_per_cpu, rb_set_head_page().
 """
@@ -18,7 +19,7 @@ NAME_MAX = 256
 MAX_PAGES = 1 << 20
 MAX_EVENTS = 1 << 16
 _FLAGS, _IS_HEAD = 3, 1  # in a pointer to the next page
-_HEAD_SIZE = 16  # of a page: its time, and how many bytes follow
+_HEAD_SIZE = 16  # a page's time, and the number of bytes that follow
 _SIZE_MASK = (1 << 20) - 1
 
 
@@ -30,12 +31,12 @@ class Page(NamedTuple):
 
 
 class Rings(Reader):
-    """Of all arrays."""
+    """The ring buffers of all trace arrays."""
 
     needs = "ring_buffer_per_cpu", "reader_page"
 
     def _list(self, head: str, structure: str, most: int) -> Iterator[View]:
-        """The structures of a list of the kernel."""
+        """Yield the structures of a list of the kernel."""
         layout, first = self._structures[structure], self._symbols.address(head)
         node = self._memory.word(first)
         while node not in (0, first) and most:
@@ -43,9 +44,10 @@ class Rings(Reader):
             node, most = self._memory.word(node), most - 1
 
     def pages(self, instance: str = "") -> dict[int, list[Page]]:
-        """By CPU the pages that have records, oldest first.
+        """Return by CPU the pages that have records, oldest first.
 
-        instance: "" for the first array.  ENOENT: there is no such.
+        instance: "" for the first array. Raises KernelError(ENOENT) if there is none of
+        that name.
         """
         for array in self._list("ftrace_trace_arrays", "trace_array", MAX_EVENTS):
             name = array.word("name")
@@ -58,7 +60,7 @@ class Rings(Reader):
             yield cpu, [self._page(page) for page in self._chain(ring)]
 
     def _rings(self, buffer: int) -> Iterator[tuple[int, View]]:
-        """Each CPU's part of a buffer."""
+        """Yield each CPU's part of a buffer."""
         rings = self._view("trace_buffer", buffer).word("buffers")
         probes = Kprobes(self._memory, self._symbols, self._structures)
         for cpu, _ in enumerate(probes.cpu_offsets):
@@ -67,12 +69,12 @@ class Rings(Reader):
                 yield cpu, self._view("ring_buffer_per_cpu", ring)
 
     def newest(self, buffer: int) -> int:
-        """When the last record of a buffer was made, by its clock."""
+        """Return the time of a buffer's last record, by the buffer's clock."""
         rings = self._rings(buffer)
         return max((ring.word("write_stamp") for _, ring in rings), default=0)
 
     def _chain(self, ring: View) -> Iterator[View]:
-        """The reader's page, then those from the head to where writers are."""
+        """Yield the reader's page, then the pages from the head to the commit page."""
         memory, layout = self._memory, self._structures["buffer_page"]
         reader, last = ring.word("reader_page"), ring.word("commit_page")
         yield View(memory, layout, reader)
@@ -87,7 +89,7 @@ class Rings(Reader):
             at, left = page.word("list") & ~_FLAGS, left - 1
 
     def _head(self, at: int) -> int:
-        """The oldest page: the pointer to it is marked."""
+        """Return the oldest page: the pointer to it is marked."""
         for _ in range(MAX_PAGES):
             after = self._memory.word(at)
             if after & _FLAGS == _IS_HEAD:
@@ -101,7 +103,7 @@ class Rings(Reader):
         return Page(self._memory.read(at, _HEAD_SIZE + size), page.number("read", 4))
 
     def events(self, numbers: frozenset[int]) -> dict[int, tuple[str, str]]:
-        """Group and name of events by the numbers that records have."""
+        """Return group and name of events by the numbers in their records."""
         found = {}
         memory, values = self._memory, self._structures.values
         tracepoint = values.get("TRACE_EVENT_FL_TRACEPOINT", 0)

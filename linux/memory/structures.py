@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The structures of a kernel that are read out of its memory."""
+"""The layouts of the kernel structures that are read from memory."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ VALUES = (
 
 
 class Structures:
-    """Where fields are; of all nothing where the kernel has no BTF."""
+    """The layouts of a kernel's structures, which are empty if it has no BTF."""
 
     def __init__(self, memory: KernelMemory, symbols: Symbols) -> None:
-        """memory: of the image."""
+        """memory: the memory of the image."""
         self._memory, self._symbols = memory, symbols
 
     @cached_property
@@ -72,7 +72,7 @@ class Structures:
 
     @property
     def known(self) -> bool:
-        """True if the kernel says anything of them."""
+        """True if the kernel describes any of them."""
         return bool(self._found[0])
 
     def __getitem__(self, name: str) -> Layout:
@@ -80,12 +80,12 @@ class Structures:
 
     @property
     def values(self) -> dict[str, int]:
-        """Of VALUES those that this kernel has."""
+        """The constants of VALUES that this kernel has."""
         return self._found[1]
 
 
 class View:
-    """One structure in memory, as it was when it was looked at."""
+    """A structure in memory, read when the view was made."""
 
     def __init__(self, memory: KernelMemory, layout: Layout, addr: int) -> None:
         """Raises MemoryFault."""
@@ -94,23 +94,25 @@ class View:
         self.raw = memory.read(addr, layout.size)
 
     def number(self, field: str, size: int) -> int:
-        """An unsigned field of so many bytes; 0: this kernel has none such."""
+        """Return an unsigned field of so many bytes, 0 if this kernel has no
+        such field.
+        """
         at = self.layout.at.get(field)
         return (
             int.from_bytes(self.raw[at : at + size], "little") if at is not None else 0
         )
 
     def word(self, field: str) -> int:
-        """A field of 64 bits."""
+        """Return a field of 64 bits."""
         return self.number(field, 8)
 
     def bit(self, field: str) -> int:
-        """A field of less than 8 bits."""
+        """Return a field of less than 8 bits."""
         first, count = self.layout.bits.get(field, (0, 8))
         return self.number(field, 1) >> first & (1 << count) - 1
 
     def place(self, field: str) -> int:
-        """The address of a field."""
+        """Return the address of a field."""
         return self.addr + self.layout.at[field]
 
 
@@ -125,7 +127,7 @@ class Reader:
     def __init__(
         self, memory: KernelMemory, symbols: Symbols, structures: Structures
     ) -> None:
-        """EOPNOTSUPP: the kernel does not say how they look."""
+        """Raises KernelError(EOPNOTSUPP) if the kernel does not describe `needs`."""
         name, field = self.needs
         if not structures[name].has(field):
             raise KernelError(errno.EOPNOTSUPP, "this kernel has no BTF")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The symbols of a kernel, looked up in the text of /proc/kallsyms that an image has.
+"""The symbols of a kernel, looked up in the text of /proc/kallsyms in its
+image.
 
 The text is mapped and never parsed as a whole, so that machines of one image share it.
 Its lines are sorted by address; no module was loaded when it was read.
@@ -18,22 +19,22 @@ _FUNCTION = re.compile(rb"[0-9a-f]+ [tTwW] (\S+)\n")
 
 
 class Symbols:
-    """Context: any; nothing in it changes."""
+    """The symbols of a kernel without modules. Context: any; they never change."""
 
     generation = 0
 
     def __init__(self, path: str) -> None:
-        """OSError, ValueError where there is no such text."""
+        """Raises OSError or ValueError if the image has no such text."""
         with open(path, "rb") as file:
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def address(self, name: str) -> int:
-        """Of the first symbol of that name, 0 for none."""
+        """Return the address of the first symbol of that name, 0 if there is none."""
         found = self.lookup_name(name)
         return found[0].addr if found else 0
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
-        """The symbols of that name, in the order of kallsyms."""
+        """Return the symbols of a name in the order of kallsyms."""
         text, found = self._text, []
         tail = f" {name}\n".encode("latin-1")
         at = text.find(tail)
@@ -45,14 +46,16 @@ class Symbols:
         return found
 
     def functions_made_of(self, names: Iterable[str]) -> Sequence[Symbol]:
-        """Functions of these names, also with what compilers add: a dot and more."""
+        """Return functions of these names, also with a compiler's suffix
+        after a dot.
+        """
         wanted = b"|".join(re.escape(name.encode()) for name in names)
         rows = rb"^[0-9a-f]+ [tTwW] (?:" + wanted + rb")(?:\.\S*)?$"
         lines = re.finditer(rows, self._text, re.M)
         return [row for line in lines if (row := self._symbol(line.start()))]
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        """The first of the names of what is around an address."""
+        """Return the first symbol around an address."""
         text, low, high = self._text, 0, len(self._text)
         while low < high:  # lines from low on may be the last that begins up to addr
             middle = text.rfind(b"\n", 0, (low + high) // 2) + 1
@@ -69,7 +72,9 @@ class Symbols:
         return found if inside else None
 
     def name_of(self, addr: int) -> str:
-        """symbol+offset of an address.  Kernel: sprint_symbol(), without the size."""
+        """Return symbol+offset of an address. Kernel: sprint_symbol(),
+        without the size.
+        """
         found = self.symbol_at(addr)
         if found is None:
             return f"{addr:#x}"
@@ -77,7 +82,7 @@ class Symbols:
         return f"{found.name}+{offset:#x}" if offset else found.name
 
     def _first_there(self, at: int) -> int:
-        """The begin of the first line with the address of the line at a place."""
+        """Return where the first line with this line's address begins."""
         text = self._text
         address = text[at : text.find(b" ", at) + 1]
         while at:
@@ -100,17 +105,17 @@ class Symbols:
         return Symbol(row[3].decode("latin-1"), KAddr(addr), size, row[2].decode())
 
     def beginning_with(self, prefix: str) -> Iterator[tuple[int, str]]:
-        """Address and name of each symbol whose name begins so."""
+        """Yield address and name of each symbol with this prefix."""
         rows = rb"([0-9a-f]+) \w (" + re.escape(prefix.encode()) + rb"\S*)\n"
         for row in re.finditer(rows, self._text):
             yield int(row[1], 16), row[2].decode("latin-1")
 
     def rows(self) -> Iterator[tuple[int, str, str]]:
-        """Address, type and name of each symbol, in the order of kallsyms."""
+        """Yield address, type and name of each symbol, in the order of kallsyms."""
         for row in _ROW.finditer(self._text):
             yield int(row[1], 16), row[2].decode(), row[3].decode("latin-1")
 
     def functions(self) -> Iterator[str]:
-        """The names of all functions."""
+        """Return the names of all functions."""
         for row in _FUNCTION.finditer(self._text):
             yield row[1].decode("latin-1")

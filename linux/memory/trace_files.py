@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How far somebody who reads a trace has come, read out of the kernel's memory.
+"""The position of a reader in a trace, read from the kernel's memory.
 
 Kernel: struct trace_iterator, which each open file of a trace has.
 """
@@ -22,9 +22,10 @@ class TraceFile(Reader):
     needs = "trace_iterator", "ts"
 
     def iterator(self, pid: int, fd: int) -> tuple[int, bool]:
-        """The address of what a task's open file has, and whether it gives raw pages.
+        """Return the address of an open file's iterator, and True if it gives
+        raw pages.
 
-        ENOENT: there is no such task; EINVAL: the file is another one.
+        Raises KernelError: ENOENT without such a task, EINVAL if the file is no trace.
         """
         file = self._view("file", self._file(pid, fd))
         private, kind = file.word("private_data"), file.word("f_op")
@@ -49,11 +50,11 @@ class TraceFile(Reader):
         raise KernelError(errno.ENOENT, f"no task {pid}")
 
     def newest(self, iterator: int) -> int:
-        """When the last record of the array was made, by its clock."""
+        """Return the time of the array's last record, by its clock."""
         array = self._view("trace_iterator", iterator).word("array_buffer")
         rings = Rings(self._memory, self._symbols, self._structures)
         return rings.newest(self._view("array_buffer", array).word("buffer"))
 
     def reached(self, iterator: int) -> int:
-        """When the record was made that the reader looked at last; 0: he found none."""
+        """Return the time of the record that the reader saw last, 0 without one."""
         return self._view("trace_iterator", iterator).word("ts")

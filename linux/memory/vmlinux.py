@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel's image as an ELF file: what is in its memory, under its symbols' names.
+"""A kernel's image as an ELF file, made of its memory and its symbols.
 
 Document: elf(5).
 """
@@ -43,7 +43,7 @@ class _Part(NamedTuple):
 
 
 class Vmlinux:
-    """The file.  Context: any; it is of the image, which never changes."""
+    """The ELF file of an image. Context: any; an image never changes."""
 
     def __init__(self, memory: KernelMemory, symbols: Symbols) -> None:
         self._memory, self._symbols = memory, symbols
@@ -55,14 +55,14 @@ class Vmlinux:
 
     @cached_property
     def _sizes(self) -> tuple[int, int]:
-        """Of the symbol table and of the names in it."""
+        """Return the sizes of the symbol table and of its string table."""
         names = [name for _, _, name in self._symbols.rows()]
         strings = 1 + sum(len(name) + 1 for name in names)
         return (len(names) + 1) * elf.SYM.size, strings
 
     @property
     def size(self) -> int:
-        """Bytes of the whole."""
+        """The size of the file in bytes."""
         return self._headers_at + (len(self._parts) + 4) * elf.SHDR.size
 
     @cached_property
@@ -83,7 +83,7 @@ class Vmlinux:
         return "\0".join(("", *names, ".symtab", ".strtab", ".shstrtab", "")).encode()
 
     def content(self) -> bytes:
-        """All of it."""
+        """Return the whole file."""
         table, strings, local = self._symbol_table()
         pieces = [self._head().ljust(PAGE, b"\0")]
         pieces += [self._bytes(part) for part in self._parts]
@@ -98,7 +98,7 @@ class Vmlinux:
         )
 
     def _bytes(self, part: _Part) -> bytes:
-        """What is in memory, zeros where nothing is."""
+        """Return a part's bytes from memory, zeros where memory is missing."""
         pieces, at = [], part.start
         while at < part.start + part.size:
             size = min(part.end - at, PAGE - at % PAGE)
@@ -110,7 +110,7 @@ class Vmlinux:
         return b"".join(pieces)
 
     def _symbol_table(self) -> tuple[bytes, bytes, int]:
-        """The table, its names, and how many of its rows are of local symbols."""
+        """Return symbol table, string table, and the number of local symbols."""
         rows = sorted(self._symbols.rows(), key=lambda row: row[1].isupper())
         addrs = sorted({addr for addr, _, _ in rows})
         table, strings, at = [bytes(elf.SYM.size)], [b""], 1
@@ -131,7 +131,7 @@ class Vmlinux:
         return b"".join(table), b"\0".join((*strings, b"")), local
 
     def _part_of(self, addr: int) -> tuple[int, _Part | None]:
-        """The number of the section around an address, and the section."""
+        """Return the number of the section around an address, and the section."""
         for number, part in enumerate(self._parts, 1):
             if part.flags and part.start <= addr < part.end:
                 return number, part
