@@ -25,7 +25,7 @@ write("events/kprobes/enable", "1")
 
 @functools.cache
 def prepare() -> None:
-    """Let the command prepare what it needs: the first use says so on stderr."""
+    """Run the command once, because its first use says on stderr what it prepares."""
     subprocess.run([str(KPFS), "--version"], capture_output=True, timeout=600)
 
 

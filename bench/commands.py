@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What commands take under ``kpfs run``, and how many times as long as without."""
+"""The slowdown of commands under ``kpfs run``."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ def trees(repeats: int) -> Iterator[Row]:
 
 
 def unexpected(output: str, tests: int) -> str:
-    """What verdicts of ftracetest are not as they should be, for so many tests."""
+    """Return the verdicts of ftracetest that differ from what so many tests
+    should say.
+    """
     verdicts = VERDICT.findall(output)
     wrong = [
         f"{name}: {verdict}"

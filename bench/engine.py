@@ -60,7 +60,7 @@ class Bench:
             return str(file.show())
 
     def settle(self) -> None:
-        """Let the optimizer do what it has queued."""
+        """Run the optimizer until its queue is empty."""
         for _ in range(SETTLE):
             self.kernel.guest.tick()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a kernel of a distribution costs as the guest."""
+"""The costs of a Linux kernel in place of the guest kernel."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ def first_list(name: str, repeats: int) -> float:
 
 
 def inside(name: str, repeats: int) -> Iterator[Row]:
-    """What commands take that are programs of it, in a new guest and in a ready one."""
+    """Time commands that are programs of the kernel, in a new machine and a
+    ready one.
+    """
     # that of the system: who manages versions may have a script of that name before it
     interpreter = shutil.which("python3", path=os.defpath)
     python = interpreter or sys.executable, "-c", "print(1)"
@@ -223,7 +225,7 @@ def make(name: str) -> float | None:
 
 
 def _beside(name: str) -> dict[str, str]:
-    """What the same kernel takes in QEMU, as notes by row."""
+    """Measure the same kernel in QEMU; return notes by row."""
     real = qemu_kernel.figures(name)
     looks = real[qemu_kernel.OPEN_READ_CLOSE] / 1e3
     notes = {

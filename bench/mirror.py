@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What it costs a command under ``kpfs run`` that its system calls are mirrored.
+"""The cost of mirrored system calls for a command under ``kpfs run``.
 
-Nothing is armed, so that they are left out, or an event is on: where any call may come
-to, so that they are made, or where these cannot.
+If nothing is armed, or a probe stands where these calls cannot come, calls are skipped.
+If an event is on where any call may come, they are made.
 """
 
 from __future__ import annotations

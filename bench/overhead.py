@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a hit costs, in the columns of the documents of kprobes.
+"""The cost of a hit, in the columns of the documents of kprobes.
 
 The table of 2005: k a kprobe, j a jprobe, r a return probe, kr and jr two of them on
 one function.  The table of 2010: k, b a boosted kprobe (no single step), o an optimised

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The same hits in a real Linux 6.1 that QEMU emulates, beside ours.
+"""The same hits in a Linux 6.1 that QEMU emulates, for comparison.
 
-There a program calls getppid(2) and looks at the guest's clock, which goes on while
-others have the processor: the least of some rounds is taken.  Here a loop of guest code
-calls the function behind it; the median of this thread's time is taken.
+In QEMU a program calls getppid(2) and reads the clock of its machine, which goes on
+while other processes have the processor; hence the least of some rounds is taken. Here
+a loop of guest code calls the function behind getppid(2), and the median of this
+thread's time is taken.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TIMEOUT = 180  # seconds
 
 
 class NotHereError(Exception):
-    """What is needed to ask a real kernel is missing; the text says what."""
+    """Something that QEMU needs is missing; the text says what."""
 
 
 def oracle() -> Path:

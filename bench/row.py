@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a measurement is, and how one is made: functions called in turn in one run."""
+"""The rows of the table, and the timing of functions in turn within one run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One figure.  Names are stable: later runs are compared by them."""
+    """A figure. Names are stable, because later runs are compared by them."""
 
     name: str
     value: float | None  # None: what is measured is not there
@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
     @property
     def kept(self) -> bool | None:
-        """Whether the limit is kept; None without one."""
+        """True if the limit is kept; None without a limit."""
         if self.limit is None or self.value is None:
             return None
         return self.value >= self.limit if self.more else self.value <= self.limit

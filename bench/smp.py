@@ -35,11 +35,11 @@ _PLOT_HEIGHT = 16
 
 
 class NotHereError(Exception):
-    """What is needed for this is not there."""
+    """Something that this measurement needs is missing."""
 
 
 class Result(NamedTuple):
-    """What a number of CPUs did."""
+    """The figures of a number of CPUs."""
 
     cpus: int
     hits: int
@@ -116,7 +116,7 @@ class Clocks:
         return Result(cpus, cpus * hits, instructions, waited, last)
 
     def _prepare(self, number: int, hits: int) -> tuple[int, ...]:
-        """Let a CPU begin with the loop; the registers that it had before."""
+        """Make a CPU begin the loop; return the registers that it had before."""
         cpu, guest = self._cpu, self._guest
         cpu.switch(number)
         saved = cpu.read_regs()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What watched memory costs code that does not touch it: only while it is watched."""
+"""The cost of watched memory for code that does not touch it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VARIABLE = "init_uts_ns"  # which the loop does not touch
 
 
 def rows(repeats: int) -> Iterator[Row]:
-    """How many times as long a loop takes while something is watched, and after."""
+    """Measure a loop's slowdown while something is watched, and afterwards."""
     bench = Bench()
     machine = bench.machine
     loop = partial(Loop(machine), CALLS)

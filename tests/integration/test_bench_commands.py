@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the benchmarks make of what commands print."""
+"""The benchmarks' reading of commands' output."""
 
 from bench.__main__ import show
 from bench.commands import unexpected

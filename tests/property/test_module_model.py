@@ -40,7 +40,7 @@ TEXT_SIZE = 256
 
 @dataclass
 class Entry:
-    """What the kernel's table has at an address: one probe, or an aggregate."""
+    """An entry of the kernel's table at an address: one probe, or an aggregate."""
 
     aggr: bool
     disabled: bool
@@ -96,7 +96,7 @@ class Model(RuleBasedStateMachine):
         return {i: off for e in self.table.values() for i, off in e.probes.items()}
 
     def refusal(self, i):
-        """What registering i is refused with now, 0 if it is not."""
+        """Return the errno that registering i would give now, 0 for success."""
         if not self.loaded:
             return -errno.ENOENT
         if i in JPROBES and any(j in self.registered() for j in JPROBES):
@@ -176,7 +176,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(batch=BATCHES)
     def unregister_batch(self, batch):
-        """Those that are not registered do not keep the others."""
+        """Unregister a batch; unregistered members do not keep the others."""
         first, n = batch
         self.box.call("do_unregister_batch", *batch)
         for i in range(first, first + n):

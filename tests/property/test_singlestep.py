@@ -47,7 +47,7 @@ WORDS = struct.Struct("<21Q")
 
 
 class End(NamedTuple):
-    """What is compared."""
+    """The state after a step, which is compared."""
 
     regs: tuple[int, ...]
     fault: tuple[int, int] | None  # vector, CR2; the address is regs[IP]
@@ -57,7 +57,9 @@ class End(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One instruction, what it starts from, and what it does alone."""
+    """An instruction with the state before it, and the state after it without
+    a probe.
+    """
 
     insn: Insn
     regs: list[int]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a restored kernel says is what a fresh one in that state says.
+"""A restored kernel shows what a fresh one in that state shows.
 
 This tests kpfs.backends.guest.snapshot and kpfs.guest.emu.frozen.
 """
@@ -101,7 +101,7 @@ def do(k, steps):
 
 
 def shown(k):
-    """All that can be seen, at the end of which the trace is read."""
+    """Return all that can be seen; the trace is read last."""
     found = {"now": str(k.clock.now()), "dmesg": k.dmesg()}
     found |= (
         {"events": str(k.listdir("tracing/events/kprobes"))}

@@ -127,7 +127,7 @@ def random_state(rng, machine):
 
 
 def reports(machine, pieces, state):
-    """What is to be reported: (ip behind it, bits) each."""
+    """Return the expected reports: (ip behind the instruction, bits) each."""
 
     def note(write, addr, size):
         machine.bits |= machine.touched(write, addr, size)

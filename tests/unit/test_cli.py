@@ -129,7 +129,7 @@ def test_mount_table_escapes():
 
 
 def test_help_loads_little():
-    """What it loads is most of the time that it takes."""
+    """Its imports take most of its time."""
     program = """
 import sys
 from kpfs import cli

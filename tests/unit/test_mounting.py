@@ -67,7 +67,7 @@ def test_a_mount_that_goes_while_it_is_unmounted(monkeypatch, stays):
 
 @pytest.mark.parametrize("in_use", [False, True])
 def test_a_process_that_has_the_number_of_a_dead_daemon(monkeypatch, tmp_path, in_use):
-    """It has nothing to do with the mount, and goes on."""
+    """It is unrelated to the mount, and goes on."""
     taken_away = []
     monkeypatch.setattr(
         mounting, "_unmount", lambda path, *, lazy: taken_away.append((path, lazy))

@@ -102,7 +102,7 @@ def test_inside_it_is_root(tmp_path):
 
 
 def test_provide_directory(tmp_path):
-    """What lies beside a directory that is added stays as it was."""
+    """Other entries beside an added directory stay as they were."""
     top = tmp_path / "top"
     (top / "sub").mkdir(parents=True)
     (top / "sub" / "inner").write_text("inner")
@@ -223,7 +223,7 @@ def test_a_shell_that_suspends_itself(terminal):
 
 
 def test_ctrl_z_stops_and_fg_continues(terminal):
-    """Of a command in the group of ours, and of jobs of a shell that it is."""
+    """For a command in our own group, and for jobs of a shell."""
     terminal.run("echo up; read line; echo got $line; exit 3")
     terminal.expect("up")
     for _ in range(3):
@@ -265,7 +265,7 @@ def test_stopped_by_a_signal_to_kpfs(terminal):
 
 
 def test_a_killed_shell_leaves_the_terminal(terminal):
-    """Where a shell without job control, as a script is, has started it."""
+    """The command was started by a shell without job control, such as a script."""
     inner = shlex.quote(RUN.format(INNER))
     terminal.type(f'sh -c \'"$0" -c "$1"; cat\' $PYTHON {inner}')
     terminal.expect("inner$ ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is written below a prefix."""
+"""The files that are written below a prefix."""
 
 from kpfs import share
 

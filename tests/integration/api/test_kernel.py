@@ -269,7 +269,7 @@ def test_handlers_see_registers_and_memory(k):
 
 
 def test_a_handler_can_change_what_happens(k):
-    """It makes a function return at once, with an error of its choice."""
+    """It makes the function return at once with an error of its choice."""
     task = k.task()
 
     def fail(regs):
@@ -314,7 +314,7 @@ def test_a_handler_cannot_run_the_kernel(k):
 
 
 def test_other_threads_wait_for_a_handler(k):
-    """What it raises is for the thread that ran the kernel."""
+    """An exception of the handler goes to the thread that ran the kernel."""
     inside, go_on = threading.Event(), threading.Event()
     found: list[str] = []
 

@@ -322,7 +322,7 @@ def test_what_grows_by_being_read_ends(fresh, name, hits):
 # ---- handlers
 @pytest.fixture
 def task(fresh):
-    """Who has a file open as descriptor 3."""
+    """A task that has a file open as descriptor 3."""
     made = fresh.task()
     flags = os.O_RDWR | os.O_CREAT
     assert made.syscall("openat", -100, "/tmp/f", flags, 0o600) == 3
@@ -392,7 +392,7 @@ def test_a_handler_of_a_jump(fresh, task):
 
 @pytest.mark.kernel
 def test_a_handler_can_change_what_happens(fresh, task):
-    """It makes a function return at once; a post handler keeps it from being a jump."""
+    """It makes the function return; a post handler keeps the probe unoptimized."""
     k = fresh
 
     def fail(regs):

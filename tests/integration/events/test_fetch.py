@@ -24,7 +24,7 @@ class Guest:
         kernel.guest.syscalls.set_comm(self.task, "hitn")
 
     def values(self, args, kind="p", place=FUNC):
-        """What one hit of a probe prints of its arguments."""
+        """Return the arguments that one hit of a probe prints."""
         self.ts.dyn_events.release_all()
         command = f"{kind}:e {place} {args}".encode("latin-1")
         self.ts.dyn_events.run_commands(command, self.ops)

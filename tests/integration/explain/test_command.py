@@ -37,7 +37,7 @@ def kernels(monkeypatch):
 
 @pytest.mark.kernel
 def test_points_of_a_real_kernels_modules(capsys, kernels, tmp_path):
-    """Those of the package are loaded by their names, others from files."""
+    """Modules of the package are loaded by name, others from files."""
     words = "--kernel", harness.KERNEL, "--all", "xfs:xfs_file_open"
     status, out, _ = run(capsys, *words)
     assert status == 0

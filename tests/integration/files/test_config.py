@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a guest does that lacks an option of the configuration.
+"""A guest without an option of the configuration.
 
 This also tests kpfs.engine.trace.trace_options and kpfs.fs.files.sysctl.
 """

@@ -94,7 +94,7 @@ def test_a_module_is_in_use_while_its_file_is_open(box):
 
 
 def test_a_child_does_not_keep_it_open(box):
-    """It may be forked in the guest before the parent's close is known there."""
+    """The guest may fork it before it learns of the parent's close."""
     opened = box.vfs.open(box.caller, TEXT, os.O_RDONLY)
     task = next(iter(opened.fds))
     syscalls = box.kernel.guest.syscalls

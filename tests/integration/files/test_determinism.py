@@ -42,7 +42,7 @@ class Session:
             self.guest.tick()
 
     def run(self):
-        """What can be seen, at several times."""
+        """Return all that can be seen, at several times."""
         seen = []
         self.store("/tracing/kprobe_events", EVENTS)
         self.store("/tracing/events/kprobes/enable", "1")

@@ -35,7 +35,7 @@ def write(vfs, path, data):
 
 
 def read(vfs, path, pid=0):
-    """What a process reads of a file; 0: ours does."""
+    """Read a file as a process; 0 is our own."""
     reader = caller(pid or os.getpid())
     opened = vfs.open(reader, path, os.O_RDONLY)
     try:
@@ -82,7 +82,7 @@ def test_without_the_option_it_is_not(vfs):
 
 
 def test_those_in_between_are_listed_too(vfs):
-    """Of them none has come to the files."""
+    """None of them has used the files."""
     write(vfs, LIST, b"%d" % os.getpid())
     write(vfs, OPTION, b"1")
     with generations() as pids:

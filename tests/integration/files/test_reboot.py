@@ -26,7 +26,7 @@ REBOOT = "/machine/reboot"
 
 
 class Mounted:
-    """What a mount does with the kernel, without the mount."""
+    """The part of a mount that deals with the kernel."""
 
     def __init__(self):
         self.booted = Booted(partial(GuestKernel, quiet=True), build)
@@ -107,7 +107,7 @@ def test_where_no_task_can_be_made(mounted):
 
 
 def test_what_was_open(mounted):
-    """It answers ESHUTDOWN, whatever is asked of it."""
+    """Every operation on it fails with ESHUTDOWN."""
     both = mounted.open("/tracing/kprobe_events", os.O_RDWR)
     log = mounted.open("/kmsg")
     pipe = mounted.open("/tracing/trace_pipe")

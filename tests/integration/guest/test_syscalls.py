@@ -224,7 +224,7 @@ HOURS = struct.pack("<2Q", 2 * 3600, 0)  # longer than a call may sleep
 
 
 def wake_sleepers(guest):
-    """Let the time of HOURS pass."""
+    """Advance the clock by HOURS."""
     guest.clock.advance(guest.clock.now() + 3 * 3600 * 10**9)
     guest.tick()
 
@@ -289,7 +289,7 @@ def test_a_child_of_a_process_that_left_a_call(guest, task, ended):
 
 
 def test_a_signal_ends_a_process_between_two_calls(guest, task):
-    """It does not have its CPU spin."""
+    """The killed process does not keep its CPU busy."""
     turns = guest.stats()["turns"]
     assert guest.syscalls.call(guest.syscalls.init(), "kill", 1234, 9) == 0
     assert task.gone

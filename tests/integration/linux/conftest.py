@@ -42,7 +42,7 @@ class Process:
         return fd.results[0]
 
     def read(self, path):
-        """All that is in a file, as text."""
+        """Read a whole file as text."""
         data, fd = b"", self.open(path)
         while (reply := self.call(Op(nr.READ, (fd, Out(SIZE), SIZE)))).results[0] > 0:
             data += reply.out(0, reply.results[0])
@@ -65,7 +65,7 @@ class Process:
         return 0 if taken == len(data) else taken
 
     def echo(self, path, text, flags=os.O_TRUNC):
-        """The same, which must succeed."""
+        """Write text to a file by write(), which must succeed."""
         assert self.write(path, text, flags) == 0, (path, errno.errorcode)
 
     def getppid(self, times=1):

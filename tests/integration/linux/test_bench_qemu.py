@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What scripts/bench --kernel --against-qemu reads of what a QEMU says."""
+"""The parser of QEMU's output in scripts/bench --kernel --against-qemu."""
 
 import pytest
 

@@ -64,7 +64,7 @@ def expected(st, arch, addr):
 
 
 def asked(shell, addrs):
-    """What the kernel makes of probes at all of these: by address, errno or tag."""
+    """Probe all of these addresses; return the kernel's errno or tag by address."""
     found = {}
     for number, addr in enumerate(addrs):
         made = shell.write(EVENTS, f"p:kprobes/e{number} {addr:#x}", os.O_APPEND)
@@ -84,7 +84,7 @@ def asked(shell, addrs):
 
 
 def compare(shell, image, st, addrs):
-    """What differs, and how often each verdict was seen."""
+    """Return the differences, and how often each verdict was seen."""
     wrong, seen = [], dict.fromkeys(("OPTIMIZED", "FTRACE", "none", "EILSEQ"), 0)
     for start in range(0, len(addrs), BATCH):
         for addr, real in asked(shell, addrs[start : start + BATCH]).items():

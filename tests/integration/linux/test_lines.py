@@ -43,7 +43,7 @@ class Guest:
         return (task or self.task).call(op)[0]
 
     def read(self, path, size=SIZE, task=None):
-        """All that a task reads of a file."""
+        """Read a file to its end as a task."""
         task, data = task or self.task, b""
         fd = self.open(path, task=task)
         while piece := self.take(fd, size, task):
@@ -52,7 +52,7 @@ class Guest:
         return data
 
     def take(self, fd, size, task=None, at=None):
-        """One read."""
+        """Read once."""
         task = task or self.task
         call = Op(nr.READ, (fd, Out(size), size))
         if at is not None:
@@ -69,7 +69,7 @@ class Guest:
         self.task.call(Op(nr.WRITE, (fd, data, len(data))), Op(nr.CLOSE, (fd,)))
 
     def blocks(self, path):
-        """What it takes to read a file."""
+        """Return the blocks that reading a file takes."""
         before = self.machine.board.get(abi.Board.blocks)
         self.read(path)
         return self.machine.board.get(abi.Board.blocks) - before
@@ -101,7 +101,7 @@ def guest(begin):
 
 @pytest.fixture
 def slow(begin):
-    """One whose kernel makes all lines itself."""
+    """A guest whose kernel makes all lines itself."""
     made = begin()
     made.machine.board.set_calls([])
     return made

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kernel
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """That of a kernel for which nothing is kept yet."""
+    """The folder of a kernel for which nothing is kept yet."""
     monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
     made = store.folder(harness.KERNEL)
     for entry in os.scandir(made):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What libunicorn does not do as a processor does, and the board makes up for.
+"""Differences between libunicorn and a processor that the board makes up for.
 
 Each of these tests stands for a trap that a kernel in libunicorn once fell into.
 """
@@ -112,7 +112,7 @@ def test_warnings_are_exceptions_that_are_survived(shell, load):
 
 
 def test_a_fault_after_a_fault_is_no_double_fault(shell, load):
-    """Of the kernel itself, which is an oops, and of tasks, by bad pointers."""
+    """Faults of the kernel itself, an oops, and of tasks with bad pointers."""
     for _ in range(3):
         assert shell.call(Op(nr.OPENAT, (nr.AT_FDCWD, 8, 0, 0))).results == [-14]
     bad = Op(nr.READLINKAT, (nr.AT_FDCWD, b"/proc/self\0", 8, 10))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether somebody looks is found in the kernel's text, whoever it is.
+"""Watchers of every kind are found in the kernel's memory.
 
 Tests kpfs.linux.running.watched, kpfs.linux.running.heads.
 """

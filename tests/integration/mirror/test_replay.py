@@ -62,7 +62,7 @@ class Mirrored:
         self.replayer = Replayer(mirror, mirror.host)
 
     def __call__(self, nr, *args, pid=None):
-        """What the call gave in the guest; None: it was not made there."""
+        """Return the call's result in the guest, None if it was not made there."""
         self.results.clear()
         words = (*args, 0, 0, 0, 0, 0, 0)[:6]
         self.replayer(Notification(1, pid or ME(), nr, words), lambda: True)

@@ -56,7 +56,7 @@ class Lazy:
         return {task.pid for task in tasks_of(self.kernel.guest)}
 
     def call(self, pid, name, *args):
-        """What a call of its task gives, or its errno."""
+        """Return the result of a call of its task, or the errno."""
         with self.kernel.lock:
             task = self.tasks.known[pid]
             return self.kernel.guest.syscalls.call(task, name, *args)
@@ -296,7 +296,7 @@ def test_descriptors_of_a_process(tmp_path):
 
 
 def test_a_file_of_the_mount_that_was_opened_unseen(lazy, tmp_path, monkeypatch):
-    """It is found in the guest where it is on the host."""
+    """The guest finds it at the same path as the host."""
     from kpfs.backends.guest.tree import build
     from kpfs.base.caller import Caller
     from kpfs.fs.vfs import Vfs

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who watches what, and the calls that need not be made.  Tests kpfs.root.watched and
-kpfs.base.skip_policy."""
+"""Watchers, and the calls that need not be made for them.
+
+Tests kpfs.root.watched and kpfs.base.skip_policy.
+"""
 
 import pytest
 

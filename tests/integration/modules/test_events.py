@@ -54,12 +54,12 @@ class Events(Box):
         return {row[0]: row[1:] for row in rows}
 
     def trace(self) -> list[str]:
-        """What each record says."""
+        """Return the text of each record."""
         lines = self.read("/tracing/trace").splitlines()
         return [re.sub(r".*\d: \w+: ", "", x) for x in lines if not x.startswith("#")]
 
     def settle(self) -> None:
-        """Let time pass: the optimizer runs, freed things are given back."""
+        """Advance the clock: the optimizer runs, freed memory is given back."""
         for _ in range(8):
             self.kernel.guest.tick()
 
@@ -283,7 +283,7 @@ def test_one_of_an_event_goes(box):
 
 
 def test_functions_without_an_entry_nop(box):
-    """As for the kernel's own: no events on them, whenever the module comes."""
+    """They have no events, as in the kernel itself, whenever the module comes."""
     text = "#include <linux/module.h>\n" + "notrace " + NOIPA
     text += "int crc7_be(int x) { return x * 3; }\n" + LICENSE
     box.add("p:pending crc7:crc7_be")

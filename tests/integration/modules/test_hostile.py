@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What guest code that means harm gets from the machine below it.
+"""The machine's answers to guest code that means harm.
 
-scripts/campaign tries it with wild values; these are those that were answered with a
+scripts/campaign tries it with wild values; these are values that once led to a
 traceback.
 """
 

@@ -137,7 +137,7 @@ def test_symbol_that_is_nowhere(box, sample):
 
 @pytest.mark.logs("kernel panic")
 def test_an_oops_of_the_handler_is_a_panic(box):
-    """As on Linux, where it is an NMI as well."""
+    """Linux panics as well, because the handler runs in an NMI there."""
     text = OWN.replace("dump_stack();", "*(volatile int *)(long)(bp->cpu / 64) = 1;")
     text = text.replace("void *addr = __symbol_get(name);", "void *addr = &own;")
     text = text.replace("static int __init", "static int own;\nstatic int __init", 1)

@@ -30,7 +30,7 @@ module_exit(plain_exit);
 
 @pytest.mark.parametrize("header", ["stdio.h", "unistd.h", "asm/unistd_64.h"])
 def test_no_header_of_the_host_is_found(tmp_path, header):
-    """What is not the kernel's is missing, as on Linux, and is not another system's."""
+    """A header that the kernel lacks is missing, even if the host has it."""
     (tmp_path / "m.c").write_text(f"#include <{header}>\n")
     tool = ROOT / "scripts" / "build-module"
     done = subprocess.run([tool, "m.c"], cwd=tmp_path, capture_output=True, check=False)
@@ -52,7 +52,7 @@ def patched(tmp_path, path, change):
 
 
 def settle(box):
-    """Let what was freed be given back."""
+    """Advance the clock until freed memory is given back."""
     for _ in range(8):
         box.kernel.guest.tick()
 

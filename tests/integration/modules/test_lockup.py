@@ -42,7 +42,7 @@ POLLING = "static int __init go(void) { for (;;) %s return 0; }\n"
 
 @pytest.mark.parametrize("what", ["cond_resched();", "cpu_relax();", "schedule();"])
 def test_init_that_polls_for_ever(impatient, what):
-    """Who loops is killed, and nobody else."""
+    """Only the task that loops is killed."""
     box = impatient
     before = [t.pid for t in tasks_of(box.kernel.guest)]
     with pytest.raises(KernelError) as refused:
@@ -62,7 +62,7 @@ NOISY = (
 
 
 def test_init_that_talks(box):
-    """What is merely long is left alone, what does not end is not."""
+    """A long init is left alone; an endless one is killed."""
     box.insmod(module("talks", NOISY + FRAME % ""), "n=100000")
     assert box.log()[-1] == "line 99999"
     box.rmmod("talks")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the log says of faults, warnings and lines in pieces.
+"""The log of faults, of warnings and of lines in pieces.
 
 This also tests kpfs.guest.running.backtrace and kpfs.guest.running.unwind.
 """
@@ -41,7 +41,7 @@ REGISTERS = [
 
 
 def oops(box, name, *args):
-    """Let a task of its own call a function that kills it; what is said of it."""
+    """Have a new task call a function that kills it; return what the log says."""
     guest = box.kernel.guest
     task = guest.syscalls.host_task(777_000, 0, "victim", 1)
     at = box.address(name)
@@ -91,7 +91,7 @@ def test_the_whole_message(bad):
 
 
 def test_a_notifier_stops_it(bad):
-    """It has mended what was wrong: the task goes on."""
+    """The notifier mended the cause, so the task goes on."""
     notifier = (
         "#include <linux/notifier.h>\n"
         "static int skip(struct notifier_block *nb, unsigned long what, void *data)\n"
@@ -157,7 +157,7 @@ def test_modules_in_the_message(bad):
 
 
 def test_lines_in_pieces(bad):
-    """One record each; one whose end has not come is not there yet."""
+    """Each line is one record, which appears when the line is complete."""
     bad.call("pieces", 12)
     assert bad.log() == ["ab <12>", "cd", "e"]
     bad.call("pieces", 3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What probes of modules do to tasks, files and the kernel log."""
+"""The effects of modules' probes on tasks, files and the kernel log."""
 
 import errno
 import re
@@ -119,7 +119,7 @@ STEPPED = (
 
 @pytest.mark.parametrize("asked", range(4))
 def test_an_oops_in_the_copied_instruction(box, asked):
-    """It is the probed one's, whoever was asked before."""
+    """It is reported at the probed instruction, whatever was asked before."""
     box.insmod(module("stepped", STEPPED), f"asked={asked}")
     box.log()
     guest = box.kernel.guest
@@ -391,7 +391,7 @@ STACKS = (
 
 
 def test_stack_traces_of_handlers_beside_a_return_probe(box):
-    """By breakpoint and ftrace down to the caller, by a jump not out of the detour."""
+    """A breakpoint and ftrace show the caller, a jump stops at the detour buffer."""
 
     def stacks(traced):
         assert box.call("caller", traced) == 31
@@ -581,7 +581,7 @@ STEPPED_BESIDE = (
 
 
 def test_a_return_probe_beside_a_kprobe_on_a_stepped_instruction(box):
-    """One block of code calls both handlers there, too."""
+    """One block of code calls both handlers."""
     box.insmod(module("stepped_beside", STEPPED_BESIDE))
     assert [box.call("stepped", x) for x in (6, 7)] == [7, 8]
     assert [box.int_at(name) for name in ("hits", "returns")] == [2, 15]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What guest/README.md says of writing, building and loading a module."""
+"""The steps of guest/README.md: write, build and load a module."""
 
 import re
 import subprocess

@@ -181,7 +181,7 @@ class Tables(Elf):
         )
 
     def symbol(self, name):
-        """Where the row of a symbol is."""
+        """Return where the row of a symbol is."""
         table = self.of_type(SYMTAB)
         names = self.get(self.get(table, LINK), OFFSET)
         start = self.get(table, OFFSET)
@@ -330,7 +330,7 @@ def test_a_path_with_blanks(box, tmp_path):
 
 
 def test_names_of_rmmod(box):
-    """As of kmod: of a file, with - for _; one at a time."""
+    """As with kmod: one file name at a time, with - for _."""
     for word in ("kprobe-example", "./kprobe_example.ko"):
         box.insmod("kprobe_example")
         refused(box, errno.EINVAL, "kprobe_example", "kprobe_example", by="rmmod")

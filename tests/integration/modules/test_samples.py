@@ -39,7 +39,7 @@ SEEN = {
 
 
 def trees():
-    """Where a kernel's source may be: KPFS_LINUX, and below /usr/src."""
+    """Return possible places of a kernel's source: KPFS_LINUX, and below /usr/src."""
     named = [os.environ.get("KPFS_LINUX", ""), *sorted(glob.glob("/usr/src/linux*"))]
     return [Path(tree) for tree in named if tree]
 

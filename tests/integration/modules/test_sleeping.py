@@ -176,7 +176,7 @@ PROBED = (
 
 @pytest.mark.parametrize("machine", ["box", "live"])
 def test_the_optimizer_goes_on_while_init_sleeps(request, machine):
-    """As it does while a kernel thread sleeps."""
+    """It goes on just as while a kernel thread sleeps."""
     box = request.getfixturevalue(machine)
     box.insmod(module("probed", PROBED))
     said = [line for line in box.log() if line.startswith(("at first", "then"))]

@@ -49,7 +49,7 @@ def cases() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def results():
-    """Of each suite, when it is first asked for."""
+    """The results of each suite, which runs when they are first asked for."""
     known: dict[str, tuple[dict[str, str], list[str]]] = {}
 
     def of(suite: str) -> tuple[dict[str, str], list[str]]:

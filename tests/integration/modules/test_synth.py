@@ -33,7 +33,7 @@ class Synth(Box):
         self.write(f"/tracing/events/synthetic/{name}/enable", str(value))
 
     def suite(self, what: str, *parameters: str) -> list[str]:
-        """What the suite said."""
+        """Return the output of the suite."""
         self.log()
         self.insmod(build("synth_calls"), f"what={what}", *parameters)
         return [x.partition("synth: ")[2] for x in self.log() if "synth: " in x]

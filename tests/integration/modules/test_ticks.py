@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What modules see of time, of the scheduler and of printk()."""
+"""Time, the scheduler and printk() as modules see them."""
 
 import pytest
 
@@ -65,7 +65,7 @@ SLEEPS = (
 
 @pytest.mark.parametrize("kind", range(3), ids=["ftrace", "int3", "return"])
 def test_a_handler_that_sleeps(box, kind):
-    """It is said once, and nobody else has to do with it."""
+    """The log says so once, and no other task is affected."""
     box.insmod(module("sleeps", SLEEPS), f"kind={kind}")
     log = box.log()
     bugs = [line for line in log if "BUG" in line or "WARN" in line]

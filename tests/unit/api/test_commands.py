@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What kpfs.run() makes of its arguments and of what was kept."""
+"""The arguments of kpfs.run(), and what it finds of earlier runs."""
 
 from kpfs.api import commands
 

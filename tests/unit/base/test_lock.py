@@ -50,7 +50,7 @@ def log() -> list[object]:
 
 
 def start(lock, log, name):
-    """One more that waits for the lock."""
+    """Start another thread that waits for the lock."""
     before = len(lock.waiters)
     thread = Taker(lock, log, name)
     thread.start()

@@ -160,7 +160,7 @@ def test_126_registered_enabled_meanwhile_comes_alive(st, machine):
 
 
 class PlainArch(FakeArch):
-    """All text was nops."""
+    """An architecture whose original text is all nops."""
 
     def original(self, addr: int, size: int) -> bytes:
         return NOP * size

@@ -58,7 +58,7 @@ def test_any_kind_is_unregistered_as_what_it_is(st, registered, unregistered):
 
 
 def test_the_structure_says_how_the_instruction_is_run(st):
-    """What it is, is the architecture's: tests/modules/headers_suite.c."""
+    """The architecture's part is in tests/modules/headers_suite.c."""
     api = GuestApi(lambda: st)
     at, array = structure(st)
     api.serve(abi.CTL_KPROBES | abi.CTL_REGISTER, array, 1)

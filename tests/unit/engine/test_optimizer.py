@@ -407,7 +407,7 @@ def test_post_handler(s):
 
 
 def test_fault_handler(s):
-    """It is never asked about an instruction that a jump has displaced."""
+    """It is never called for an instruction that a jump has displaced."""
     s.add("a", "vfs_read", 5, fault_handler=lambda p, regs, trapnr: 1)
     s.on("a")
     s.sleep()

@@ -127,7 +127,7 @@ def test_a_point_whose_bytes_the_dump_lacks(capsys):
 
 
 def test_all_of_a_function(explainer):
-    """One line for each start of an instruction, with what the real kernel said."""
+    """One line for each instruction's start, with the verdict of a Linux kernel."""
     function = rows(SAMPLE / "verdicts.tsv")[0]["symbol"]
     said = {
         int(row["offset"]): row["tags"] if row["verdict"] == "ok" else row["verdict"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a verdict is; tests/verdicts has what they are, of each function of a dump."""
+"""The form of a verdict; tests/verdicts has those of each function of a dump."""
 
 import errno
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a line of machine/syscall says."""
+"""The meaning of a line of machine/syscall."""
 
 import errno
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What every Tree does; the mount's side is in fuse/test_ops.py."""
+"""The common part of every Tree; fuse/test_ops.py tests the mount's side."""
 
 import os
 import stat

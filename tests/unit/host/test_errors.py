@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the user must mend, in one line."""
+"""Errors that the user must mend, in one line."""
 
 from kpfs.host.errors import SetupError
 

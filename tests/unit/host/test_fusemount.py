@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How a FUSE file system is mounted, with a system and a helper that are fakes."""
+"""Mounting of a FUSE file system, with fakes of the system calls and the
+helper program.
+"""
 
 import errno
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who waits for a CPU has not been waited for."""
+"""Time spent waiting for a CPU does not count as patience."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is said while somebody waits."""
+"""Messages during a long wait."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whose process is asked for a guest; e2e/test_inside.py has the rest."""
+"""The process that is asked for a guest; e2e/test_inside.py has the rest."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another
 
 @pytest.fixture
 def temporary(monkeypatch, tmp_path):
-    """Where sockets lie if there is no better place."""
+    """The directory of sockets if there is no better one."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))

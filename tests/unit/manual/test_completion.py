@@ -60,7 +60,7 @@ def in_fish(line, home, _wanted):
 
 
 def in_zsh(line, home, wanted):
-    """What zsh lists at a terminal when one presses the key for that."""
+    """Return what zsh lists at a terminal when its completion key is pressed."""
     folder = home / "functions"
     folder.mkdir()
     (folder / "_kpfs").write_text(completion.zsh(description()))
@@ -92,7 +92,7 @@ def test_what_is_offered(shell, line, wanted, home):
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_command_of_run(shell, home):
-    """It is completed as if kpfs were not there."""
+    """It is completed as it would be without kpfs."""
     if not shutil.which(shell):
         pytest.skip(f"there is no {shell}")
     assert "mkfifo" in ASK[shell]("kpfs run --cpus 2 mkfif", home, {"mkfifo"})

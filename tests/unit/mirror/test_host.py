@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What /proc says of a process, and the plans that are made of it.
+"""The parser of /proc, and the plans that are made of a process.
 
 This also tests kpfs.mirror.plan.
 """

@@ -18,7 +18,7 @@ SYS_GETPPID = 110
 
 
 def run_filter(code, nr, arch=X86_64, second=0):
-    """What the kernel does with the code: the value that it returns."""
+    """Run the filter as the kernel does; return its value."""
     data = struct.pack("=iIQ6Q", nr, arch, 0, 0, second, *[0] * 4)
     at, word = 0, 0
     while True:
@@ -137,7 +137,7 @@ def test_an_answer_before_the_report_is_received():
 
 @pytest.mark.parametrize(("value", "seen"), [(0, 0), (12, 12), (-22, 122), (-90, 190)])
 def test_an_answer_in_place_of_the_call(value, seen):
-    """What the caller gets: a value, or -1 with that errno."""
+    """The caller gets a value, or -1 with that errno."""
 
     def body():
         libc = ctypes.CDLL(None, use_errno=True)

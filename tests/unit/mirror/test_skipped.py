@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which calls are left out, and what is done for them."""
+"""The calls that are skipped, and what is done in their place."""
 
 import errno
 

@@ -33,7 +33,7 @@ def host():
 
 @pytest.fixture
 def read_call(host):
-    """What is read of a call of this process."""
+    """Return what is read about a call of this process."""
 
     def read_call(nr, *args):
         words = (*args, 0, 0, 0, 0, 0, 0)[:6]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the guest tells of the entries of debugfs, and who is told of it."""
+"""Entries of debugfs that the guest reports, and who is told of them."""
 
 import os
 import stat
@@ -29,7 +29,7 @@ def guest():
 
 
 def add(guest, dentry, name, mode, parent=0):
-    """As debugfs_create_dir() and debugfs_create_file() of the guest tell it."""
+    """Report an entry as the guest's debugfs_create_dir() and _create_file() do."""
     at = guest.area.alloc_data(64 + len(name))
     guest.write(at + 64, name.encode() + b"\0")
     row = abi.KpfsDebugfs.STRUCT.pack(dentry, parent, mode, at + 64)

@@ -56,7 +56,7 @@ class Guest:
         return self.create(self.memory[name].partition(b"\0")[0].decode(), parent)
 
     def asks(self, dirs):
-        """What guest code does after a call that may have changed something."""
+        """Act as guest code does after a call that may have changed something."""
         while dirs.update(ASKING):
             _, remove, parent, name = DIR.unpack(self.memory[ASKING])
             made = 0

@@ -275,6 +275,6 @@ class BareMachine(machine.Memory):
         self.later.append(func)
 
     def run_later(self) -> None:
-        """What was put off, until nothing is left."""
+        """Run the deferred calls until none is left."""
         while self.later:
             self.later.pop(0)()

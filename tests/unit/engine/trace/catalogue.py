@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a real Linux 6.1 said."""
+"""Wrong definitions of events, with the answers of Linux 6.1."""
 
 # fmt: off
 # ruff: noqa: E501

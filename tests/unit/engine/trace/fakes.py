@@ -31,7 +31,7 @@ RUNTIME_SYMBOLS = (
 
 
 class TraceMachine(FakeMachine):
-    """With the symbols that the runtime image would have."""
+    """A fake machine with the symbols of a runtime image."""
 
     def __init__(self, nr_cpus: int = 2) -> None:
         super().__init__(nr_cpus)
@@ -53,7 +53,7 @@ class TraceArch(FakeArch):
 
 
 class Trace:
-    """All of it."""
+    """A tracer with its events on fakes of all below it."""
 
     def __init__(self, nr_cpus: int = 2) -> None:
         self.machine = TraceMachine(nr_cpus)
@@ -64,7 +64,7 @@ class Trace:
         self.ops = TraceKprobeOps(self.ts)
 
     def write(self, text: str) -> str:
-        """One write to kprobe_events: "" or the name of the errno."""
+        """Write once to kprobe_events; return "" or the name of the errno."""
         try:
             self.ts.dyn_events.run_commands(text.encode("latin-1"), self.ops)
         except KernelError as error:
@@ -86,7 +86,7 @@ class Trace:
         return event
 
     def file(self, name: str, group: str = "kprobes"):
-        """What the first trace array has of an event."""
+        """Return an event's file in the first trace array."""
         return self.ts.array_events.file(self.event(name, group))
 
     def errors(self) -> list[str]:

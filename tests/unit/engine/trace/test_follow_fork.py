@@ -9,7 +9,7 @@ from kpfs.engine.runtime.records import MAIL0
 
 @pytest.fixture
 def happens(trace):
-    """What guest code does at a fork, or (0, pid) when a task is gone."""
+    """Act as guest code does at a fork, or (0, pid) when a task is gone."""
 
     def happens(pid, task):
         mail = trace.runtime.cpus[1]

@@ -13,7 +13,7 @@ from kpfs.engine.trace.pids import GuestSet, PidSet, place
 
 
 def found(machine, table, key):
-    """What hashed() of engine/runtime/trace.c answers."""
+    """Return the answer of hashed() of engine/runtime/trace.c."""
     mask = machine.read_u64(table)
     i = place(key) & mask
     while (there := machine.read_u64(table + abi.KpHash.key + 8 * i)) not in (0, key):

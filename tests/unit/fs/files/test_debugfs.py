@@ -15,7 +15,7 @@ from tests.unit.fakes import FakeKernel
 
 @pytest.fixture
 def kernel():
-    """One module has a directory with a file in it."""
+    """A kernel where one module has a directory with a file in it."""
     kernel = FakeKernel()
     root = kernel.debugfs.root
     mine = root.children["mine"] = Entry("mine", stat.S_IFDIR | 0o755, root)

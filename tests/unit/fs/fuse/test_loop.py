@@ -13,7 +13,7 @@ from kpfs.fs.fuse.loop import Answer, Loop, Request
 
 @pytest.fixture
 def errors():
-    """What the writes to the device are refused with, one after the other."""
+    """The errors of successive writes to the device."""
     return [errno.ENOENT]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How a mount begins; test_ops.py and integration/fuse have what it answers."""
+"""The start of a mount; test_ops.py and integration/fuse test its answers."""
 
 import signal
 

@@ -44,7 +44,7 @@ class Registers(BareCpu):
         assert self.registers.serve(abi.CTL_DEBUGREG, 0, 0) == 0
 
     def store(self, addr, cpu=0):
-        """Where it stops, and dr6."""
+        """Store to an address; return where it stops, and dr6."""
         self.cpu.switch(cpu)
         self.memory.write_u64(self.pcpus[cpu] + abi.KpfsPcpu.dr6, 0)
         self.memory.write(self.pcpus[cpu] + abi.KpfsPcpu.debug_off, bytes(4))

@@ -169,7 +169,7 @@ def test_a_host_that_grants_less_makes_the_area_smaller(monkeypatch):
 
 
 def test_a_host_that_grants_little(monkeypatch):
-    """All else is there; a ring of a megabyte or two has room."""
+    """All other memory is there; a ring of a megabyte or two has room."""
     real = mmap.mmap
 
     def grant(fileno, size, **more):

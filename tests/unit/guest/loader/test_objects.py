@@ -39,7 +39,7 @@ def object_file(undefined="helper"):
 
 
 def section_address(loaded, name):
-    """Where the first section of that name lies; None: nowhere."""
+    """Return the address of the first section of that name, None without one."""
     index = [section.name for section in loaded.image.sections].index(name)
     return loaded.places.get(index)
 

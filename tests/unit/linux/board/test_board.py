@@ -27,7 +27,7 @@ def board():
 
 
 def start(board, number, code, at=AT):
-    """As a start-up interrupt does."""
+    """Start a processor, as a start-up interrupt does."""
     raw = bytes.fromhex(code)
     board.ram[at : at + len(raw)] = raw
     board.set_cpu(number, start=at, state=abi.CPU_RUNS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is said of a command that the guest could not run."""
+"""Messages about a command that the kernel could not run."""
 
 import pytest
 

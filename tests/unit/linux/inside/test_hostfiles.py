@@ -16,7 +16,7 @@ NAME = b"file"
 
 
 def host(*writable):
-    """Who asks for this host's files."""
+    """A client of this host's files."""
     return Client(HostFiles(tuple(str(path) for path in writable)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How time passes for programs that wait, while nobody else can run."""
+"""Time of programs that wait while no other task can run."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SECOND = 1_000_000_000
 
 
 class Board:
-    """One on which nobody but the agent runs, and somebody sleeps."""
+    """A board on which only the agent runs, and a task sleeps."""
 
     def __init__(self) -> None:
         self.region = bytearray(abi.SLOTS_AT)

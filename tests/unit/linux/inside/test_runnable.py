@@ -16,7 +16,7 @@ DUE = 7_000_000
 
 
 class Board:
-    """Of two processors on which so many tasks can run."""
+    """A board of two processors with so many runnable tasks."""
 
     def __init__(self, *running):
         self.ram = struct.pack("<2I", *running)

@@ -10,7 +10,7 @@ from kpfs.linux.make import firmware
 
 
 def tables(ram, rsdp):
-    """All that the root pointer leads to, by signature."""
+    """Return all tables that the root pointer leads to, by signature."""
     (xsdt,) = struct.unpack_from("<Q", ram, rsdp + 24)
     (size,) = struct.unpack_from("<I", ram, xsdt + 4)
     found = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is said of a kernel before it is booted."""
+"""Messages about a kernel before it is booted."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where fields of structures are, by types that are made here."""
+"""The places of structures' fields, by types that are made here."""
 
 import struct
 

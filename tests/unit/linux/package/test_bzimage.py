@@ -14,7 +14,7 @@ ELF = b"\x7fELF" + bytes(range(256)) * 4
 
 
 def image(payload):
-    """One whose setup is of two sectors, with a payload in the middle."""
+    """Return an image whose setup has two sectors, with a payload in the middle."""
     head = bytearray(3 * bzimage.SECTOR)
     head[0x1F1] = 2
     head[0x201] = 0x6A

@@ -198,7 +198,7 @@ def test_modules_of_a_folder(tmp_path):
 
 @pytest.fixture
 def offers(monkeypatch):
-    """Have apt offer these packages."""
+    """Make apt offer these packages."""
 
     def offer(*names):
         monkeypatch.setattr(packages, "_apt", lambda *_: "\n".join(names))

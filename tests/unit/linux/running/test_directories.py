@@ -29,7 +29,7 @@ class Guest:
         self.saved = bytes(self.ram)
 
     def point(self, at, where):
-        """Have a head's pointers lead somewhere."""
+        """Set a list head's pointers."""
         self.ram[at : at + 16] = where.to_bytes(8, "little") * 2
 
     def address(self, name):

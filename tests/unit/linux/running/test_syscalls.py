@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What system calls write, as the host reads it: checked against this host's own."""
+"""The structures that system calls write, compared with this host's own."""
 
 import os
 

@@ -108,7 +108,7 @@ def test_a_failure_leaves_the_old_file(exported, monkeypatch):
 
 
 def packed(*files):
-    """What was exported of files: names, sizes and pieces."""
+    """Return names, sizes and pieces of exported files."""
     raw = b""
     for name, size, pieces in files:
         raw += (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is kept with a booted kernel."""
+"""The data kept with a booted kernel."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_an_image_of_somebody_else(tmp_path, text, why):
 
 
 def processor(**other):
-    """One of its processors."""
+    """A processor of an image."""
     kept = [registers.GENERAL, registers.CONTROL, registers.FPU, registers.MSRS]
     fields = {
         "registers": {name: 0 for names in kept for name in names},
@@ -52,7 +52,7 @@ def processor(**other):
 
 
 def sound():
-    """What an image says of itself."""
+    """The description of a sound image."""
     return {
         "version": image.VERSION,
         "release": "6.1.0-9-amd64",

@@ -238,7 +238,7 @@ WORDS = (
 
 
 def contents(ring):
-    """All that a writer leaves in a ring: its words, and each page up to its commit."""
+    """Return all that a writer leaves in a ring: words, and pages up to the commit."""
     ring._settle()
     words = {name: ring._get(getattr(abi.KpRing, name)) for name in WORDS}
     pages = []

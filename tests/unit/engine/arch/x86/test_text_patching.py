@@ -44,7 +44,7 @@ class Text:
 
 
 def patcher_of(text):
-    """It reads of memory, and no more."""
+    """Return a patcher that can only read this text."""
     return TextPatcher(cast(Memory, text), text)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What several trace arrays have of one event."""
+"""One event in several trace arrays."""
 
 import errno
 

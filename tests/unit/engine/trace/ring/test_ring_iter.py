@@ -22,7 +22,7 @@ def fill(writer, rng, now, count):
 
 
 def read(it, limit):
-    """All that one look gives."""
+    """Return all that one pass gives."""
     found = []
     pages, whole = it.pages(limit)
     for page in pages:
@@ -163,7 +163,7 @@ def test_a_ring_keeps_its_size_while_it_is_read(trace):
 
 
 def test_it_knows_whether_what_was_behind_it_is_still_there(trace):
-    """What is added does not matter; what was cleared, consumed or overwritten does."""
+    """Added records do not matter; cleared, consumed or overwritten ones do."""
     ring, rng = trace.ts.ring, random.Random(1)
     ring.resize(20_000)
     writer = Writer(trace)

@@ -34,7 +34,7 @@ class Synth(Trace):
         return ""
 
     def lines(self, *records):
-        """What trace shows of records of the event e, without their heads."""
+        """Return trace's lines for records of the event e, without their heads."""
         writer = Writer(self)
         for data in records:
             head = struct.pack("<HBBi", self.event("e", "synthetic").id, 0, 0, 7)

@@ -12,7 +12,7 @@ from tests.unit.engine.trace.fakes import Trace, Writer, record
 
 
 def sources(rings, whole, *, pages=None):
-    """All of the rings, or some pages of each."""
+    """Return all of the rings, or some pages of each."""
     some = [islice(ring.unread(), pages) for ring in rings]
     return Sources(some, whole, lambda _, page: page_records(page))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the records of a page are, against what the ring says."""
+"""The positions of a page's records, compared with the ring's."""
 
 import random
 

@@ -43,7 +43,7 @@ class Recorder:
 
 
 def pieces(recorder, iterator, *, prepared):
-    """What readers get who ask for different amounts."""
+    """Return what readers of different sizes get."""
     found = []
     while True:
         size = recorder.rng.choice((1, 10, 100, 1000, 4096, 9999))
@@ -150,7 +150,7 @@ def test_it_does_not_fit_once_something_was_cleared_or_consumed():
 
 
 def test_the_next_record_is_taken_ahead():
-    """As the kernel has it: what was fetched is shown, even if all has been cleared."""
+    """As in the kernel, a fetched record is shown, even if all has been cleared."""
     recorder = Recorder(1, nr_cpus=1)
     recorder.write(9)
     lines = trace_text(recorder.trace.ts).splitlines(True)
@@ -321,7 +321,7 @@ def test_so_does_who_was_overtaken(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_who_goes_along_with_others_reads_the_same(seed):
-    """Where there is so much that some read what others have read before."""
+    """A reader gets the same from text that others have read before."""
     recorder = Recorder(seed, nr_cpus=1 + seed % 3, size=400_000)
     shared = SharedLines()
     recorder.write(5000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One function in otherwise empty text, as x86's checks are to see it."""
+"""One function in otherwise empty text, for x86's checks."""
 
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import KAddr, Symbol
