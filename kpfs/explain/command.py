@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs explain``: is a probe accepted and optimised, and if not, why.
+"""The command ``kpfs explain``: is a probe accepted and optimised, and if
+not, why.
 
-It asks a guest of ours, booted for the purpose, with --kernel a real kernel that was
-made, or with --image the dump of one.  kpfs.explain.verdicts judges; here a verdict is
-put in words.
+It asks a guest kernel booted for the purpose, with --kernel a Linux kernel that was
+made, or with --image the dump of one. kpfs.explain.verdicts judges; this module puts a
+verdict in words.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ class Explainer:
         self.arch = arch
 
     def name(self, addr: int) -> str:
-        """symbol+offset of an address."""
+        """Return symbol+offset of an address."""
         sym = self.st.machine.kallsyms.symbol_at(addr)
         if sym is None:
             return f"{addr:#x}"
         return f"{sym.name}+{addr - sym.addr:#x}" if addr > sym.addr else sym.name
 
     def explain(self, point: str) -> tuple[Verdict, str]:
-        """The verdict on SYMBOL[+OFFSET] or an address, and the words for it."""
+        """Return the verdict on SYMBOL[+OFFSET] or an address, and its words."""
         symbol, addr, offset = parse_point(point)
         try:
             addr, _ = kprobe_addr(self.st, addr, symbol, offset)
@@ -79,7 +80,7 @@ class Explainer:
         return verdict, "\n".join(lines)
 
     def explain_all(self, point: str, *, coloured: bool) -> tuple[int, str]:
-        """Each instruction of the function around a point: (errno, the words)."""
+        """Judge each instruction of the function around a point: (errno, words)."""
         symbol, addr, offset = parse_point(point)
         try:
             addr, _ = kprobe_addr(self.st, addr, symbol, offset)
@@ -103,7 +104,8 @@ class Explainer:
         return 0, "\n".join(lines)
 
     def _in_short(self, addr: int, start: int) -> tuple[str, str]:
-        """What becomes of a probe at an instruction: a tag or an errno, and why.
+        """Return the fate of a probe at an instruction, as tag or errno, and
+        why.
 
         start: of its function.
         """
@@ -120,7 +122,7 @@ class Explainer:
         return verdict.tag, f"{jump.why_not}{where}"
 
     def _listing(self, addr: int, marked: int, size: int = 1) -> list[str]:
-        """The instructions that touch [addr, addr+size), the marked one pointed at."""
+        """List the instructions that touch [addr, addr+size), with a mark at one."""
         lines = []
         for at, raw, words in self.arch.listing(addr, size, self.name):
             sign = ">" if at <= marked < at + len(raw) else " "
@@ -133,7 +135,7 @@ def _refusal(refused: KernelError) -> str:
 
 
 def parse_point(point: str) -> tuple[str | None, KAddr, int]:
-    """(symbol, address, offset) of SYMBOL[+OFFSET] or 0xADDRESS.
+    """Parse SYMBOL[+OFFSET] or 0xADDRESS into (symbol, address, offset).
 
     Raises SetupError.
     """
@@ -158,11 +160,17 @@ def main(
     modules: Sequence[str] = (),
     functions: bool = False,
 ) -> int:
-    """0: every point is accepted; 1: one is refused, or its bytes are not known.
+    """Print the fate of a probe at each point; return the exit status.
 
-    image, kernel: a dump, or the name of a real kernel, to be judged.
-    modules: files, or names of the real kernel's package, that are loaded first.
-    functions: list the whole function around each point; 1: one is not known.
+    The status is 0 if every point is accepted, 1 if one is refused or its bytes are
+    unknown.
+
+    image, kernel: the dump, or the name of the Linux kernel, to be judged.
+
+    modules: files, or names of modules in the kernel's package, to load first.
+
+    functions: list the whole function around each point; 1 if one is unknown.
+
     Raises SetupError.
     """
     if kernel:
@@ -187,7 +195,7 @@ def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
 def _explain_kernel(
     name: str, points: Sequence[str], modules: Sequence[str], functions: bool
 ) -> int:
-    """Judge a kernel of a distribution by what the image has of it.
+    """Judge points in a Linux kernel, started from its image.
 
     The modules of points like MODULE:SYMBOL are loaded, too.
     """
@@ -213,7 +221,7 @@ def _modules_of(points: Sequence[str]) -> list[str]:
 
 
 def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
-    """Load files, and modules of the package that are not there."""
+    """Load module files, and modules of the package that are not loaded yet."""
     from kpfs.linux.running import loading
     from kpfs.linux.store.modules import module_name
 
@@ -234,7 +242,10 @@ def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
 
 
 def explainer_of(linux: LinuxKernel) -> Explainer:
-    """For a real kernel, as it is without its probes.  Context: lock not held."""
+    """Return an explainer of a Linux kernel as if it had no probes.
+
+    Context: lock not held.
+    """
     from kpfs.explain.linux import KernelImage
 
     image = KernelImage(linux)
@@ -244,7 +255,7 @@ def explainer_of(linux: LinuxKernel) -> Explainer:
 
 
 def _explain_guest(points: Sequence[str], functions: bool) -> int:
-    """Judge a guest of our own; nobody else sees it."""
+    """Judge points in a guest kernel of this command alone."""
     from kpfs.guest.machine import Guest
 
     with waiting_for("starting the kernel"):
@@ -258,7 +269,7 @@ def _explain_guest(points: Sequence[str], functions: bool) -> int:
 
 
 def words_of_guest(point: str) -> str:
-    """What becomes of a probe in a guest of our own, in words."""
+    """Return in words what becomes of a probe in a guest kernel."""
     from kpfs.guest.machine import Guest
 
     guest = Guest(1, quiet=True)
@@ -272,7 +283,7 @@ def words_of_guest(point: str) -> str:
 def print_points(
     explainer: Explainer, points: Sequence[str], *, functions: bool
 ) -> int:
-    """Print what becomes of each point; the exit status, as of main()."""
+    """Print what becomes of each point; return the exit status of main()."""
     status = 0
     coloured = colour.wanted(sys.stdout)
     for point in points:

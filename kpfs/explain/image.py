@@ -25,7 +25,7 @@ from kpfs.base.ktypes import BlacklistEntry, KAddr, Symbol
 from kpfs.engine.arch.arches import JUDGES
 from kpfs.explain.tables import JUMP_LABEL_MAX, KernelTables, read_blacklist_line
 
-ARCH = "x86"  # of all dumps in this form
+ARCH = "x86"  # the architecture of all dumps in this form
 
 
 class DumpedFunction(NamedTuple):
@@ -38,7 +38,8 @@ class DumpedFunction(NamedTuple):
 
 
 class DumpedImage(KernelTables):
-    """The tables of a dump: kpfs.engine.judge.Tables, and what the core reads.
+    """The tables of a dump, as kpfs.engine.judge.Tables and for the engine's
+    core.
 
     Context: none, it never runs.
     """
@@ -57,9 +58,9 @@ class DumpedImage(KernelTables):
         self._jump_labels = _read_addresses(folder / "jump_labels.tsv")
         self._static_calls = _read_addresses(folder / "static_calls.tsv")
         self.add(self.functions)
-        # one object serves as all three, as there is so little of each
+        # one object is all three: each is small
         self.kallsyms = self.text = self.log = self
-        self.generation = 0  # of the symbols, which stay
+        self.generation = 0  # of the symbols, which never change
         self.judge = JUDGES[ARCH](self)
 
     def _read_symbols(self) -> None:
@@ -79,7 +80,7 @@ class DumpedImage(KernelTables):
         self._etext = self._names["_etext"][0][0]
 
     def add(self, functions: Iterable[DumpedFunction]) -> None:
-        """Take in the bytes of functions."""
+        """Add the bytes of functions."""
         for fn in functions:
             self._code[fn.addr] = fn.code
             self._sites.pop(fn.addr, None)
@@ -88,14 +89,14 @@ class DumpedImage(KernelTables):
     # ---- what the checks read of kpfs.engine.machine.Machine
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
-        """The symbols of that name, in kallsyms order."""
+        """Return the symbols of a name in kallsyms order."""
         return [
             Symbol(name, KAddr(addr), self._size(addr), kind)
             for addr, kind in self._names.get(name, ())
         ]
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        """The first of the names of the function or object around addr."""
+        """Return the first function or object around an address."""
         if not self._text <= addr < self._addrs[-1]:
             return None
         start = self._addrs[bisect_right(self._addrs, addr) - 1]
@@ -107,9 +108,10 @@ class DumpedImage(KernelTables):
         return self._addrs[i] - start if i < len(self._addrs) else 0
 
     def read(self, addr: int, size: int) -> bytes:
-        """Bytes of one or more functions; fewer where those behind are not known.
+        """Read bytes of one or more functions, fewer if later bytes are
+        unknown.
 
-        Raises MemoryFault if the first are not known.
+        Raises MemoryFault if the first bytes are unknown.
         """
         out = b""
         while len(out) < size:
@@ -124,10 +126,10 @@ class DumpedImage(KernelTables):
         return out
 
     def ftrace_location(self, start: int, end: int) -> KAddr | None:
-        """The first ftrace site in [start, end].
+        """Return the first ftrace site in [start, end].
 
-        Raises MemoryFault if the bytes at start are not known; beyond the function
-        of start there are none.
+        It is looked for only in the function of start. Raises MemoryFault if the bytes
+        at start are unknown.
         """
         sym = self.symbol_at(start)
         if sym is None or not self.is_text(start):
@@ -159,7 +161,7 @@ class DumpedImage(KernelTables):
 
 
 def read_functions(path: Path) -> list[DumpedFunction]:
-    """The rows of a functions.tsv."""
+    """Return the rows of a functions.tsv."""
     with path.open(newline="") as lines:
         return [
             DumpedFunction(

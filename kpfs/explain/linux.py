@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A real kernel that was made (``kpfs kernel``): its text and tables in memory.
+"""A Linux kernel made by ``kpfs kernel``, judged by its text and tables in
+memory.
 
-What of its text belongs to modules is as it stands, but for what probes have put there.
-
-Kernel: struct jump_entry, static_call_site, exception_table_entry; all since 5.10.
+The text of modules is read live, without what probes have written there. Kernel: struct
+jump_entry, static_call_site, exception_table_entry; all since 5.10.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kpfs.linux.store import image
 
 ARCH = "x86"
 BLACKLIST = "/sys/kernel/debug/kprobes/blacklist"
-_RELATIVE = struct.Struct("<i")  # to where it stands itself
+_RELATIVE = struct.Struct("<i")  # relative to its own address
 _JUMP_ENTRY = struct.Struct("<iiq")
-_INIT = 2  # of a jump label's key: it is in init text
+_INIT = 2  # flag of a jump label's key: it is in init text
 _STATIC_CALL_SITE = struct.Struct("<ii")
 _EXCEPTION = struct.Struct("<iii")
 _BUG, _BUG_VERBOSE = struct.Struct("<ihxx"), struct.Struct("<iiHH")
@@ -67,7 +67,7 @@ class KernelImage(KernelTables):
         self.judge.follow(kernel.meta.release, config)
 
     def _module_texts(self, kernel: LinuxKernel) -> Iterator[tuple[int, bytes]]:
-        """The text of the modules: where, and as it is without probes."""
+        """Yield the address and the text of each module, without its probes."""
         for each in self.kallsyms.modules:
             for start, end in (each.text, each.init_text):
                 live = self._live.read(start, end - start)
@@ -111,14 +111,14 @@ class KernelImage(KernelTables):
         return module.name if module else ""
 
     def _section(self, name: str) -> tuple[int, bytes]:
-        """A section between __start_NAME and __stop_NAME: its address and bytes."""
+        """Return address and bytes of the section from __start_NAME to __stop_NAME."""
         address = self.kallsyms.kernel.address
         start = address(f"__start_{name}") or address(f"__start___{name}")
         end = address(f"__stop_{name}") or address(f"__stop___{name}")
         return start, self.read(start, end - start)
 
     def _table(self, name: str, row: struct.Struct) -> Iterator[int]:
-        """The addresses that the rows of a table of the kernel itself begin with."""
+        """Yield the addresses at the begin of a kernel table's rows."""
         return _targets(*self._section(name), row)
 
     def _module_table(
@@ -132,9 +132,9 @@ class KernelImage(KernelTables):
             if not key & _INIT:
                 yield start + number * _JUMP_ENTRY.size + code
 
-    # ---- what the checks ask besides
+    # ---- other questions of the checks
     def ftrace_location(self, start: int, end: int) -> KAddr | None:
-        """The first ftrace site in [start, end]."""
+        """Return the first ftrace site in [start, end]."""
         i = bisect_left(self._sites, start)
         found = i < len(self._sites) and self._sites[i] <= end
         return KAddr(self._sites[i]) if found else None

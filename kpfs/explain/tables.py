@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the checks of probe points ask of a kernel's tables, whatever they come from."""
+"""The tables of a kernel that checks of probe points need, from any source."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ STATIC_CALL_SIZE = 5
 
 
 class KernelTables:
-    """The tables of a kernel proper, without modules.
+    """The tables of a kernel without modules.
 
-    Whoever derives from it has kallsyms, read(), ftrace_location() and is_bug_site()
-    besides: see kpfs.engine.judge.Tables.  Context: none, it never runs.
+    A derived class adds kallsyms, read(), ftrace_location() and is_bug_site(): see
+    kpfs.engine.judge.Tables. Context: none, it never runs.
     """
 
     judge: Judge
@@ -30,23 +30,23 @@ class KernelTables:
     _text = _etext = 0  # where its text begins and ends
 
     def read(self, addr: int, size: int) -> bytes:
-        """Bytes of the text; raises MemoryFault."""
+        """Return bytes of the text; raises MemoryFault."""
         raise NotImplementedError
 
     def is_text(self, addr: int) -> bool:
-        """Between _text and _etext: init text is freed when a kernel is up."""
+        """Return True between _text and _etext; init text is freed after boot."""
         return self._text <= addr < self._etext
 
     def in_init_text(self, addr: int) -> bool:
-        """False: there are no modules, whose init text this is about."""
+        """Return False: this is about modules, and there are none."""
         return False
 
     def module_of(self, addr: int) -> str:
-        """None: all is the kernel proper."""
+        """Return no name: there are no modules."""
         return ""
 
     def printk(self, level: int, text: str) -> None:
-        """There is no log."""
+        """Ignore a message: there is no log."""
 
     def blacklist(self) -> Sequence[BlacklistEntry]:
         return self._blacklist
@@ -71,12 +71,12 @@ class KernelTables:
 
 
 def within(addrs: Sequence[int], first: int, last: int) -> Sequence[int]:
-    """Those from first to last."""
+    """Return those of some sorted addresses that are in [first, last]."""
     return addrs[bisect_left(addrs, first) : bisect_right(addrs, last)]
 
 
 def read_blacklist_line(line: str) -> BlacklistEntry:
-    """A line of kprobes/blacklist."""
+    """Parse a line of kprobes/blacklist."""
     span, name = line.split()[:2]
     start, end = (KAddr(int(a, 16)) for a in span.split("-"))
     return BlacklistEntry(start, end, name)

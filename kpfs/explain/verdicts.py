@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What becomes of a probe: accepted or refused, and whether it becomes a jump.
+"""The fate of a probe: accepted or refused, and whether it becomes a jump.
 
-A verdict comes from the very checks of registration: kpfs.engine.register looks at the
-address, the architecture at the instruction and at the jump, and what kprobe_events
-asks besides is in kpfs.engine.trace.  They need the tables and the bytes of a kernel,
-and none that runs: a guest of ours has them, and so has a dump (kpfs.explain.image).
+A verdict comes from the very checks of registration. kpfs.engine.register looks at the
+address, the architecture at the instruction and at the jump, and the checks of
+kprobe_events are in kpfs.engine.trace. They need the tables and bytes of a kernel,
+which need not run: a guest kernel has them, and so has a dump (kpfs.explain.image).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from kpfs.engine.trace.probe.notrace import within_notrace_func
 
 
 class Verdict(NamedTuple):
-    """What becomes of a probe."""
+    """The fate of a probe."""
 
     errno: int  # 0: accepted
-    why: str  # it was refused
+    why: str  # why it was refused
     ftrace: bool = False
     jump: Jump | None = None  # None: refused, or uses ftrace
 
     @property
     def name(self) -> str:
-        """Of the errno; ok if accepted."""
+        """The name of the errno; ok if accepted."""
         return errno_name(self.errno) if self.errno else "ok"
 
     @property
     def tag(self) -> str:
-        """As in kprobes/list; - if refused."""
+        """The tag in kprobes/list; - if refused."""
         if self.errno:
             return "-"
         if self.ftrace:
@@ -48,16 +48,19 @@ class Verdict(NamedTuple):
 
 
 def errno_name(number: int) -> str:
-    """The kernel's name: Python prefers ENOTSUP, which Linux has not."""
+    """Return the kernel's name of an errno; Python prefers ENOTSUP, which
+    Linux lacks.
+    """
     if number == errno.EOPNOTSUPP:
         return "EOPNOTSUPP"
     return errno.errorcode.get(number, str(number))
 
 
 def judge(st: State, arch: Judge, addr: int) -> Verdict:
-    """The fate of an event `p ADDR` that is alone in its function.
+    """Return the fate of an event `p ADDR` that is alone in its function.
 
-    Raises MemoryFault if it depends on bytes that are not there.
+    Raises MemoryFault if it depends on bytes that are unknown.
+
     Context: control.
     """
     p = Kprobe(addr=KAddr(addr))
@@ -66,7 +69,7 @@ def judge(st: State, arch: Judge, addr: int) -> Verdict:
             if within_notrace_func(st.machine, addr):
                 raise KernelError(errno.EINVAL, "its function has no ftrace site")
         except MemoryFault:
-            # what the tables forbid is EINVAL, with an ftrace site and without
+            # what the tables forbid is EINVAL, whether there is an ftrace site or not
             check_kprobe_address_safe(st, KAddr(addr))
             raise
         check_ftrace_location(st, p)
@@ -80,7 +83,7 @@ def judge(st: State, arch: Judge, addr: int) -> Verdict:
 
 
 class _JudgingArch:
-    """The little that the core's checks ask of an architecture."""
+    """The few parts of an architecture that the core's checks need."""
 
     kretprobe_blacklist = ()
 
@@ -89,12 +92,12 @@ class _JudgingArch:
         self.arch_adjust_kprobe_addr = arch.arch_adjust_kprobe_addr
 
     def arch_init_kprobes(self, core: object) -> None:
-        """No probe will ever be armed."""
+        """Do nothing: no probe will ever be armed."""
 
 
 def judging_state(tables: Tables, arch: Judge) -> State:
-    """A State in which addresses can be judged as by registration, and no more.
+    """Return a State whose addresses can be judged, but not probed.
 
-    The casts say: those checks read the tables alone.
+    The casts are sound because those checks only read tables.
     """
     return State(cast(Machine, tables), cast(Arch, _JudgingArch(arch)))

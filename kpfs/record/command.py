@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs trace``: set events, run a command, and show what it has set off."""
+"""The command ``kpfs trace``: record events while a command runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ $definitions
 .
 cut -d ' ' -f 1 "$t/kprobe_events" >"$out/own"
 while IFS=:/ read -r _ group event; do try "$group:$event" set_event; done <"$out/own"
-set -f # "sched:*" is no name of a file
+set -f # "sched:*" names no files
 for line in $events; do try "$line" set_event; done
 set +f
 (exec "$@")
@@ -76,7 +76,7 @@ exit $status
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of its own."""
+    """Add the arguments of ``kpfs trace``."""
     parser.add_argument(
         "-e",
         "--event",
@@ -106,7 +106,8 @@ def main(
     form: str,
     argv: Sequence[str],
 ) -> int:
-    """Trace a command: its exit status.  SetupError: an event is refused.
+    """Trace a command; return its exit status. SetupError: an event is
+    refused.
 
     run: runs a command as ``kpfs run`` does.
     """
@@ -151,7 +152,7 @@ def _reason(error_log: str) -> str:
 
 
 def _collect(folder: Path) -> Recording:
-    """What the script has kept, without its own records."""
+    """Return what the script has kept, without the records of its own shell."""
     pid = int((folder / "pid").read_text())
     recording = Recording()
     mark = re.compile(rf"-{pid} +\[[0-9]{{3}}\] ")

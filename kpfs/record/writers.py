@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writes what was recorded: as text, JSON lines, for Perfetto, and for trace-cmd."""
+"""Writers of a recording: text, JSON lines, Perfetto and trace-cmd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LITTLE_ENDIAN, _LONG_SIZE = 0, 8
 
 @dataclass
 class Recording:
-    """All that was kept of a trace."""
+    """The data that was kept of a trace."""
 
     text: str = ""  # tracing/trace
     records: list[Record] = field(default_factory=list)
@@ -31,21 +31,21 @@ class Recording:
 
 
 def write_text(recording: Recording, to: BinaryIO) -> None:
-    """As tracing/trace has it."""
+    """Write the text of tracing/trace."""
     to.write(recording.text.encode("utf-8", "surrogateescape"))
 
 
 def write_json_lines(recording: Recording, to: BinaryIO) -> None:
-    """One object a line: what Record.as_dict() has."""
+    """Write one JSON object a line, made by Record.as_dict()."""
     for record in recording.records:
         to.write(_json(_plain(record.as_dict())) + b"\n")
 
 
 def write_chrome(recording: Recording, to: BinaryIO) -> None:
-    """The trace event format of Chrome, which ui.perfetto.dev opens.
+    """Write the trace event format of Chrome, which ui.perfetto.dev opens.
 
-    A record is an instant of its thread; numbers that JSON's readers would round are
-    hexadecimal.  A field that is named cpu comes as ``EVENT.cpu``.
+    A record is an instant of its thread. Numbers that JSON's readers would round are
+    written in hexadecimal. A field that is named cpu becomes ``EVENT.cpu``.
     """
     events: list[object] = [
         {"name": name, "ph": "M", "pid": pid, "tid": pid, "args": {"name": comm}}
@@ -75,7 +75,7 @@ def write_chrome(recording: Recording, to: BinaryIO) -> None:
 
 
 def _plain(values: Mapping[str, Value]) -> dict[str, Value]:
-    """Bytes as text in hexadecimal, which JSON has no other form for."""
+    """Return bytes as hexadecimal text, because JSON has no other form for them."""
     return {k: v.hex() if isinstance(v, bytes) else v for k, v in values.items()}
 
 
@@ -84,7 +84,7 @@ def _json(value: object) -> bytes:
 
 
 def write_trace_dat(recording: Recording, to: BinaryIO) -> None:
-    """The file of trace-cmd, in version 6 of its format: see trace-cmd.dat(5)."""
+    """Write a file of trace-cmd, in version 6 of its format: see trace-cmd.dat(5)."""
     files, sized = recording.files, _sized
     to.write(_MAGIC + _VERSION + b"\0")
     to.write(struct.pack("<BBI", _LITTLE_ENDIAN, _LONG_SIZE, PAGE_SIZE))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs top``: the probes of a tree, and how often they are hit."""
+"""The command ``kpfs top``: the probes of a mount, and how often they are hit."""
 
 from __future__ import annotations
 
@@ -11,31 +11,39 @@ from pathlib import Path
 from kpfs.host import mounts
 from kpfs.host.errors import SetupError
 from kpfs.top.costs import Costs, cost_of, measure, sorts_of
-from kpfs.top.samples import COLUMNS, NUMBERS, Rate, Sampler, cells, is_ours, read
+from kpfs.top.samples import (
+    COLUMNS,
+    NUMBERS,
+    Rate,
+    Sampler,
+    cells,
+    is_guest_kernel,
+    read,
+)
 
 LIBRARY = "textual"
 
 
 def main(name: str, *, once: bool, as_json: bool, interval: float) -> int:
-    """Show the probes of a tree until somebody leaves, or once.
+    """Show the probes of a mount until the user leaves, or once.
 
-    SetupError where there is no tree, or nothing to show it with.
+    Raises SetupError without a mount, or if the package for the screen is missing.
     """
     tree = find_tree(name)
     try:
         if not once and not as_json:
             return _show(tree, interval)
         rates = sample_twice(tree, interval)
-        ours = is_ours(tree)
+        guest_kernel = is_guest_kernel(tree)
     except OSError as error:
         raise SetupError(f"{error.filename}: {error.strerror}") from None
-    costs = measure(sorts_of(rate.probe for rate in rates)) if ours else {}
+    costs = measure(sorts_of(rate.probe for rate in rates)) if guest_kernel else {}
     print(in_json(rates, costs) if as_json else in_words(rates, costs))
     return 0
 
 
 def find_tree(name: str) -> Path:
-    """The tree that is meant: the named one, that of kpfs run, or the only mount."""
+    """Return the named mount, else that of kpfs run, else the only one."""
     if name:
         tree = Path(name)
     elif "KPFS" in os.environ:
@@ -53,7 +61,7 @@ def find_tree(name: str) -> Path:
 
 
 def sample_twice(tree: Path, interval: float) -> list[Rate]:
-    """The rates in the time that passes meanwhile."""
+    """Return the rates over a pause between two samples."""
     sampler = Sampler()
     sampler.add(read(tree))
     time.sleep(interval)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a hit of each kind costs on this machine, measured in a kernel for the purpose.
+"""The cost of a hit of each kind, measured on this machine in a kernel of its
+own.
 
-To time the hits of the kernel that is looked at would change them: the shortest take a
-tenth of a microsecond.
+The shortest hits take a tenth of a microsecond, and timing them in the watched kernel
+would change that.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from kpfs.config import make
 from kpfs.top.samples import Probe
 
 CALLS = 500
-TURNS = 8  # the least counts: what disturbs makes a turn longer
+TURNS = 8  # the least is taken: a disturbance only makes a turn longer
 SETTLE = 20  # ticks until a jump is written
 
 
 class Way(NamedTuple):
-    """How a probe is hit, and the functions of the module hit_cost for it."""
+    """A way to hit a probe, and the functions of the module hit_cost for it."""
 
     target: str
     loop: str
@@ -32,13 +33,13 @@ STEPPED = Way("cost_stepped", "cost_loop_stepped")
 BOOSTED = Way("cost_plain", "cost_loop")
 JUMP = Way("cost_plain", "cost_loop", jump=True)
 FTRACE = Way("cost_traced", "cost_loop_traced")
-# by the kind of a probe, and by the boostable of one that is a breakpoint
+# by a probe's kind, and for a breakpoint by its boostable
 KINDS = {"ftrace": FTRACE, "jump": JUMP}
 BREAKPOINTS = {"1": BOOSTED, "0": STEPPED, "-1": STEPPED}
 
 
 class Sort(NamedTuple):
-    """What probes have in common whose hits cost the same."""
+    """The properties shared by probes whose hits cost the same."""
 
     way: Way
     type: str  # k, r or j
@@ -49,7 +50,7 @@ Costs = Mapping[Sort, float]  # microseconds
 
 
 def sort_of(probe: Probe) -> Sort | None:
-    """None for a probe that is off, or of which the files do not tell enough."""
+    """Return a probe's sort, None if it is off or the files tell too little."""
     way = KINDS.get(probe.kind)
     if probe.kind == "breakpoint":
         way = BREAKPOINTS.get(probe.boostable)
@@ -61,20 +62,21 @@ def sorts_of(probes: Iterable[Probe]) -> set[Sort]:
 
 
 def cost_of(probe: Probe, costs: Costs) -> float | None:
-    """Microseconds of a hit; None where that was not measured."""
+    """Return the microseconds of a hit, None if they were not measured."""
     sort = sort_of(probe)
     return costs.get(sort) if sort else None
 
 
 def measure(sorts: Iterable[Sort]) -> dict[Sort, float]:
-    """The costs of some sorts; each takes a kernel of its own, some 50 ms."""
+    """Return the costs of some sorts; each takes a new kernel, some 50 ms."""
     return {sort: _cost(sort) for sort in sorts}
 
 
 def prepared(way: Way, probes: str, *, event: bool = False) -> Box:
-    """A kernel with those probes: an event, or handlers of a module that do nothing.
+    """Return a kernel with these probes: an event, or empty handlers of a
+    module.
 
-    probes: letters of k, j and r, of which an event has one.
+    probes: letters of k, j and r; an event has one of them.
     """
     # without ftrace sites, events may be anywhere
     config = make([("KPROBES_ON_FTRACE", way is FTRACE)])
@@ -103,7 +105,7 @@ def _cost(sort: Sort) -> float:
 
 
 def _least(box: Box, loop: str) -> float:
-    """Processor seconds of one call in the loop."""
+    """Return the processor seconds of one call in the fastest loop."""
     times = []
     for _ in range(TURNS):
         start = thread_time()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The probes of a tree, read from its files, and how fast their counts grow.
+"""The probes of a mount, read from its files, and how fast their counts grow.
 
-The reading makes system calls in the kernel that is looked at, and so is seen by probes
-there: one on vfs_read() is never quite at rest.
+Reading makes system calls in the kernel that is watched, so probes there see them: a
+probe on vfs_read() is never at rest.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ TAGS = {
 
 
 class Probe(NamedTuple):
-    """One probe at one time."""
+    """A probe at one time."""
 
     address: str  # "-": the files do not tell
     type: str  # k, r or j
     place: str
     owner: str
-    kind: str  # what it is armed with: ftrace, jump or breakpoint; or why it is not
-    state: str  # what each CPU does with it; "-": the files do not tell
+    kind: str  # how it is armed: ftrace, jump or breakpoint; or why it is not
+    state: str  # what each CPU does at it; "-": the files do not tell
     boostable: str  # 1, 0 or -1; "-": it is no breakpoint, or the files do not tell
     hits: int
     nmissed: int
 
 
 class Rate(NamedTuple):
-    """A probe, and what a second brings."""
+    """A probe, with its hits and misses per second."""
 
     probe: Probe
     hits: float
@@ -53,19 +53,19 @@ class Rate(NamedTuple):
 Key = tuple[str, str, str]
 
 
-def is_ours(tree: Path) -> bool:
-    """Return True if the kernel of a tree is our own, not a distribution's."""
+def is_guest_kernel(tree: Path) -> bool:
+    """Return True if the kernel of a mount is the guest kernel."""
     release = (tree / "sys/kernel/osrelease").read_text()
     return release.rstrip("\n").endswith("-kpfs")
 
 
 def read(tree: Path) -> list[Probe]:
-    """All probes of a tree, in the order of kprobes/list."""
+    """Return all probes of a mount in the order of kprobes/list."""
     armed = (tree / "kprobes/enabled").read_text().strip() == "1"
     kinds = _kinds((tree / "kprobes/list").read_text(), armed)
     try:
         table = (tree / "machine/probes").read_text()
-    except FileNotFoundError:  # a kernel that is not ours
+    except FileNotFoundError:  # a Linux kernel
         profile = (tree / "tracing/kprobe_profile").read_text()
         events = (tree / "tracing/kprobe_events").read_text()
         return _from_profile(profile, events, kinds)
@@ -73,7 +73,7 @@ def read(tree: Path) -> list[Probe]:
 
 
 def _kinds(listed: str, armed: bool) -> dict[tuple[str, str], str]:
-    """By type and place, as in kprobes/list."""
+    """Return the kinds of probes by type and place, from kprobes/list."""
     kinds = {}
     for line in listed.splitlines():
         words = line.split()
@@ -99,7 +99,7 @@ def _from_table(table: str, kinds: dict[tuple[str, str], str]) -> list[Probe]:
 def _from_profile(
     profile: str, events: str, kinds: dict[tuple[str, str], str]
 ) -> list[Probe]:
-    """Of events alone: their definitions, with the counts of kprobe_profile."""
+    """Return the probes of events: definitions with the counts of kprobe_profile."""
     counts = {}
     for line in profile.splitlines():
         name, *numbers = line.split()
@@ -125,7 +125,7 @@ class Sampler:
         self._histories: dict[Key, deque[float]] = {}
 
     def add(self, probes: Iterable[Probe], now: float | None = None) -> list[Rate]:
-        """The rates since the sample before; 0 for a probe that is new."""
+        """Return the rates since the sample before; 0 for a probe that is new."""
         now = time.monotonic() if now is None else now
         seconds = now - self._when
         rates = []
@@ -145,12 +145,12 @@ class Sampler:
 
 
 def _grown(old: int, new: int, seconds: float) -> float:
-    """A second; counts that begin anew, as after a reboot, have grown from 0."""
+    """Return growth per second; a count that begins anew has grown from 0."""
     return (new - old if new >= old else new) / seconds if seconds > 0 else 0.0
 
 
 def cells(rate: Rate, cost: float | None) -> tuple[str, ...]:
-    """What a row shows below COLUMNS; a cost is microseconds a hit."""
+    """Return a row's cells for COLUMNS; a cost is microseconds a hit."""
     probe = rate.probe
     speeds = f"{rate.hits:.1f}", f"{rate.missed:.1f}"
     counts = str(probe.hits), str(probe.nmissed)
@@ -159,7 +159,7 @@ def cells(rate: Rate, cost: float | None) -> tuple[str, ...]:
 
 
 def sparkline(history: Sequence[float]) -> str:
-    """A bar for each value, the highest being that of the greatest."""
+    """Return a bar for each value, scaled to the greatest."""
     top = max(history, default=0.0)
     if not top:
         return BARS[1] * len(history)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The screen of ``kpfs top``: a table of probes, and below it what a key asks for."""
+"""The screen of ``kpfs top``: a table of probes, and a text below it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kpfs.top.samples import (
     Rate,
     Sampler,
     cells,
-    is_ours,
+    is_guest_kernel,
     read,
     sparkline,
 )
@@ -30,7 +30,7 @@ COLOURS = {"ftrace": "cyan", "jump": "green", "breakpoint": "yellow"}
 
 
 class Screen(App[None]):
-    """Samples the probes of the tree at a place, and shows them."""
+    """Samples the probes of a mount, and shows them."""
 
     TITLE = "kpfs top"
     ENABLE_COMMAND_PALETTE = False
@@ -75,10 +75,10 @@ class Screen(App[None]):
         self.set_interval(self.interval, self.sample)
 
     def sample(self) -> None:
-        """Read the files, and show what they say; a tree that is gone ends it all."""
+        """Read the files and show the rates; leave if the mount is gone."""
         try:
             probes = read(self.place)
-            ours = is_ours(self.place)
+            guest_kernel = is_guest_kernel(self.place)
             armed = (self.place / "kprobes/enabled").read_text().strip() == "1"
         except OSError as error:
             self.exit(message=f"kpfs: {self.place}: {error.strerror}", return_code=2)
@@ -86,12 +86,12 @@ class Screen(App[None]):
         self.rates = self.sampler.add(probes)
         self.sub_title = f"{self.place}{'' if armed else ', all disarmed'}"
         self.show_rates()
-        if ours and (new := sorts_of(probes) - self.asked):
+        if guest_kernel and (new := sorts_of(probes) - self.asked):
             self.asked |= new
             self.run_worker(self.weigh(new))
 
     async def weigh(self, sorts: set[Sort]) -> None:
-        """Measure what hits cost, beside all else, and show it."""
+        """Measure the cost of hits in another thread, and show it."""
         self.costs |= await asyncio.to_thread(measure, sorts)
         self.show_rates()
 
@@ -119,7 +119,7 @@ class Screen(App[None]):
         self.shown = rates
 
     def chosen(self) -> Probe | None:
-        """The probe at the cursor."""
+        """Return the probe at the cursor."""
         table = self.query_one("#table", DataTable)
         if not self.shown:
             return None
@@ -135,7 +135,9 @@ class Screen(App[None]):
         self.query_one("#below").remove_class("shown")
 
     def action_disassemble(self) -> None:
-        """Show the text of the function as it stands, with what probes put there."""
+        """Show the function's present text, with the breakpoints and jumps of
+        probes.
+        """
         if probe := self.chosen():
             symbol = probe.place.partition("+")[0]
             path = self.place / "machine/text" / symbol
@@ -145,7 +147,7 @@ class Screen(App[None]):
                 self.show_words(f"{path}: {error.strerror}")
 
     def action_explain(self) -> None:
-        """Show why it is what it is."""
+        """Show why the probe is armed as it is."""
         if probe := self.chosen():
             from kpfs.explain.command import words_of_guest
 
@@ -161,7 +163,7 @@ class Screen(App[None]):
         self.sample()
 
     def action_sort(self) -> None:
-        """Sort by hits a second, or not."""
+        """Sort by hits a second, or no longer."""
         self.by_rate = not self.by_rate
         self.show_rates()
 

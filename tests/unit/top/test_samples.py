@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.top.samples import Probe, Sampler, is_ours, read, sparkline
+from kpfs.top.samples import Probe, Sampler, is_guest_kernel, read, sparkline
 
 LIST = """\
 ffffffff81009470  r  vfs_write+0x0    [DISABLED][FTRACE]
@@ -56,12 +56,12 @@ def test_what_is_read(tree):
 
 
 @pytest.mark.parametrize(
-    ("release", "ours"), [("6.1.0-kpfs", True), ("6.1.0-56-cloud-amd64", False)]
+    ("release", "guest_kernel"), [("6.1.0-kpfs", True), ("6.1.0-56-cloud-amd64", False)]
 )
-def test_whose_kernel_it_is(tree, release, ours):
+def test_whose_kernel_it_is(tree, release, guest_kernel):
     (tree / "sys/kernel").mkdir(parents=True)
     (tree / "sys/kernel/osrelease").write_text(f"{release}\n")
-    assert is_ours(tree) == ours
+    assert is_guest_kernel(tree) == guest_kernel
 
 
 def test_all_disarmed(tree):
