@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The records of engine/runtime in guest memory, as Python objects.
 
-engine/runtime/runtime.h says what each word means.  A record is an object over the
-guest's own bytes: reading an attribute reads the guest's memory.
+A record is an object over the guest's own bytes: reading an attribute reads the guest's
+memory.  Its attributes are the fields of the structure in kpfs/base/abi.py, which is
+generated; engine/runtime/runtime.h says what each word means.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import cast
 
 from kpfs.base import abi
 from kpfs.base.ktypes import KAddr
 
-# indexes of words in struct kp_cpu, for code that has the words of all CPUs
+# indexes of words in struct kp_cpu, for code that reads the words of all CPUs at once
 CPU_WORDS = abi.KpCpu.SIZE // 8
 CURRENT, STATUS = abi.KpCpu.current_kprobe // 8, abi.KpCpu.status // 8
 PREV_CURRENT, PREV_STATUS = abi.KpCpu.prev_kprobe // 8, abi.KpCpu.prev_status // 8
@@ -22,12 +23,12 @@ DECLINED = abi.KpCpu.declined // 8
 IN_FAULT = abi.KpCpu.in_fault // 8
 
 
-def _word(offset: int, doc: str = "", *, judged: bool = False) -> int:
-    """A property that is the word at that offset of a record.
+def _word(offset: int, *, judged: bool = False) -> int:
+    """Return a property that reads and writes the word at that offset of a record.
 
     It is annotated as an int, since that is what a reader of the attribute gets: a
     descriptor class with types of its own would make every hit slower.
-    judged: it is one of the words of a kp_event by which its records are simple or not.
+    judged: the word is one that decides whether the records of a kp_event are simple.
     """
     n = offset // 8
 
@@ -41,13 +42,12 @@ def _word(offset: int, doc: str = "", *, judged: bool = False) -> int:
         record.words[record.base + n] = value
         record.judge()
 
-    return cast(int, property(get, put_judged if judged else put, doc=doc))
+    return cast(int, property(get, put_judged if judged else put))
 
 
-# by a name, for if mypy could read the slots in the class, it would report assignments
-# to attributes that are none of them, even to properties
+# Named outside the class, since mypy would otherwise report every assignment to an
+# attribute that is no slot, even to a property.
 _SLOTS = ("addr", "base", "words")
-
 
 _ZEROS = memoryview(bytes(4096)).cast("Q")
 
@@ -55,11 +55,20 @@ _ZEROS = memoryview(bytes(4096)).cast("Q")
 class Record:
     """A struct of 64-bit words in guest memory.
 
+    A subclass also inherits the layout of its structure from kpfs/base/abi.py. Each
+    offset there becomes a property, unless the subclass defines that attribute itself.
+
     Context: either.
     """
 
     __slots__ = _SLOTS
-    SIZE: ClassVar[int]  # bytes
+    SIZE: int  # bytes
+
+    def __init_subclass__(cls) -> None:
+        own = {*vars(cls), *_SLOTS, "SIZE"}
+        for name, offset in vars(cls.__bases__[1]).items():
+            if name not in own and isinstance(offset, int):
+                setattr(cls, name, _word(offset))
 
     def __init__(self, addr: KAddr, words: memoryview, base: int) -> None:
         """words: 64-bit words of the block it lies in; base: index of its first."""
@@ -72,50 +81,24 @@ class Record:
         self.words[self.base : self.base + words] = _ZEROS[:words]
 
 
-class KpSite(Record):
-    """struct kp_site"""
-
+class KpSite(Record, abi.KpSite):
     __slots__ = ()
-    SIZE = abi.KpSite.SIZE
+    addr: KAddr  # of the record, as in all of them
     probe_addr = _word(abi.KpSite.addr)
-    cont = _word(abi.KpSite.cont, "where execution goes on after the handlers")
-    flags = _word(abi.KpSite.flags)
-    first = _word(abi.KpSite.first, "the newest kp_handler")
-    hits = _word(abi.KpSite.hits, "entered in guest code, missed ones too")
-    id = _word(abi.KpSite.id)
 
 
-class KpHandler(Record):
-    """struct kp_handler"""
-
+class KpHandler(Record, abi.KpHandler):
     __slots__ = ()
-    SIZE = abi.KpHandler.SIZE
-    next = _word(abi.KpHandler.next)
-    fn = _word(abi.KpHandler.fn)
-    flags = _word(abi.KpHandler.flags)
-    nmissed = _word(abi.KpHandler.nmissed)
-    data = _word(abi.KpHandler.data)
-    kp = _word(abi.KpHandler.kp)
-    id = _word(abi.KpHandler.id)
-    post_fn = _word(abi.KpHandler.post_fn)
-    arg = _word(abi.KpHandler.arg, "for fn: a module's struct kprobe, or this")
-    user = _word(abi.KpHandler.user, "the same for the other handlers")
-    break_fn = _word(abi.KpHandler.break_fn)
-    fault_fn = _word(abi.KpHandler.fault_fn)
 
 
-class KpEvent(Record):
-    """struct kp_event"""
-
+class KpEvent(Record, abi.KpEvent):
     __slots__ = ()
-    SIZE = abi.KpEvent.SIZE
     flags = _word(abi.KpEvent.flags, judged=True)
-    type = _word(abi.KpEvent.type)
-    _nhit = _word(abi.KpEvent.nhit)
     size = _word(abi.KpEvent.size, judged=True)
     prog = _word(abi.KpEvent.prog, judged=True)
     filter = _word(abi.KpEvent.filter, judged=True)
-    files = _word(abi.KpEvent.files, "kp_file, where flags do not say all", judged=True)
+    files = _word(abi.KpEvent.files, judged=True)
+    _nhit = _word(abi.KpEvent.nhit)
 
     @property
     def nhit(self) -> int:
@@ -127,7 +110,7 @@ class KpEvent(Record):
         self.judge()
 
     def describe(self, number: int, size: int, prog: int, flags: int) -> None:
-        """Set the type of its records, and what they hold; nobody wants them yet."""
+        """Set type, size and fetch program of the records; no file wants them yet."""
         self.type = number
         self._set(abi.KpEvent.flags, flags)
         self._set(abi.KpEvent.size, size)
@@ -135,7 +118,7 @@ class KpEvent(Record):
         self._nhit &= ~abi.EVENT_SIMPLE
 
     def record(self, files: int, filter_prog: int, flags: int) -> None:
-        """Set who wants the records."""
+        """Set which files want the records, and by which filter."""
         self._set(abi.KpEvent.files, files)
         self._set(abi.KpEvent.filter, filter_prog)
         self._set(abi.KpEvent.flags, flags)
@@ -145,7 +128,7 @@ class KpEvent(Record):
         self.words[self.base + offset // 8] = value
 
     def judge(self) -> None:
-        """Set or clear EVENT_SIMPLE, by which lite.S may write the records."""
+        """Set EVENT_SIMPLE, by which lite.S may write the records, or clear it."""
         flags = self.flags
         size = 24 if flags & abi.EVENT_RETURN else 16
         simple = flags & abi.EVENT_RECORD and self.size == size
@@ -155,87 +138,25 @@ class KpEvent(Record):
             self._nhit &= ~abi.EVENT_SIMPLE
 
 
-class KpTrigger(Record):
-    """struct kp_trigger"""
-
+class KpTrigger(Record, abi.KpTrigger):
     __slots__ = ()
-    SIZE = abi.KpTrigger.SIZE
-    next = _word(abi.KpTrigger.next)
-    filter = _word(abi.KpTrigger.filter)
-    flags = _word(abi.KpTrigger.flags)
-    id = _word(abi.KpTrigger.id)
 
 
-class KpFile(Record):
-    """struct kp_file"""
-
+class KpFile(Record, abi.KpFile):
     __slots__ = ()
-    SIZE = abi.KpFile.SIZE
-    next = _word(abi.KpFile.next)
-    flags = _word(abi.KpFile.flags)
-    array = _word(abi.KpFile.array)
-    filter = _word(abi.KpFile.filter)
-    triggers = _word(abi.KpFile.triggers)
-    event = _word(abi.KpFile.event, "struct synth_event, 0: none")
-    begin = _word(abi.KpFile.begin)
-    commit = _word(abi.KpFile.commit)
 
 
-class KpArray(Record):
-    """struct kp_array; rings: words 0 to 7."""
-
+class KpArray(Record, abi.KpArray):
     __slots__ = ()
-    SIZE = abi.KpArray.SIZE
-    flags = _word(abi.KpArray.flags)
-    pids = _word(abi.KpArray.pids)
-    no_pids = _word(abi.KpArray.no_pids)
-    fn_next = _word(abi.KpArray.fn_next)
-    fn_hash = _word(abi.KpArray.fn_hash)
-    fn_pids = _word(abi.KpArray.fn_pids)
-    fn_no_pids = _word(abi.KpArray.fn_no_pids)
-    fn_probes = _word(abi.KpArray.fn_probes)
-    fn_probe_next = _word(abi.KpArray.fn_probe_next)
 
     def set_ring(self, cpu: int, ring: int) -> None:
-        self.words[self.base + cpu] = ring
+        self.words[self.base + abi.KpArray.ring // 8 + cpu] = ring
 
 
-class KpRethook(Record):
-    """struct kp_rethook"""
-
+class KpRethook(Record, abi.KpRethook):
     __slots__ = ()
-    SIZE = abi.KpRethook.SIZE
-    free = _word(abi.KpRethook.free)
-    entry_fn = _word(abi.KpRethook.entry_fn)
-    ret_fn = _word(abi.KpRethook.ret_fn)
-    nmissed = _word(abi.KpRethook.nmissed)
-    data = _word(abi.KpRethook.data)
-    flags = _word(abi.KpRethook.flags)
-    kp = _word(abi.KpRethook.kp)
-    id = _word(abi.KpRethook.id)
-    event = _word(abi.KpRethook.event, "kp_event that a return is for alone")
-    site = _word(abi.KpRethook.site)
-    long_way = _word(abi.KpRethook.long_way, "an entry is not simple")
-    maxactive = _word(abi.KpRethook.maxactive)
 
 
-class KpCpu(Record):
-    """struct kp_cpu"""
-
+class KpCpu(Record, abi.KpCpu):
     __slots__ = ()
-    SIZE = abi.KpCpu.SIZE
-    current_kprobe = _word(abi.KpCpu.current_kprobe)
-    status = _word(abi.KpCpu.status)
-    prev_kprobe = _word(abi.KpCpu.prev_kprobe)
-    prev_status = _word(abi.KpCpu.prev_status)
-    mail0 = _word(abi.KpCpu.mail)
-    mail1 = _word(abi.KpCpu.mail + 8)
-    mail2 = _word(abi.KpCpu.mail + 16)
-    mail_ret = _word(abi.KpCpu.mail_ret)
-    ring = _word(abi.KpCpu.ring)
-    orphan_returns = _word(abi.KpCpu.orphan_returns)
-    instance = _word(abi.KpCpu.instance, "kp_handler whose handler is running")
-    jprobe = _word(abi.KpCpu.jprobe, "kp_jprobe")
-    declined = _word(abi.KpCpu.declined, "address whose trap no handler wanted")
-    in_fault = _word(abi.KpCpu.in_fault, "a fault_handler is running")
-    stack = _word(abi.KpCpu.stack, "room for the addresses of a stack trace")
+    mail0, mail1, mail2 = (_word(abi.KpCpu.mail + 8 * n) for n in range(3))

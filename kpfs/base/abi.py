@@ -3,7 +3,8 @@
 
 Made by scripts/asm-offsets, which scripts/build-guest runs: change the headers instead.
 In the class of a structure each field has its offset in bytes, SIZE is that of all, and
-STRUCT packs the fields in their order, without those that are called pad.
+STRUCT packs the fields in their order, without those that are called pad.  __slots__ is
+empty, so that the classes of engine/runtime/records.py can inherit the offsets.
 """
 
 from struct import Struct
@@ -58,32 +59,32 @@ CONFIG_MODULE_UNLOAD = 4
 
 
 class KpfsRequest:  # struct kpfs_request
-    SIZE = 80
+    SIZE, __slots__ = 80, ()
     STRUCT = Struct("<9Qq")
     kind, nr, args, ret = 0, 8, 16, 72
 
 
 class KpfsHostOp:  # struct kpfs_host_op
-    SIZE = 72
+    SIZE, __slots__ = 72, ()
     STRUCT = Struct("<5Qq2Qq")
     kind, cookie, flags, mode, count, pos, data, path = 0, 8, 16, 24, 32, 40, 48, 56
     ret = 64
 
 
 class KpfsLogRecord:  # struct kpfs_log_record
-    SIZE = 24
+    SIZE, __slots__ = 24, ()
     STRUCT = Struct("<2Q2H2B2x")
     ts_nsec, seq, len, text_len, facility, level, text = 0, 8, 16, 18, 20, 21, 24
 
 
 class KpfsLog:  # struct kpfs_log
-    SIZE = 48
+    SIZE, __slots__ = 48, ()
     STRUCT = Struct("<6Q")
     buf, size, first_seq, first_idx, next_seq, next_idx = 0, 8, 16, 24, 32, 40
 
 
 class KpfsCloneArgs:  # struct kpfs_clone_args
-    SIZE = 104
+    SIZE, __slots__ = 104, ()
     STRUCT = Struct("<12Q2I")
     flags, pidfd, child_tid, parent_tid, exit_signal, stack = 0, 8, 16, 24, 32, 40
     stack_size, tls, set_tid, set_tid_size, cgroup, comm = 48, 56, 64, 72, 80, 88
@@ -91,7 +92,7 @@ class KpfsCloneArgs:  # struct kpfs_clone_args
 
 
 class KpfsPcpu:  # struct kpfs_pcpu
-    SIZE = 184
+    SIZE, __slots__ = 184, ()
     STRUCT = Struct("<2QI3i18Qi4x")
     self, current_task, cpu_number, preempt_count, need_resched = 0, 8, 16, 20, 24
     credit, next_deadline, irq_stack_top, api, this_cpu_off = 28, 32, 40, 48, 112
@@ -99,20 +100,20 @@ class KpfsPcpu:  # struct kpfs_pcpu
 
 
 class KpfsBootParams:  # struct kpfs_boot_params
-    SIZE = 64
+    SIZE, __slots__ = 64, ()
     STRUCT = Struct("<8Q")
     nr_cpus, free_start, free_end, quiet, clock, wakeups = 0, 8, 16, 24, 32, 40
     boot_time, config = 48, 56
 
 
 class KpfsWakeups:  # struct kpfs_wakeups
-    SIZE = 520
+    SIZE, __slots__ = 520, ()
     STRUCT = Struct("<65Q")
     nr, task = 0, 8
 
 
 class KpfsGuestInfo:  # struct kpfs_guest_info
-    SIZE = 88
+    SIZE, __slots__ = 88, ()
     STRUCT = Struct("<Q11I4x4Q")
     magic, task_pid, task_uid, task_comm, task_req = 0, 8, 12, 16, 20
     task_user_base, task_cpu, task_next, task_rethooks, task_size = 24, 28, 32, 36, 40
@@ -155,31 +156,31 @@ CTL_STACK_TRACE = 0x200
 
 
 class KpfsStackTrace:  # struct kpfs_stack_trace
-    SIZE = 32
+    SIZE, __slots__ = 32, ()
     STRUCT = Struct("<4Q")
     store, size, skip, regs = 0, 8, 16, 24
 
 
 class KpfsSymbol:  # struct kpfs_symbol
-    SIZE = 32
+    SIZE, __slots__ = 32, ()
     STRUCT = Struct("<4Q")
     name, addr, gpl, owner = 0, 8, 16, 24
 
 
 class KpfsSetClr:  # struct kpfs_set_clr
-    SIZE = 32
+    SIZE, __slots__ = 32, ()
     STRUCT = Struct("<4Q")
     tr, system, event, enable = 0, 8, 16, 24
 
 
 class KpfsTraceDir:  # struct kpfs_trace_dir
-    SIZE = 88
+    SIZE, __slots__ = 88, ()
     STRUCT = Struct("<3Q64s")
     made, remove, parent, name = 0, 8, 16, 24
 
 
 class KpfsDebugfs:  # struct kpfs_debugfs
-    SIZE = 32
+    SIZE, __slots__ = 32, ()
     STRUCT = Struct("<4Q")
     dentry, parent, mode, name = 0, 8, 16, 24
 
@@ -236,7 +237,7 @@ KP_FIXUP_MARK = 0x6B70_0000
 
 
 class PtRegs:  # struct pt_regs
-    SIZE = 168
+    SIZE, __slots__ = 168, ()
     STRUCT = Struct("<21Q")
     r15, r14, r13, r12, bp, bx, r11, r10, r9, r8 = 0, 8, 16, 24, 32, 40, 48, 56, 64, 72
     ax, cx, dx, si, di, orig_ax, ip, cs = 80, 88, 96, 104, 112, 120, 128, 136
@@ -244,7 +245,7 @@ class PtRegs:  # struct pt_regs
 
 
 class KpConfig:  # struct kp_config
-    SIZE = 64
+    SIZE, __slots__ = 64, ()
     STRUCT = Struct("<8I3QI4x")
     gs_current, gs_cpu, gs_preempt, gs_resched, task_pid = 0, 4, 8, 12, 16
     task_comm, task_rethooks, clock_step, clock, cpus, cmdlines = 20, 24, 28, 32, 40, 48
@@ -252,71 +253,71 @@ class KpConfig:  # struct kp_config
 
 
 class KpSite:  # struct kp_site
-    SIZE = 64
+    SIZE, __slots__ = 64, ()
     STRUCT = Struct("<5Q8xQ8x")
     addr, cont, flags, first, hits, id = 0, 8, 16, 24, 32, 48
 
 
 class KpHandler:  # struct kp_handler
-    SIZE = 128
+    SIZE, __slots__ = 128, ()
     STRUCT = Struct("<4Q8x7Q8xQ16x")
     next, fn, flags, nmissed, data, kp, id, post_fn = 0, 8, 16, 24, 40, 48, 56, 64
     arg, user, break_fn, fault_fn = 72, 80, 88, 104
 
 
 class KpEvent:  # struct kp_event
-    SIZE = 64
+    SIZE, __slots__ = 64, ()
     STRUCT = Struct("<7Q8x")
     flags, type, nhit, size, prog, filter, files = 0, 8, 16, 24, 32, 40, 48
 
 
 class KpHash:  # struct kp_hash
-    SIZE = 8
+    SIZE, __slots__ = 8, ()
     STRUCT = Struct("<Q")
     mask, key = 0, 8
 
 
 class KpTrigger:  # struct kp_trigger
-    SIZE = 64
+    SIZE, __slots__ = 64, ()
     STRUCT = Struct("<4Q32x")
     next, filter, flags, id = 0, 8, 16, 24
 
 
 class KpFile:  # struct kp_file
-    SIZE = 64
+    SIZE, __slots__ = 64, ()
     STRUCT = Struct("<8Q")
     next, flags, array, filter, triggers, event, begin = 0, 8, 16, 24, 32, 40, 48
     commit = 56
 
 
 class KpArray:  # struct kp_array
-    SIZE = 256
+    SIZE, __slots__ = 256, ()
     STRUCT = Struct("<17Q120x")
     ring, flags, pids, no_pids, fn_next, fn_hash, fn_pids = 0, 64, 72, 80, 88, 96, 104
     fn_no_pids, fn_probes, fn_probe_next = 112, 120, 128
 
 
 class KpRethook:  # struct kp_rethook
-    SIZE = 128
+    SIZE, __slots__ = 128, ()
     STRUCT = Struct("<10Q16x2Q16x")
     free, entry_fn, ret_fn, nmissed, data, flags, kp, id = 0, 8, 16, 24, 32, 40, 48, 56
     event, site, long_way, maxactive = 64, 72, 96, 104
 
 
 class KpRethookNode:  # struct kp_rethook_node
-    SIZE = 56
+    SIZE, __slots__ = 56, ()
     STRUCT = Struct("<7Q")
     next, rethook, ret_addr, frame, task, func, rp, data = 0, 8, 16, 24, 32, 40, 48, 56
 
 
 class KpJprobe:  # struct kp_jprobe
-    SIZE = 240
+    SIZE, __slots__ = 240, ()
     STRUCT = Struct("<168s9Q")
     regs, size, stack = 0, 168, 176
 
 
 class KpCpu:  # struct kp_cpu
-    SIZE = 256
+    SIZE, __slots__ = 256, ()
     STRUCT = Struct("<17Q120x")
     current_kprobe, status, prev_kprobe, prev_status, mail = 0, 8, 16, 24, 32
     mail_ret, ring, orphan_returns, instance, kind, jprobe = 64, 72, 80, 88, 96, 104
@@ -324,13 +325,13 @@ class KpCpu:  # struct kp_cpu
 
 
 class KpPage:  # struct kp_page
-    SIZE = 4096
+    SIZE, __slots__ = 4096, ()
     STRUCT = Struct("<2Q")
     time_stamp, commit = 0, 8
 
 
 class KpRing:  # struct kp_ring
-    SIZE = 152
+    SIZE, __slots__ = 152, ()
     STRUCT = Struct("<19Q")
     pages, nr_pages, head, read, tail, last_ts, entries = 0, 8, 16, 24, 32, 40, 48
     overrun, consumed, bytes, on, overwrite, dropped = 56, 64, 72, 80, 88, 96
@@ -339,7 +340,7 @@ class KpRing:  # struct kp_ring
 
 
 class KpCmdline:  # struct kp_cmdline
-    SIZE = 24
+    SIZE, __slots__ = 24, ()
     STRUCT = Struct("<3Q")
     pid, comm = 0, 8
 
@@ -402,25 +403,25 @@ FROM_USER = 5
 
 
 class KpProg:  # struct kp_prog
-    SIZE = 16
+    SIZE, __slots__ = 16, ()
     STRUCT = Struct("<4I")
     nr_args, size, start, dynamic = 0, 4, 8, 12
 
 
 class KpInsn:  # struct kp_insn
-    SIZE = 16
+    SIZE, __slots__ = 16, ()
     STRUCT = Struct("<2BH2B2xQ")
     op, size, count, lshift, rshift, value = 0, 1, 2, 4, 5, 8
 
 
 class KpArg:  # struct kp_arg
-    SIZE = 8
+    SIZE, __slots__ = 8, ()
     STRUCT = Struct("<I2H")
     offset, nr_insns, dynamic, insns = 0, 4, 6, 8
 
 
 class KpPred:  # struct kp_pred
-    SIZE = 24
+    SIZE, __slots__ = 24, ()
     STRUCT = Struct("<3Bx2HI2HQ")
     op, from_, flags, yes, no, offset, size, length = 0, 1, 2, 4, 6, 8, 12, 14
     value = 16
@@ -428,14 +429,14 @@ class KpPred:  # struct kp_pred
 
 # engine/runtime/trace.c
 class KpFnTable:  # struct kp_fn_table
-    SIZE = 8
+    SIZE, __slots__ = 8, ()
     STRUCT = Struct("<Q")
     mask, fn = 0, 8
 
 
 # guest/include/asm/kprobes.h
 class ArchSpecificInsn:  # struct arch_specific_insn
-    SIZE = 16
+    SIZE, __slots__ = 16, ()
     STRUCT = Struct("<QiB3x")
     insn, boostable, size = 0, 8, 12
 
@@ -450,7 +451,7 @@ KRETPROBE_MAX_DATA_SIZE = 4096
 
 
 class Kprobe:  # struct kprobe
-    SIZE = 128
+    SIZE, __slots__ = 128, ()
     STRUCT = Struct("<3QI4x4QB7x16sI")
     nmissed, addr, symbol_name, offset, pre_handler = 32, 40, 48, 56, 64
     post_handler, fault_handler, break_handler, opcode, ainsn = 72, 80, 88, 96, 104
@@ -458,13 +459,13 @@ class Kprobe:  # struct kprobe
 
 
 class Kretprobe:  # struct kretprobe
-    SIZE = 160
+    SIZE, __slots__ = 160, ()
     STRUCT = Struct("<2Q2iQ")
     handler, entry_handler, maxactive, nmissed, data_size = 128, 136, 144, 148, 152
 
 
 class Jprobe:  # struct jprobe
-    SIZE = 136
+    SIZE, __slots__ = 136, ()
     STRUCT = Struct("<Q")
     entry = 128
 
@@ -478,19 +479,19 @@ MODULE_STATE_UNFORMED = 3
 
 
 class ModuleSymbol:  # struct module_symbol
-    SIZE = 24
+    SIZE, __slots__ = 24, ()
     STRUCT = Struct("<3Q")
     addr, size, name = 0, 8, 16
 
 
 class ModuleLayout:  # struct module_layout
-    SIZE = 24
+    SIZE, __slots__ = 24, ()
     STRUCT = Struct("<3Q")
     base, size, text_size = 0, 8, 16
 
 
 class Module:  # struct module
-    SIZE = 240
+    SIZE, __slots__ = 240, ()
     STRUCT = Struct("<I4x16s56s4Q24s24s6Q2q2Q")
     state, list, name, init, exit, kp, num_kp = 0, 8, 24, 80, 88, 96, 104
     core_layout, init_layout, extable, num_exentries = 112, 136, 160, 168
@@ -500,13 +501,13 @@ class Module:  # struct module
 
 # guest/include/linux/moduleparam.h
 class KernelParamOps:  # struct kernel_param_ops
-    SIZE = 32
+    SIZE, __slots__ = 32, ()
     STRUCT = Struct("<2Q")
     set, get = 8, 16
 
 
 class KernelParam:  # struct kernel_param
-    SIZE = 40
+    SIZE, __slots__ = 40, ()
     STRUCT = Struct("<Q8xQH")
     name, ops, perm = 0, 16, 24
 
@@ -522,41 +523,41 @@ TASK_COMM_LEN = 16
 
 # guest/include/linux/bug.h
 class BugEntry:  # struct bug_entry
-    SIZE = 12
+    SIZE, __slots__ = 12, ()
     STRUCT = Struct("<2i2H")
     bug_addr_disp, file_disp, line, flags = 0, 4, 8, 10
 
 
 # guest/include/linux/jump_label.h
 class JumpEntry:  # struct jump_entry
-    SIZE = 16
+    SIZE, __slots__ = 16, ()
     STRUCT = Struct("<2iq")
     code, target, key = 0, 4, 8
 
 
 # guest/include/linux/static_call.h
 class StaticCallSite:  # struct static_call_site
-    SIZE = 8
+    SIZE, __slots__ = 8, ()
     STRUCT = Struct("<2i")
     addr, key = 0, 4
 
 
 # guest/include/linux/trace_events.h
 class TraceEventField:  # struct trace_event_field
-    SIZE = 24
+    SIZE, __slots__ = 24, ()
     STRUCT = Struct("<2Q3H2x")
     type, name, offset, size, is_signed = 0, 8, 16, 18, 20
 
 
 class TraceEventCall:  # struct trace_event_call
-    SIZE = 64
+    SIZE, __slots__ = 64, ()
     STRUCT = Struct("<7Q8x")
     system, name, key, event, fields, nr_fields, print_fmt = 0, 8, 16, 24, 32, 40, 48
 
 
 # guest/src/arch/traps.c
 class ExceptionTableEntry:  # struct exception_table_entry
-    SIZE = 8
+    SIZE, __slots__ = 8, ()
     STRUCT = Struct("<2i")
     insn, fixup = 0, 4
 
@@ -567,14 +568,14 @@ MIRROR_BUSY = -1024
 
 
 class MirrorCall:  # struct mirror_call
-    SIZE = 152
+    SIZE, __slots__ = 152, ()
     STRUCT = Struct("<13Q2i2I3i16s4x")
     nr, args, count, cwd, paths, link, mount, wait = 0, 8, 56, 64, 72, 80, 88, 96
     fd, fd_mode, spare_fd, new_fd, name = 104, 112, 120, 124, 132
 
 
 class MirrorFd:  # struct mirror_fd
-    SIZE = 48
+    SIZE, __slots__ = 48, ()
     STRUCT = Struct("<i2Ii4Q")
     fd, mode, flags, other_fd, other, other_end, name = 0, 4, 8, 12, 16, 24, 32
     mount = 40
@@ -582,7 +583,7 @@ class MirrorFd:  # struct mirror_fd
 
 # guest/src/kernel/trace_events.c
 class SyscallEvent:  # struct syscall_event
-    SIZE = 16
+    SIZE, __slots__ = 16, ()
     STRUCT = Struct("<2Q")
     event, nr_args = 0, 8
 
@@ -627,7 +628,7 @@ CPU_OFF = 3
 
 
 class Cpu:  # struct cpu
-    SIZE = 648
+    SIZE, __slots__ = 648, ()
     STRUCT = Struct("<81Q")
     state, context, start, since, called, late, cr2 = 0, 8, 16, 24, 32, 40, 48
     lstar, fmask, timer, apic, apic_start, apic_period = 56, 64, 72, 80, 592, 600
@@ -635,7 +636,7 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE = 69416
+    SIZE, __slots__ = 69416, ()
     STRUCT = Struct("<161Q2592s65536s")
     uc, state, ram, ram_size, nr_cpus, pause, break_at = 0, 8, 16, 24, 32, 40, 48
     flushers, calls, call_zeros, exact, call_agent, cpuid = 56, 184, 216, 248, 256, 264
@@ -673,19 +674,19 @@ AGENT_MAGIC = 0x746E_6567_612E_706B
 
 
 class AgentOp:  # struct agent_op
-    SIZE = 72
+    SIZE, __slots__ = 72, ()
     STRUCT = Struct("<7Qq6s2B")
     nr, args, ret, kinds, flags, made = 0, 8, 56, 64, 70, 71
 
 
 class AgentSlot:  # struct agent_slot
-    SIZE = 1784
+    SIZE, __slots__ = 1784, ()
     STRUCT = Struct("<3Q16s2Q1728s")
     seq, done, count, name, uid, gid, ops = 0, 8, 16, 24, 40, 48, 56
 
 
 class AgentControl:  # struct agent_control
-    SIZE = 96
+    SIZE, __slots__ = 96, ()
     STRUCT = Struct("<12Q")
     magic, give_way, news, others, wake = 0, 8, 16, 24, 32
 
@@ -696,12 +697,12 @@ FIELD_DYNAMIC = 2
 
 
 class SynthField:  # struct synth_field
-    SIZE = 24
+    SIZE, __slots__ = 24, ()
     STRUCT = Struct("<Q3I4x")
     name, size, offset, flags = 0, 8, 12, 16
 
 
 class SynthEvent:  # struct synth_event
-    SIZE = 16
+    SIZE, __slots__ = 16, ()
     STRUCT = Struct("<4I")
     id, n_fields, n_dynamic_fields, n_u64, fields = 0, 4, 8, 12, 16
