@@ -7,14 +7,17 @@ Most of it is what a test knows and the types do not.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
 
+from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import Kprobe
 from kpfs.fs.node import Dir, File, walk
+from kpfs.fs.vfs import Vfs
 
 T = TypeVar("T")
 
@@ -47,6 +50,15 @@ def file_at(root: Dir, path: str) -> File:
     node = walk(root, path)
     assert isinstance(node, File)
     return node
+
+
+def write(vfs: Vfs, caller: Caller, path: str, data: bytes) -> int:
+    """Open a file, write once, close."""
+    opened = vfs.open(caller, path, os.O_WRONLY)
+    try:
+        return vfs.write(caller, opened, data, 0)
+    finally:
+        vfs.release(opened)
 
 
 def shown(root: Dir, path: str) -> str:

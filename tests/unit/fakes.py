@@ -13,6 +13,7 @@ from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import NONE, Seen, SkipPolicy
 from kpfs.config import Config
 from kpfs.engine.state import State
+from kpfs.fs.seqfile import ValueFile
 from kpfs.fs.write_call import WriteCall
 from kpfs.root.debugfs import Entry
 from tests.fake import FakeArch, FakeMachine
@@ -23,6 +24,18 @@ ME = Caller(100, 0, 0)
 def writing(name, *parts, pos=0):
     """A command's write(2) or the like, of these segments."""
     return WriteCall(name, b"".join(parts), [len(part) for part in parts], pos)
+
+
+class Value(ValueFile):
+    """A file of the mount that keeps what is written."""
+
+    value = b"1"
+
+    def show(self):
+        return self.value + b"\n"
+
+    def store(self, data):
+        self.value = data
 
 
 class FakeTask:

@@ -38,13 +38,8 @@ class Guest:
 
 
 @pytest.fixture(scope="module")
-def guest():
-    from kpfs.root.guest_kernel import GuestKernel
-
-    kernel = GuestKernel(nr_cpus=1, quiet=True)
-    with kernel.lock:
-        yield Guest(kernel)
-    kernel.stop()
+def guest(one_cpu):
+    return Guest(one_cpu)
 
 
 @pytest.mark.parametrize("offset", ["", "+5"])

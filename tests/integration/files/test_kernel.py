@@ -22,7 +22,7 @@ from kpfs.fs.files.tree import TABLE
 from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import TIMEOUT, until
-from tests.there import code
+from tests.there import code, write
 
 pytestmark = pytest.mark.guest
 
@@ -35,14 +35,6 @@ def read(vfs, path, size=65536):
     opened = vfs.open(ME, path, os.O_RDONLY)
     try:
         return vfs.read(ME, opened, size, 0)
-    finally:
-        vfs.release(opened)
-
-
-def write(vfs, path, data):
-    opened = vfs.open(ME, path, os.O_WRONLY)
-    try:
-        return vfs.write(ME, opened, data, 0)
     finally:
         vfs.release(opened)
 
@@ -91,7 +83,7 @@ def test_a_file_is_read_in_the_middle_of_a_system_call(kernel, vfs):
     register_kprobe(kernel.state, Kprobe(symbol_name="vfs_read", pre_handler=handler))
     assert read(vfs, "/kprobes/enabled") == b"1\n"
     assert hits == [os.getpid()]
-    assert write(vfs, "/kprobes/enabled", b"0\n") == 2
+    assert write(vfs, ME, "/kprobes/enabled", b"0\n") == 2
     assert read(vfs, "/kprobes/enabled") == b"0\n"
     assert len(hits) == 1
 
@@ -102,25 +94,25 @@ def test_a_file_takes_what_the_guest_has_of_a_write(kernel, vfs):
 
     probe = Kprobe(symbol_name="full_proxy_write", pre_handler=handler)
     register_kprobe(kernel.state, probe)
-    assert write(vfs, "/kprobes/enabled", b"1\n") == 2
+    assert write(vfs, ME, "/kprobes/enabled", b"1\n") == 2
     assert read(vfs, "/kprobes/enabled") == b"0\n"
 
 
 def test_a_write_that_is_longer_than_the_guest_brings(kernel, vfs):
     lines = b"".join(b"p:e%d vfs_read+%d\n" % (n, 0) for n in range(300))
     assert len(lines) > abi.HOST_DATA_SIZE
-    assert write(vfs, "/tracing/kprobe_events", lines) == len(lines)
+    assert write(vfs, ME, "/tracing/kprobe_events", lines) == len(lines)
     assert read(vfs, "/tracing/kprobe_events").count(b"\n") == 300
 
 
 def test_dynamic_events_makes_kprobe_events_before_kprobe_events_is_used(vfs):
-    assert write(vfs, "/tracing/dynamic_events", b"p:e vfs_read\n") == 13
+    assert write(vfs, ME, "/tracing/dynamic_events", b"p:e vfs_read\n") == 13
     assert read(vfs, "/tracing/kprobe_events") == b"p:kprobes/e vfs_read\n"
 
 
 def test_what_a_file_refuses_is_the_calls_errno(vfs):
-    assert code(write, vfs, "/kprobes/enabled", b"3") == "EINVAL"
-    assert code(write, vfs, "/kprobes/list", b"x") == "EINVAL"
+    assert code(write, vfs, ME, "/kprobes/enabled", b"3") == "EINVAL"
+    assert code(write, vfs, ME, "/kprobes/list", b"x") == "EINVAL"
     assert code(read, vfs, "/machine/syscall") == "EINVAL"
     assert code(vfs.open, ME, "/kprobes/nosuch", 0) == "ENOENT"
     assert code(vfs.open, ME, "/kprobes", 0) == "EISDIR"
@@ -141,9 +133,9 @@ def test_machine_syscall(kernel, vfs):
 
     name = "__x64_sys_getppid"
     register_kprobe(kernel.state, Kprobe(symbol_name=name, pre_handler=handler))
-    assert write(vfs, "/machine/syscall", b"getppid\n" * 5) == 40
+    assert write(vfs, ME, "/machine/syscall", b"getppid\n" * 5) == 40
     assert calls == [os.getpid()] * 5
-    assert code(write, vfs, "/machine/syscall", b"frobnicate\n") == "ENOSYS"
+    assert code(write, vfs, ME, "/machine/syscall", b"frobnicate\n") == "ENOSYS"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +153,7 @@ def test_machine_syscall_makes_the_calls_before_a_wrong_line(kernel, vfs, wrong,
     )
     register_kprobe(kernel.state, probe)
     lines = [*[b"getppid"] * 200, wrong, *[b"getppid"] * 3]
-    assert code(write, vfs, "/machine/syscall", b"\n".join(lines) + b"\n") == error
+    assert code(write, vfs, ME, "/machine/syscall", b"\n".join(lines) + b"\n") == error
     assert len(calls) == 200
 
 
@@ -171,9 +163,9 @@ def test_lines_of_machine_syscall_share_a_buffer_and_have_their_own_strings(
     names = [b"/tmp/%d" % i + b"x" * 200 for i in range(100)]  # more than fit at once
     lines = [b'openat -100 "%s" 0102 0600' % name for name in names]  # O_RDWR | O_CREAT
     first = 3  # pid 1 of the guest has its console open
-    write(vfs, "/machine/syscall", b"\n".join(lines) + b"\n")
+    write(vfs, ME, "/machine/syscall", b"\n".join(lines) + b"\n")
     more = b'write %d "text" 4\nlseek %d 0 0\nread %d buf 4\n' % ((first,) * 3)
-    write(vfs, "/machine/syscall", more)
+    write(vfs, ME, "/machine/syscall", more)
     task = kernel.syscalls.task(ME)
     assert kernel.guest.read(task.buffer, 4) == b"text"
     for name in names:
@@ -193,7 +185,7 @@ def test_the_guest_opens_files_of_the_mount(kernel, vfs):
 
 
 def test_large_writes_and_reads_pass(vfs):
-    assert write(vfs, "/kprobes/enabled", b"0" * 70000) == 70000
+    assert write(vfs, ME, "/kprobes/enabled", b"0" * 70000) == 70000
     assert len(read(vfs, "/kallsyms", 131072)) > 4096
 
 
@@ -254,9 +246,9 @@ def test_the_guest_does_not_run_while_its_text_is_written(vfs):
     """The directories of events go by guest code, which the probes are on."""
     kernel = vfs.kernel
     for function in ("tracefs_remove", "__d_drop", "dput", "vfs_read", "ksys_read"):
-        write(vfs, "/tracing/kprobe_events", f"p {function}+5\n".encode())
+        write(vfs, ME, "/tracing/kprobe_events", f"p {function}+5\n".encode())
     for value in b"1", b"0":
-        write(vfs, "/tracing/events/kprobes/enable", value)
+        write(vfs, ME, "/tracing/events/kprobes/enable", value)
         if value == b"1":
             for _ in range(8):
                 kernel.guest.tick()  # the optimizer runs
@@ -282,15 +274,15 @@ def test_reading_is_done_in_the_guest_as_soon_as_it_can_be_seen(kernel):
 
     assert not runs()
     for name, place, seen in (("a", "vfs_mkdir", False), ("b", "vfs_read", True)):
-        write(vfs, "/tracing/kprobe_events", f"p:{name} {place}\n".encode())
-        write(vfs, f"/tracing/events/kprobes/{name}/enable", b"1")
+        write(vfs, ME, "/tracing/kprobe_events", f"p:{name} {place}\n".encode())
+        write(vfs, ME, f"/tracing/events/kprobes/{name}/enable", b"1")
         assert runs() == seen
     assert profile() == {"a": "0", "b": "2"}
     assert runs()
     assert profile() == {"a": "0", "b": "4"}
     for name in "ab":
-        write(vfs, f"/tracing/events/kprobes/{name}/enable", b"0")
+        write(vfs, ME, f"/tracing/events/kprobes/{name}/enable", b"0")
     assert not runs()
     assert profile() == {"a": "0", "b": "4"}
-    write(vfs, "/tracing/kprobe_events", b"-:a\n-:b\n")
+    write(vfs, ME, "/tracing/kprobe_events", b"-:a\n-:b\n")
     vfs.release(opened)

@@ -6,14 +6,13 @@ import re
 
 import pytest
 
-from kpfs.base.errors import KernelError
 from kpfs.engine.arch.x86.ainsn import ainsn_of
 from kpfs.engine.jprobe import Jprobe, register_jprobe
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import unregister_kprobe
 from kpfs.engine.state import get_kprobe
 from tests.modbox import NOIPA, module
-from tests.there import there
+from tests.there import code, there
 
 EXIT = "module_init(go);\nstatic void __exit end(void) { %s }\nmodule_exit(end);\n"
 
@@ -472,12 +471,8 @@ def test_insmod_by_a_system_call_that_is_probed(box):
 
 def test_refusals_have_no_effect(box):
     for text in ("\n", "  \n"):
-        with pytest.raises(KernelError) as e:
-            box.write("/machine/insmod", text)
-        assert e.value.errno == errno.EINVAL
-        with pytest.raises(KernelError) as e:
-            box.write("/machine/rmmod", text)
-        assert e.value.errno == errno.EINVAL
+        assert code(box.write, "/machine/insmod", text) == "EINVAL"
+        assert code(box.write, "/machine/rmmod", text) == "EINVAL"
     assert box.modules() == []
 
 

@@ -45,6 +45,11 @@ class Elf:
         (self.nr,) = struct.unpack_from("<H", data, SHNUM)
         (self.names,) = struct.unpack_from("<H", data, SHSTRNDX)
 
+    def saved(self, folder):
+        path = folder / "spoilt.ko"
+        path.write_bytes(bytes(self.data))
+        return path
+
     def header(self, index):
         return self.shoff + 64 * index
 
@@ -159,9 +164,7 @@ def no_vermagic(e):
 def test_spoilt(box, tmp_path, spoil):
     elf = Elf(module("spoilt", PLAIN).read_bytes())
     messages = spoil(elf)
-    path = tmp_path / "spoilt.ko"
-    path.write_bytes(bytes(elf.data))
-    assert refused(box, errno.ENOEXEC, path) == messages
+    assert refused(box, errno.ENOEXEC, elf.saved(tmp_path)) == messages
     assert box.modules() == []
 
 
@@ -262,19 +265,15 @@ def relocated_outside(e):
 def test_damaged_tables(box, tmp_path, spoil):
     elf = Tables(module("spoilt", PLAIN).read_bytes())
     message = spoil(elf)
-    path = tmp_path / "spoilt.ko"
-    path.write_bytes(bytes(elf.data))
     said = [f"spoilt: damaged module: {message}"]
-    assert refused(box, errno.ENOEXEC, path) == said
+    assert refused(box, errno.ENOEXEC, elf.saved(tmp_path)) == said
     assert box.modules() == []
 
 
 def test_a_symbol_behind_the_end_of_memory(box, tmp_path):
     elf = Tables(module("spoilt", PLAIN).read_bytes())
     struct.pack_into("<Q", elf.data, elf.symbol("plain_function") + 8, (1 << 64) - 1)
-    path = tmp_path / "spoilt.ko"
-    path.write_bytes(bytes(elf.data))
-    box.insmod(path)
+    box.insmod(elf.saved(tmp_path))
     assert box.modules() == ["spoilt"]
     assert "\tend\t[spoilt]" in box.read("/kallsyms").replace(" t ", "\t")
     box.rmmod("spoilt")
@@ -283,9 +282,7 @@ def test_a_symbol_behind_the_end_of_memory(box, tmp_path):
 def test_a_file_of_another_class(box, tmp_path):
     elf = Elf(module("spoilt", PLAIN).read_bytes())
     elf.data[4] = 1  # 32 bits
-    path = tmp_path / "spoilt.ko"
-    path.write_bytes(bytes(elf.data))
-    (said,) = refused(box, errno.ENOEXEC, path)
+    (said,) = refused(box, errno.ENOEXEC, elf.saved(tmp_path))
     assert said == "Invalid ELF file: not an ELF64 file of x86-64"
 
 

@@ -46,6 +46,12 @@ class Session:
         for name in names:
             disable_kprobe(self.st, self.probes[name])
 
+    def settle(self, name, *args, **kw):
+        """Add an event, switch it on, and wait until it is a jump if it can be one."""
+        self.add(name, *args, **kw)
+        self.on(name)
+        self.sleep()
+
     def remove(self, name):
         unregister_kprobe(self.st, self.probes.pop(name))
 
@@ -118,9 +124,7 @@ def test_030_139_colocated(s):
 
 
 def test_034_enabled(s):
-    s.add("e", "vfs_read", 5)
-    s.on("e")
-    s.sleep()
+    s.settle("e", "vfs_read", 5)
     s.enabled(0)
     assert (s.lst(), s.machine.patched()) == ({"e": ""}, [])
     s.enabled(1)
@@ -145,9 +149,7 @@ def test_035_sysctl(s):
 @pytest.mark.parametrize("first", ["enabled", "sysctl"])
 @pytest.mark.parametrize("last", ["enabled", "sysctl"])
 def test_036_037_038_both_switches_are_needed(s, first, last):
-    s.add("e", "vfs_read", 5)
-    s.on("e")
-    s.sleep()
+    s.settle("e", "vfs_read", 5)
     for switch in (first, "enabled", "sysctl"):
         getattr(s, switch)(0)
         assert s.lst() == {"e": ""}
@@ -164,9 +166,7 @@ def test_036_037_038_both_switches_are_needed(s, first, last):
 
 def test_039_switched_on_while_the_sysctl_is_0(s):
     s.sysctl(0)
-    s.add("e", "vfs_read", 5)
-    s.on("e")
-    s.sleep()
+    s.settle("e", "vfs_read", 5)
     assert (s.lst(), s.byte("e")) == ({"e": ""}, BREAKPOINT)
     s.sysctl(1)
     assert s.lst() == {"e": "O"}
@@ -201,9 +201,7 @@ def test_040_125_switched_on_while_disarmed_stays_dead(s):
 
 
 def test_041_141_switched_off_and_removed_around_enabled(s):
-    s.add("a", "vfs_read", 5)
-    s.on("a")
-    s.sleep()
+    s.settle("a", "vfs_read", 5)
     s.off("a")
     assert s.lst() == {"a": "DO"}
     s.enabled(0)
@@ -222,9 +220,7 @@ def test_041_141_switched_off_and_removed_around_enabled(s):
 
 
 def test_off_and_on_within_the_delay_keeps_the_tag(s):
-    s.add("e", "vfs_read", 5)
-    s.on("e")
-    s.sleep()
+    s.settle("e", "vfs_read", 5)
     s.off("e")
     s.on("e")
     assert s.lst() == {"e": "O"}
@@ -285,9 +281,7 @@ def test_requeued_during_a_wait_needs_a_wait_of_its_own(s):
 
 
 def test_043_a_neighbour_takes_the_jump_away_for_good(s):
-    s.add("a", "vfs_read", 5)
-    s.on("a")
-    s.sleep()
+    s.settle("a", "vfs_read", 5)
     s.add("b", "vfs_read", 7)
     assert (s.lst(), s.byte("a")) == ({"a": "O", "b": "D"}, JUMP)
     s.on("b")
@@ -336,9 +330,7 @@ def test_151_either_switch_brings_the_jump_back(s, switch):
 
 def test_152_a_neighbour_that_was_first_forbids_the_jump(s):
     s.add("a", "vfs_read", 5)
-    s.add("b", "vfs_read", 7)
-    s.on("b")
-    s.sleep()
+    s.settle("b", "vfs_read", 7)
     s.on("a")
     s.sleep()
     assert s.lst() == {"a": "", "b": "O"}
@@ -387,17 +379,13 @@ def test_plain_probe_where_no_jump_fits(s):
 
 
 def test_ftrace_location_is_never_a_jump(s):
-    s.add("e", "vfs_read")
-    s.on("e")
-    s.sleep()
+    s.settle("e", "vfs_read")
     assert s.lst() == {"e": ""}
     assert kprobe_ftrace(s.probes["e"])
 
 
 def test_post_handler(s):
-    s.add("a", "vfs_read", 5)
-    s.on("a")
-    s.sleep()
+    s.settle("a", "vfs_read", 5)
     s.add("b", "vfs_read", 5, post_handler=lambda p, regs, flags: None)
     assert (s.lst(), s.byte("a")) == ({"a": "", "b": "D"}, BREAKPOINT)
     s.remove("b")
@@ -408,13 +396,9 @@ def test_post_handler(s):
 
 def test_fault_handler(s):
     """It is never called for an instruction that a jump has displaced."""
-    s.add("a", "vfs_read", 5, fault_handler=lambda p, regs, trapnr: 1)
-    s.on("a")
-    s.sleep()
+    s.settle("a", "vfs_read", 5, fault_handler=lambda p, regs, trapnr: 1)
     assert (s.lst(), s.byte("a")) == ({"a": ""}, BREAKPOINT)
-    s.add("b", "vfs_write", 5)
-    s.on("b")
-    s.sleep()
+    s.settle("b", "vfs_write", 5)
     assert s.byte("b") == JUMP
     s.add("c", "vfs_write", 5, fault_handler=lambda p, regs, trapnr: 1)
     assert (s.lst()["b"], s.byte("b")) == ("", BREAKPOINT)
@@ -444,9 +428,7 @@ def test_kernel_without_optprobes():
 
 @pytest.mark.parametrize("switched_off", [True, False])
 def test_046_139_removed_and_added_again(s, switched_off):
-    s.add("a", "vfs_read", 5)
-    s.on("a")
-    s.sleep()
+    s.settle("a", "vfs_read", 5)
     if switched_off:
         s.off("a")
     addr = s.probes["a"].addr
