@@ -167,10 +167,10 @@ def run_inside(
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command as a program of a distribution's kernel, with this host's files.
+    """Run a command as a program of a Linux kernel, with this host's files.
 
     The arguments are those of ``kpfs run --kernel NAME --inside``; argv, input and
-    timeout are as of run().  memory: MiB.  SetupError: there is no such kernel.
+    timeout are as of run(). memory: MiB. SetupError: there is no such kernel.
     """
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.store import image, store
@@ -276,7 +276,7 @@ def read_kmsg(path: Path) -> str:
 
 
 def as_dmesg(kmsg: str) -> str:
-    """What dmesg prints of the records of kmsg."""
+    """Return the records of kmsg as dmesg prints them."""
     return "".join(
         f"[{int(us) // 10**6:5d}.{int(us) % 10**6:06d}] {text}\n"
         for us, text in _KMSG.findall(kmsg)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The plugin for pytest: fixtures, a marker, and what the report of a failure shows.
+"""The plugin for pytest: fixtures, a marker, and the state of kernels in
+reports.
 
-It is loaded in each run of pytest where kpfs is installed, so that it imports nothing
-of ours before a test asks for it.
+Every run of pytest loads it where kpfs is installed. It therefore imports nothing of
+kpfs before a test asks for it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the markers say; of several the closest one counts."""
+    """Return the options of the markers; the closest marker wins."""
     options: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("kpfs"))):
         if mark.args:
@@ -60,7 +61,7 @@ def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def _watch(request: pytest.FixtureRequest, state: State) -> None:
-    """Have a state shown if the test fails."""
+    """Show a state if the test fails."""
     request.node.stash.setdefault(_STATES, []).append(state)
 
 

@@ -18,7 +18,7 @@ Value = Scalar | bytes | list[int] | list[Scalar]
 
 
 class FieldFormat(NamedTuple):
-    """One field as events/GROUP/EVENT/format has it."""
+    """A field's row in events/GROUP/EVENT/format."""
 
     type: str
     name: str
@@ -53,7 +53,7 @@ class Record:
         return self.timestamp / NSEC
 
     def __getitem__(self, name: str) -> Value:
-        """A field by its name; KeyError."""
+        """Return a field by its name; KeyError."""
         return self.fields[name]
 
     def __str__(self) -> str:
@@ -63,9 +63,9 @@ class Record:
         return f"{task} {us // 10**6:5d}.{us % 10**6:06d}: {self.text}"
 
     def as_dict(self) -> dict[str, Value]:
-        """All of it in one dictionary, as a row of a table: pandas takes many of them.
+        """Return all of it in one dictionary, as a row of a table for pandas.
 
-        A field that is named as an attribute is comes as ``EVENT.NAME``.
+        A field that has the name of an attribute becomes ``EVENT.NAME``.
         """
         row: dict[str, Value] = {
             "timestamp": self.timestamp,
@@ -84,7 +84,7 @@ class Record:
 def field_format(
     kind: str, name: str, offset: int, size: int, signed: bool
 ) -> FieldFormat:
-    """One field, whose array bounds may stand behind the name, as C has them."""
+    """Make a field; its array bounds may stand behind the name, as in C."""
     bare, bracket, bounds = name.partition("[")
     return FieldFormat(kind + bracket + bounds, bare, offset, size, signed)
 
@@ -92,9 +92,10 @@ def field_format(
 def decode(
     fields: Iterable[FieldFormat], data: bytes, *, binary: bool = False
 ) -> dict[str, Value]:
-    """The values of fields of a record: integers, strings, and arrays.
+    """Return the values of a record's fields: integers, strings and arrays.
 
-    data: the record from its common fields on.  binary: what has no size is no text.
+    data: the record from its common fields on. binary: a field without a size is no
+    text.
     """
     values: dict[str, Value] = {}
     for field in fields:
@@ -125,7 +126,7 @@ def _value(field: FieldFormat, data: bytes) -> Value:
 
 
 def _dynamic(word: int, data: bytes) -> str | None:
-    """A string whose place and length a word has; of length 0: it was not read."""
+    """Return the string whose place and length a word has, None with length 0."""
     start, length = word & 0xFFFF, word >> 16
     return _text(data[start : start + length]) if length else None
 

@@ -11,4 +11,4 @@ class Snapshot(Protocol):
 
     @property
     def session(self) -> object:
-        """The kernel that it is of."""
+        """The session that it belongs to."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Find out whether a kernel's directories are as they were in the image.
+"""Detects changes of a kernel's directories since the image was made.
 
-What comes and goes below tracefs, /proc/sys and /sys/module are events, instances and
-what modules bring, all of which stand in three lists of the kernel.
+Below tracefs, /proc/sys and /sys/module only events, instances and the entries of
+modules come and go, and all of these stand in three lists of the kernel.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ HEADS = "modules", "dyn_event_list", "ftrace_trace_arrays"
 
 
 class Directories:
-    """Watches the directories of one machine.  Context: its lock is held.
+    """Watches the directories of one machine. Context: its lock is held.
 
-    ``as_made``: what is there now, but for what belongs to tasks, stays.
+    While ``as_made`` is true, the entries that exist now stay, but for those of tasks.
     """
 
     def __init__(
@@ -31,13 +31,15 @@ class Directories:
         symbols: Symbols,
         on_change: Callable[[], None],
     ) -> None:
-        """saved: as it is in the image; on_change: told when something may differ."""
+        """saved: the memory of the image; on_change: called when something
+        may differ.
+        """
         self.on_change = on_change
         self._heads = Heads(board, saved, symbols, HEADS)
         self.as_made = self._heads.unchanged()
 
     def ran(self, ops: Sequence[Op]) -> None:
-        """Find out what system calls may have changed, or, without, what time has."""
+        """Look for changes after system calls, or after time has passed without one."""
         before, now = self.as_made, self._heads.unchanged()
         self.as_made = now
         if before != now or not (now or only_look(ops)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files that processes of the host have opened: the kernel's descriptors of each."""
+"""Files that host processes have opened, with each task's descriptors in the kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kpfs.linux.running.machine import FINALLY, STOP, MachineDiedError, Op, Out,
 from kpfs.linux.running.ready import ReadyReader
 from kpfs.linux.running.tasks import Task
 
-OUT_OF_THE_WAY = 500  # a descriptor that hardly any process has
+OUT_OF_THE_WAY = 500  # hardly any process has this descriptor
 
 
 class OpenFile:
@@ -56,7 +56,7 @@ class OpenFiles:
         return opened
 
     def check(self, opened: OpenFile) -> None:
-        """ESHUTDOWN: it was opened in a machine that is gone."""
+        """Raises MachineDiedError if the file was opened in a machine that is gone."""
         if opened.owner.machine is not self.kernel.machine:
             raise MachineDiedError("it was opened in a machine that is gone")
 
@@ -67,7 +67,7 @@ class OpenFiles:
         return fd
 
     def borrow(self, task: Task, opened: OpenFile) -> int:
-        """Another task's open file, as one has it who was forked by it."""
+        """Give a task another task's open file; return the new descriptor."""
         owner = opened.owner
         reply = self.kernel.call(
             task,
@@ -78,7 +78,7 @@ class OpenFiles:
         return reply.results[1]
 
     def inherit(self, parent: Task, child: Task) -> None:
-        """A task has forked: the child has its descriptors."""
+        """Note that a forked child has its parent's descriptors."""
         for opened in list(self.opened):
             if parent in opened.fds:
                 opened.fds[child] = opened.fds[parent]
@@ -88,7 +88,7 @@ class OpenFiles:
         return any(opened.fds.get(task) == fd for opened in self.opened)
 
     def make_room(self, task: Task, fd: int) -> None:
-        """See to it that no file of the mount is a task's descriptor fd."""
+        """Move any file of the mount away from a task's descriptor fd."""
         for opened in list(self.opened):
             if opened.fds.get(task) == fd:
                 move = Op(nr.FCNTL, (fd, nr.F_DUPFD, OUT_OF_THE_WAY), STOP)
@@ -102,11 +102,11 @@ class OpenFiles:
             opened.pos = offset
 
     def read(self, task: Task, opened: OpenFile, size: int, offset: int) -> bytes:
-        """Read of a file at an offset, as a task that has opened it."""
+        """Read a file at an offset, as a task that has it open."""
         fd = self.descriptor_of(task, opened)
 
         def real(at: int, count: int) -> bytes:
-            if count:  # else the guest need not go there, which may take it long
+            if count:  # without it the kernel need not seek, which may take long
                 self.seek(task, opened, fd, at)
             reply = self.kernel.call(task, Op(nr.READ, (fd, Out(count), count)))
             data = reply.out(0, reply.results[0])
@@ -119,7 +119,7 @@ class OpenFiles:
         return opened.ready.read(offset, size, real)
 
     def close(self, opened: OpenFile) -> None:
-        """Close every task's descriptor; of one that waits, as soon as it does not."""
+        """Close every task's descriptor; a waiting task's after it has woken."""
         del self.opened[opened]
         for task, fd in opened.fds.items():
             machine = self.kernel.machine

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Copies of a kernel that stands still, to go back to.
 
-A copy is what differs from the image: pages, the processors, and the agent's tasks.  It
-is put back on a fresh board, so that the emulator, too, is each time in the same state:
-what it has translated shows in the guest's clock, by one block now and then.
+A copy has all that differs from the image: pages, processors, and the agent's tasks. It
+is put back on a fresh board, so that the emulator is in the same state each time, too.
+Code that is already translated would show in the kernel's clock, by one block now and
+then.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _OF_TASKS = "_by_pid", "_free", "waiting", "_dying", "_said"
 
 
 def freeze(kernel: LinuxKernel) -> Frozen:
-    """Copy a kernel; ValueError: somebody waits in it.
+    """Copy a kernel; ValueError if a task waits in it.
 
     Context: the kernel's lock is held.
     """
@@ -62,7 +63,7 @@ def freeze(kernel: LinuxKernel) -> Frozen:
 
 
 def thaw(kernel: LinuxKernel, frozen: Frozen) -> None:
-    """Make a kernel what it was, though it may be dead.
+    """Put a kernel, which may be dead, back into a copied state.
 
     Context: the kernel's lock is held.
     """
@@ -110,6 +111,6 @@ def _own_pages(memory: mmap.mmap) -> Iterator[int]:
 
 
 def _put(memory: mmap.mmap, pages: Pages) -> None:
-    """Make pages of a fresh board what they were."""
+    """Put pages into a fresh board."""
     for number, data in pages.items():
         memory[number * PAGE_SIZE : (number + 1) * PAGE_SIZE] = data

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Functions of the kernel that the host calls, and functions of the host that it calls.
+"""Calls from the host into kernel functions, and back into host functions.
 
-A task of the guest calls one of the kernel's: it makes a system call for that, before
-whose function the board stops, and the one that is meant is run in its place.
+To call a function of the kernel, a task makes a system call for the purpose. The board
+stops before that system call's function, and the wanted function is run in its place.
 
-A function of the host has an address for the kernel, in a page that the kernel gives
-for instructions: those there load its number and come to one place, where the board
-stops.  Python returns from there, so what follows is never run.
+A function of the host gets an address in a page that the kernel allocates for
+instructions. The instructions there load the function's number and jump to one place,
+where the board stops. Python resumes the kernel at the return address, so what follows
+that place is never run.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _ENTRY, _NUMBER = "__x64_sys_getppid", nr.GETPPID
 _COOKIE = 0x6B70_6673_6361_6C6C  # the argument of a system call that is made for this
 _DI = 14  # in struct pt_regs
 _ARGUMENTS = "rdi", "rsi", "rdx"
-_STUB = struct.Struct("<BIBi6x")  # mov $number, %eax; jmp to where the board stops
+_STUB = struct.Struct("<BIBi6x")  # mov $number, %eax; jmp to the board's stop
 _MOV_EAX, _JMP, _JMP_END, _RET = 0xB8, 0xE9, 10, b"\xc3"
 _STUBS = PAGE_SIZE // _STUB.size - 1  # of a page, at whose end is that place
 _STOP_AT = _STUBS * _STUB.size
 
 
-class Held(NamedTuple):
-    """The functions of the host, for a snapshot."""
+class SavedFunctions(NamedTuple):
+    """The host functions of a snapshot."""
 
     functions: dict[int, Function]
     unused: list[int]
@@ -57,16 +58,16 @@ class Functions:
         kernel.follow(self._forget)
 
     def _forget(self) -> None:
-        """The machine is a fresh one."""
-        self.restore(Held({}, [], 0))
+        """Drop all addresses, because the machine is a new one."""
+        self.restore(SavedFunctions({}, [], 0))
 
     # ---- snapshots
-    def held(self) -> Held:
-        """Return the functions that there are now."""
-        return Held(dict(self._functions), list(self._unused), self._gate)
+    def held(self) -> SavedFunctions:
+        """Return the functions that exist now."""
+        return SavedFunctions(dict(self._functions), list(self._unused), self._gate)
 
-    def restore(self, held: Held) -> None:
-        """The machine is what it was then, on a board of its own."""
+    def restore(self, held: SavedFunctions) -> None:
+        """Restore the functions of a snapshot, on a board of its own."""
         self._functions, self._unused = dict(held.functions), list(held.unused)
         self._gate = held.gate
         self._kernel.machine.on_call = self._on_call
@@ -81,10 +82,10 @@ class Functions:
 
     # ---- the kernel's
     def call(self, task: Task, name: str, *args: int) -> int:
-        """Make a task call a function of the kernel, which may sleep; return its value.
+        """Make a task call a function of the kernel, which may sleep.
 
-        It is signed.
-        EOPNOTSUPP: the kernel has no such function.
+        Returns the signed value. Raises KernelError(EOPNOTSUPP) if the kernel has no
+        such function.
         """
         kernel = self._kernel
         target = kernel.symbols.address(name) or kernel.symbols.address(
@@ -102,7 +103,7 @@ class Functions:
 
     # ---- the host's
     def add(self, task: Task, function: Function) -> int:
-        """Give a function an address.  ENOMEM: the kernel has no room for that."""
+        """Return an address for a function; raises KernelError(ENOMEM) without room."""
         if not self._unused:
             self._add_page(task)
         address = self._unused.pop()
@@ -110,7 +111,7 @@ class Functions:
         return address
 
     def remove(self, address: int) -> None:
-        """The kernel does not call it any more."""
+        """Free a function's address, which the kernel no longer calls."""
         if self._functions.pop(address, None) is not None:
             self._unused.append(address)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lists of the kernel, of which one look tells whether they are as in the image."""
+"""Lists of the kernel whose heads alone tell if they are as in the image."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Heads:
         symbols: Symbols,
         names: Iterable[str],
     ) -> None:
-        """saved: as it is in the image."""
+        """saved: the memory of the image."""
         self._ram = board.ram
         self._heads: list[tuple[int, bytes]] = []
         self._known = True
@@ -36,11 +36,11 @@ class Heads:
                 self._known = False
                 return
             first, last = _HEAD.unpack(head)
-            self._known &= first == last  # else the head alone would not tell
+            self._known &= first == last  # else the head alone would not show a change
             self._heads.append((board.translate(address), head))
 
     def unchanged(self) -> bool:
-        """Return True if each is what it was; False where that cannot be told."""
+        """Return True if no list has changed, False if that is unknown."""
         ram = self._ram
         return self._known and all(
             ram[at : at + _HEAD.size] == head for at, head in self._heads

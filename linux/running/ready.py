@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Long texts of the kernel that are not made again for each reader.
 
-/proc/kallsyms and available_filter_functions take the kernel a fifth of a second and a
-thousand system calls.  Each begins with what is about the kernel itself, which stays
-the same and is kept with the image; what modules, probes and the like add stands behind
-that, and is read once after each change.  Changes show in lists in the kernel's memory.
+The kernel takes a fifth of a second and a thousand system calls for /proc/kallsyms or
+available_filter_functions. Each text begins with lines about the kernel itself, which
+never change and are kept with the image. The lines of modules, probes and the like
+follow, and are read once after each change. Changes show in lists in the kernel's
+memory.
 
-Of each open file the kernel makes the first piece, which also tells whether this reader
-is shown addresses; after that a read of nothing stands for each of his.
+The kernel itself makes the first piece for each open file, which also tells whether
+this reader may see addresses. After that a read of 0 bytes is made for each of the
+reader's reads.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ from kpfs.linux.store import image
 PIECE = 64 << 10
 MAX_NODES = 4096
 _ADDRESS = re.compile(rb"^[0-9a-f]{16}", re.M)
-# reads so many bytes at an offset of the guest's own file
+# reads so many bytes at an offset of the kernel's own file
 Real = Callable[[int, int], bytes]
 
 
 class List(NamedTuple):
-    """A list of the kernel, and how much around each of its nodes tells what it is."""
+    """A list of the kernel, with the bytes around each node that identify it."""
 
     symbol: str
     before: int
@@ -71,7 +73,7 @@ class ReadyText:
         memory: KernelMemory,
         symbols: Symbols,
     ) -> None:
-        """shown: as it is with what saved has."""
+        """shown: the text with addresses, as it is in the saved kernel."""
         self._shown = shown
         self._hidden = b""
         self.has_addresses = _ADDRESS.match(shown) is not None
@@ -81,7 +83,7 @@ class ReadyText:
 
     @cached_property
     def _places(self) -> list[tuple[List, Symbol]]:
-        """The lists that this kernel has."""
+        """Return the lists that this kernel has."""
         return [
             (each, symbol)
             for each in self._lists
@@ -100,7 +102,7 @@ class ReadyText:
         return self._hidden
 
     def tail(self, hidden: bool, real: Real) -> bytes:
-        """Return the lines that stand behind those now."""
+        """Return the lines that stand behind those of begin() now."""
         now = self.fingerprint(self._memory)
         if now == self._first:
             return b""
@@ -115,14 +117,14 @@ class ReadyText:
         return tails[hidden]
 
     def fingerprint(self, memory: KernelMemory) -> bytes:
-        """Differs after each change of the text."""
+        """Return a value that differs after each change of the text."""
         return b"".join(
             node for place in self._places for node in _nodes(memory, *place)
         )
 
 
 def _nodes(memory: KernelMemory, each: List, place: Symbol) -> Iterator[bytes]:
-    """Yield what tells of each node of a list, of which a structure has the head."""
+    """Yield the bytes that identify each node of a list; a structure has its head."""
     size = each.before + each.behind
     for head in range(place.addr, place.addr + place.size, 8):
         node, left = _word(memory, head), MAX_NODES
@@ -145,16 +147,16 @@ def _around(memory: KernelMemory, addr: int, size: int) -> bytes:
 
 
 class ReadyReader:
-    """One open file.  Context: the machine's lock is held."""
+    """A reader of one open file. Context: the machine's lock is held."""
 
     def __init__(self, text: ReadyText) -> None:
         self._text = text
-        # whether addresses may be hidden from him
+        # True if addresses may be hidden from this reader
         self._choices = [False, True] if text.has_addresses else [False]
         self._decided = False
 
     def read(self, offset: int, size: int, real: Real) -> bytes:
-        """So many bytes at an offset."""
+        """Return so many bytes at an offset."""
         if not self._decided or not self._choices:
             data = real(offset, size)
             self._decide(offset, data)
@@ -168,7 +170,7 @@ class ReadyReader:
         return data + tail[at : at + size - len(data)]
 
     def _decide(self, offset: int, data: bytes) -> None:
-        """Find out what he is shown by what the guest itself has given."""
+        """Find out from the kernel's first piece whether this reader sees addresses."""
         self._choices = [
             hidden
             for hidden in self._choices
@@ -179,7 +181,7 @@ class ReadyReader:
 
 
 def open_texts(folder: str) -> dict[str, mmap.mmap]:
-    """The texts that an image has, by the names of their files."""
+    """Return the texts of an image by the names of their files."""
     texts = {}
     for name in LISTS:
         with (
@@ -191,7 +193,7 @@ def open_texts(folder: str) -> dict[str, mmap.mmap]:
 
 
 class ReadyTexts:
-    """All of them, for one machine."""
+    """The ready texts of one machine."""
 
     def __init__(
         self,
@@ -200,13 +202,15 @@ class ReadyTexts:
         memory: KernelMemory,
         symbols: Symbols,
     ) -> None:
-        """texts: of open_texts(); saved, memory: what the kernel was and is."""
+        """texts: of open_texts(); saved, memory: the kernel's memory then and now."""
         self._texts = {
             name: ReadyText(text, LISTS[name], saved, memory, symbols)
             for name, text in texts.items()
         }
 
     def reader(self, path: bytes) -> ReadyReader | None:
-        """For a path of the guest that is opened for reading."""
+        """Return a reader for a path that is opened for reading, None without
+        a text.
+        """
         text = self._texts.get(PATHS.get(path, ""))
         return ReadyReader(text) if text else None
