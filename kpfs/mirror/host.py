@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
-from kpfs.mirror.held import Held
+from kpfs.mirror.proc_fd_cache import ProcFdCache
 
 PAGE_SIZE = 4096
 STRING_CHUNK = 256
@@ -99,10 +99,10 @@ class Host:
         self._trees = tuple(os.fsencode(tree.path.rstrip("/") + "/") for tree in trees)
         self._devices = {tree.device for tree in trees}
         self._proc = os.stat("/proc").st_dev
-        self._memory = Held(_mem_of)
-        self._fds = Held(_fds_of, os.O_DIRECTORY)
+        self._memory = ProcFdCache(_mem_of)
+        self._fds = ProcFdCache(_fds_of, os.O_DIRECTORY)
         # a file about a number says what is open at it by the time it is read
-        self._info = Held(_info_of)
+        self._info = ProcFdCache(_info_of)
 
     def await_mount(self) -> None:
         """Return when the mount has got to what it was asked for before.
@@ -132,7 +132,7 @@ class Host:
 
     # ---- memory
     def _pread(self, pid: int, size: int, addr: int) -> bytes:
-        for _ in range(2):  # see Held; and it may be the memory before an exec
+        for _ in range(2):  # see ProcFdCache; and it may be the memory before an exec
             try:
                 data = os.pread(self._memory[pid], size, addr)
                 if data:

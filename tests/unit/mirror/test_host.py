@@ -223,7 +223,7 @@ def test_any_arguments_make_a_plan(host, nr):
 
 
 def test_the_memory_of_few_processes_is_held_open(host, edge, monkeypatch):
-    monkeypatch.setattr("kpfs.mirror.held.MOST", 2)
+    monkeypatch.setattr("kpfs.mirror.proc_fd_cache.MOST", 2)
     at = put(edge - 8, b"is here\0")
     children = []
     for _ in range(4):

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files that are held open."""
+"""Descriptors of /proc files that stay open."""
 
 import os
 
 import pytest
 
-from kpfs.mirror import held as module
-from kpfs.mirror.held import Held
+from kpfs.mirror import proc_fd_cache as module
+from kpfs.mirror.proc_fd_cache import ProcFdCache
 
 
 @pytest.fixture
 def held(tmp_path):
     for name in "abc":
         (tmp_path / name).write_text(name)
-    files: Held[str] = Held(lambda name: f"{tmp_path}/{name}")
+    files: ProcFdCache[str] = ProcFdCache(lambda name: f"{tmp_path}/{name}")
     yield files
     files.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of /proc that are held open, as a path from its root costs more than a read."""
+"""Keep files of /proc open, as walking a path from its root costs more than a read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MOST = 64  # of each kind that are open at once
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Held(dict[Key, int]):
-    """Files of one kind, by what they are about, opened when they are first asked for.
+class ProcFdCache(dict[Key, int]):
+    """Descriptors of /proc files of one kind, opened when they are first asked for.
 
-    Its items are descriptors; OSError: there is no such file.
-    A file of /proc is that of its process for ever: once that is gone nothing can be
-    had from it, even if another process has the number by then.  Who gets nothing
-    forgets it therefore, and asks once more.
+    OSError: there is no such file.  A file of /proc belongs to its process for ever:
+    once that is gone nothing can be read from it, even if another process has the
+    number by then.  A caller that reads nothing therefore forgets the file, and asks
+    once more.
     Context: one thread at a time, but for forget().
     """
 
