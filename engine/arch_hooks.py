@@ -279,7 +279,7 @@ class Arch(Protocol):
         """
 
     def hits(self, p: Kprobe) -> int:
-        """How often the address of an entry of kprobe_table was hit, missed or not."""
+        """Return how often the address of an entry was hit, missed or not."""
 
     def nmissed(self, p: Kprobe) -> int:
         """Return how often one registered probe (never an aggr_kprobe) was missed."""

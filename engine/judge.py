@@ -68,7 +68,7 @@ class Judge(Protocol):
         """Raise what Arch.arch_prepare_kprobe() raises for the instruction at addr."""
 
     def check_jump(self, addr: int) -> Jump:
-        """Whether a probe at addr, alone in its function, can be optimised."""
+        """Judge whether a probe at addr, alone in its function, can be optimised."""
 
     def listing(
         self, addr: int, size: int, name: Callable[[int], str]

@@ -66,7 +66,7 @@ class Memory(Protocol):
     def write_u64(self, addr: int, value: int) -> None: ...
 
     def read_cstring(self, addr: int, limit: int) -> bytes:
-        """What stands at addr up to a NUL, limit bytes at most."""
+        """Return the bytes at addr up to a NUL, limit bytes at most."""
         text = b""
         while len(text) < limit:
             # up to the next boundary, so that no page is touched needlessly
@@ -287,7 +287,7 @@ class Clock(Protocol):
         """ns since boot."""
 
     def real_offset(self) -> KTime:
-        """What must be added to now() for the time of day."""
+        """Return what to add to now() for the time of day."""
 
     def call_later(self, delay: KTime, func: Callable[[], None]) -> None:
         """Run func once in control context, delay after now."""

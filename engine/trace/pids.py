@@ -109,7 +109,7 @@ class PidSet:
         self._guest: GuestSet | None = None
 
     def text(self, empty: str = "") -> str:
-        """What the file shows; empty: if there is no list."""
+        """Return the file's text; empty if there is no list."""
         if self.pids is None:
             return empty
         return "".join(f"{pid}\n" for pid in sorted(self.pids))
@@ -176,7 +176,7 @@ class PidSet:
 
 
 def _plain_end(data: bytes) -> int:
-    """Where the plain numbers at the head of data end."""
+    """Return where the plain numbers at the head of data end."""
     plain = _PLAIN.match(data)
     return plain.end() if plain else 0
 

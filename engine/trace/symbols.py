@@ -11,7 +11,7 @@ MAX_ERRNO = 4095
 
 
 def pointer_id(addr: int) -> str:
-    """What %p prints: a hash that does not give the address away.
+    """Return what %p prints: a hash that does not give the address away.
 
     Kernel: ptr_to_id()
     """

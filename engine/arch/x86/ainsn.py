@@ -49,7 +49,7 @@ class Ainsn(ArchInsn):
         self.removed = False
 
     def way_in(self) -> int:
-        """Where a breakpoint goes on if there are handlers in the guest."""
+        """The address where a breakpoint goes on if handlers are in the guest."""
         block = self.blocks.get("int3")
         return block.start if block else self.stub or 0
 

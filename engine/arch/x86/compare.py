@@ -39,7 +39,7 @@ def compared_listing(
 
 
 def _whole(code: bytes, start: int, at: int, until: int) -> int:
-    """Where the instruction ends that the last byte before until is of."""
+    """Return the end of the instruction that has the last byte before until."""
     while at < until:
         insn = decode(code, start + at, at)
         at += insn.length if insn else 1

@@ -69,7 +69,7 @@ class Insn(NamedTuple):
 
     @property
     def target(self) -> int:
-        """Where a direct jump or call goes; meaningless for other instructions."""
+        """The target of a direct jump or call; meaningless for other instructions."""
         return (self.addr + self.length + self.imm) & 0xFFFF_FFFF_FFFF_FFFF
 
 

@@ -113,7 +113,7 @@ class OptProbes:
         return None if op.optinsn is None else optinsn_of(op).buffer
 
     def continuation(self, p: Kprobe) -> KAddr | None:
-        """Where a hit goes on while the jump is in the text, else None."""
+        """The address where a hit goes on while the jump is in the text, else None."""
         if not isinstance(p, OptimizedKprobe) or p.optinsn is None:
             return None
         optinsn = optinsn_of(p)

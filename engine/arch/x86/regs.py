@@ -164,7 +164,7 @@ def regs_get_kernel_argument(regs: kprobe.PtRegs, n: int) -> int:
 
 
 class CallRegisters:
-    """Where a function's arguments are: implements kpfs.engine.arch_hooks.Calls."""
+    """The places of a function's arguments: implements kpfs.engine.arch_hooks.Calls."""
 
     offsets: Mapping[str, int] = MappingProxyType({n: 8 * i for n, i in INDEX.items()})
     arguments = tuple(NAMES[i] for i in ARGUMENTS)

@@ -149,7 +149,7 @@ class TextPatcher:
             page.clear(addr & _IN_PAGE, len(original))
 
     def addresses(self) -> Iterator[int]:
-        """Where patches begin."""
+        """Return the addresses where patches begin."""
         for page in self._pages.values():
             yield from page.patches
 

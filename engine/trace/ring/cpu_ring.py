@@ -213,7 +213,7 @@ class CpuRing:
 
     @property
     def consumed(self) -> int:
-        """How many were taken out of it."""
+        """The number of entries that were consumed."""
         return self._get(KpRing.consumed)
 
     @property
@@ -223,7 +223,7 @@ class CpuRing:
 
     @property
     def overrun(self) -> int:
-        """How many were lost to newer ones.  Kernel: ring_buffer_overrun_cpu()."""
+        """Entries lost to newer ones.  Kernel: ring_buffer_overrun_cpu()."""
         return self._get(KpRing.overrun)
 
     def set_on(self, on: bool, slow_clock: bool = False) -> None:
@@ -406,7 +406,7 @@ class CpuRing:
         self.readers -= 1
 
     def oldest(self) -> tuple[int, int, int]:
-        """Where the unread entries begin: (page, word in it, time before it)."""
+        """Return the position of the first unread entry: page, word, time before it."""
         self._settle()
         page, read = self._get(KpRing.head), self._get(KpRing.read)
         word, (ts, _) = HEADER_WORDS + read // 4, self.look(page)

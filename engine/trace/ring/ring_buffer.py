@@ -32,7 +32,7 @@ class Rings:
 
     @property
     def overruns(self) -> int:
-        """How many entries were lost to newer ones.  Kernel: ring_buffer_overruns()."""
+        """The number of entries lost to newer ones.  Kernel: ring_buffer_overruns()."""
         return sum(ring.overrun for ring in self.cpus)
 
 
@@ -224,7 +224,7 @@ class RingBuffer(Rings):
         self._resize((ring, self.nr_pages[ring.cpu]) for ring in self.spare)
 
     def snapshot(self) -> Snapshot | None:
-        """What was swapped out last; None: there are no rings for snapshots."""
+        """The rings that were swapped out last; None: there are none for snapshots."""
         return None if self.spare is None else Snapshot(self.spare)
 
     def spare_rings(self) -> list[CpuRing]:

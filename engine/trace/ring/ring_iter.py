@@ -36,7 +36,7 @@ class RingIter:
         self.reset()
 
     def copy(self) -> RingIter:
-        """One at the same place, which goes on by itself.  Context: either."""
+        """Return an independent iterator at the same place.  Context: either."""
         other: RingIter = object.__new__(RingIter)
         other.ring, other.missed = self.ring, self.missed
         other._consumed, other._generation = self._consumed, self._generation
@@ -59,7 +59,7 @@ class RingIter:
         return self.ring, self.ring.generation, self.ring.consumed
 
     def place(self) -> RingPlace:
-        """Where it is: behind an entry, or where it began."""
+        """The position: behind an entry, or where it began."""
         return self._page, self._stamp, self._word, self._ts
 
     def stands(self) -> bool:

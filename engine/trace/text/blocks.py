@@ -38,7 +38,7 @@ class Place(NamedTuple):
         return HEADER_WORDS + self.records.stops[self.number] // 4
 
     def entry(self, cpu: int) -> Record:
-        """The same, as the ring of a CPU has it."""
+        """Return the record in the form that the ring of a CPU has."""
         records, number = self.records, self.number
         base = records.page * PAGE_SIZE + BUF_PAGE_HDR_SIZE
         start, stop = records.starts[number], records.stops[number]
@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
     @property
     def end(self) -> RingPlace:
-        """Where a RingIter is that has read it."""
+        """The position of a RingIter that has read it."""
         records, number = self.records, self.last - 1
         word = HEADER_WORDS + records.stops[number] // 4
         return records.page, records.stamp, word, records.times[number]
@@ -102,7 +102,7 @@ class Block:
         self._following = None
 
     def up_to(self, first: int, size: int) -> int:
-        """One behind the record that brings the text from first on to such a size.
+        """Return the number behind the record that brings the text to such a size.
 
         At least one record; all if there is not so much text.
         """
@@ -110,11 +110,11 @@ class Block:
         return min(bisect_left(self._ends, size, first) + 1, self.count)
 
     def lines(self, first: int, last: int) -> str:
-        """Those of some records; last: one behind."""
+        """Return the lines of some records; last: one behind."""
         return str(self.text(first, last), "latin-1")
 
     def text(self, first: int, last: int) -> memoryview:
-        """The same as bytes, which are not copied."""
+        """Return the lines as bytes, without a copy."""
         return memoryview(self._text)[self._begin(first) : self._begin(last)]
 
     def behind(self, number: int) -> int:
@@ -132,9 +132,9 @@ class Block:
         self._following = state, places, ref(following)
 
     def following(self, state: object, places: list[RingPlace]) -> Block | None:
-        """What follows it for a reader who stands there, if anybody knows.
+        """Return the block that follows for a reader at these places, if it is known.
 
-        He may stand elsewhere in a ring of which only later records are left to him.
+        The reader may stand elsewhere in a ring if only later records of it are left.
         """
         if not self._following or self._following[0] != state:
             return None
@@ -154,14 +154,14 @@ class Block:
         return self._sources.find(source, first)
 
     def at(self, number: int) -> Place:
-        """One of the records."""
+        """Return one of the records."""
         source = self._sources[number]
         part = next(part for part in self.parts if part.source == source)
         before = self._sources.count(source, 0, number)
         return Place(source, part.records, part.first + before)
 
     def lasts(self, first: int, last: int) -> list[tuple[int, Place]]:
-        """Of each source: how many are among some records, and the last of these."""
+        """Return for each source how many of some records it has, and the last one."""
         found = []
         for source, records, begin, _ in self.parts:
             behind = self._sources.count(source, 0, last)
@@ -171,7 +171,7 @@ class Block:
         return found
 
     def left(self, number: int) -> list[Part]:
-        """What its parts have from a record on."""
+        """Return what the parts have from a record on."""
         found = []
         for source, records, first, last in self.parts:
             first += self._sources.count(source, 0, number)
@@ -181,7 +181,7 @@ class Block:
 
 
 class Sources:
-    """What is to be read of some CPUs."""
+    """The pages to be read of some CPUs."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class Sources:
             self._ended = True
 
     def following(self) -> list[Part]:
-        """What comes before all else, up to where one of the pages ends.
+        """Return the parts that come first, up to where one of the pages ends.
 
         Of records with the same time, those of the earlier source come first.
         """
@@ -257,7 +257,7 @@ def blocks(
     block: Callable[[list[Part]], Block],
     begun: tuple[Block, int] | None = None,
 ) -> Iterator[tuple[Block, int]]:
-    """All, oldest first, as blocks and from which record on each is to be read.
+    """Yield all blocks, oldest first, each with the record to read it from.
 
     It ends where what comes next may be what is not among the pages.
     block: gives that of some parts.  begun: what was read last, and up to where.

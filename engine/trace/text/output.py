@@ -164,7 +164,7 @@ class TracePipe:
 def _loss(
     block: Block, first: int, cpus: list[int], lost: dict[int, int]
 ) -> tuple[str, int]:
-    """What is said before a record of a block, and before which one again.
+    """Return what is said before a record of a block, and before which one next.
 
     lost: by CPU, how many were lost before its first one; it goes once that is said.
     """

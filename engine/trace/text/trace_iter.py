@@ -132,7 +132,7 @@ class TraceIterator:
         self._tr.ring.idle_readers -= self._idle
 
     def copy(self) -> TraceIterator:
-        """One at the same place, which goes on by itself; it is not to be closed."""
+        """Return an independent iterator at this place, which must not be closed."""
         other: TraceIterator = object.__new__(TraceIterator)
         vars(other).update(vars(self))
         other._iters = [it.copy() for it in self._iters]
@@ -173,7 +173,7 @@ class TraceIterator:
         return self.read_bytes(count, ready=ready).decode("latin-1")
 
     def read_bytes(self, count: int, *, ready: bool = False) -> bytes:
-        """The same, as bytes."""
+        """Read the text as bytes."""
         size = self._text.size
         if (size < count and not (ready and size)) or not self._begun:
             if not self._begun:
@@ -213,7 +213,7 @@ class TraceIterator:
                 taken = self.take(count)
 
     def take(self, count: int) -> Taken:
-        """What text of count characters is likely to need.
+        """Take the pages that a text of count characters is likely to need.
 
         That is blocks which others have read, or copies of pages.
         """
@@ -388,7 +388,7 @@ class TraceIterator:
         return self._overrun and self._tr.options["annotate"]
 
     def _notes(self, cpu: int, index: int, missed: bool) -> str:
-        """What is said before a record.  Kernel: test_cpu_buff_start()"""
+        """Return what is said before a record.  Kernel: test_cpu_buff_start()"""
         text = f"CPU:{cpu} [LOST EVENTS]\n" if missed else ""
         if not self._annotates() or cpu in self._started or self._skipped.get(cpu):
             return text
@@ -399,7 +399,7 @@ class TraceIterator:
 def trace_text(
     tr: TraceArray, cpu: int | None = None, snapshot: Callable[[], str] | None = None
 ) -> str:
-    """All of it, as it stands.  Context: control."""
+    """Return the whole text as it stands.  Context: control."""
     iterator = TraceIterator(tr, cpu, snapshot)
     try:
         return iterator.read(ALL)
@@ -417,7 +417,7 @@ class _Text:
         self.size = sum(map(len, pieces))
 
     def copy(self) -> _Text:
-        """The same; what is done to one of them does not touch the other."""
+        """Return an independent copy."""
         return _Text(*self._pieces)
 
     def add(self, piece: bytes | memoryview) -> None:

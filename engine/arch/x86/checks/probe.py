@@ -126,7 +126,7 @@ class Text:
         raise NotImplementedError
 
     def code(self, addr: int, size: int) -> bytes:
-        """The same with ftrace sites as nops."""
+        """Return the text with ftrace sites as nops."""
         return self._with_nops(addr, self.live(addr, size))
 
     def _with_nops(self, addr: int, code: bytes) -> bytes:
