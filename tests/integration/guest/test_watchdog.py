@@ -16,6 +16,7 @@ MASKED = "faebfe"  # cli; jmp .
 
 @pytest.fixture
 def task(guest, monkeypatch):
+    _ = guest.backtrace  # its import, where it is compiled first, takes half of LIMIT
     dog = guest.cpus.watchdog
     dog.limit, dog.rewind_at = LIMIT, 0
     monkeypatch.setattr("kpfs.guest.emu.watchdog.REWIND", LIMIT / 20)
