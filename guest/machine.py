@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guest: our kernel in its machine, as the engine sees it (Machine)."""
+"""Guest: the guest kernel in its machine, as the engine sees it (Machine)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Guest:
         image: str = KERNEL_IMAGE,
         ram_size: int = memory.RAM_SIZE,
     ) -> None:
-        """Load and boot; ``quiet`` is without background tasks, on virtual time."""
+        """Load and boot; if quiet, without background tasks and on virtual time."""
         if not 1 <= nr_cpus <= abi.NR_CPUS:
             raise KernelError(errno.EINVAL, f"1 to {abi.NR_CPUS} CPUs")
         self.nr_cpus = nr_cpus
@@ -229,11 +229,11 @@ class Guest:
         return self._image.addresses()
 
     def address_of(self, name: str) -> int | None:
-        """Address of a global symbol of the kernel."""
+        """Return the address of a global symbol of the kernel."""
         return self._addresses.get(name)
 
     def needed(self, name: str) -> int:
-        """The same of a symbol that the image must have."""
+        """Return the address of a symbol that the image must have."""
         addr = self._addresses.get(name)
         if addr is None:
             raise EmulatorError(f"the guest image lacks {name}: rebuild it")
@@ -263,7 +263,7 @@ class Guest:
         self.sched.run_until_idle(BACKGROUND_TURNS)
 
     def _config_word(self) -> int:
-        """What of the configuration the guest is told at boot."""
+        """Return the part of the configuration that the guest is told at boot."""
         built = self.configuration
         word = abi.CONFIG_PREEMPTION if built.preemption else 0
         if built.modules:
@@ -308,7 +308,7 @@ class Guest:
         return DebugRegisters(self.cpus, self.memory, self.traps, pcpus)
 
     def _vermagic(self) -> str:
-        """What a module must say it was built for."""
+        """Return the version string that a module must have been built for."""
         raw = self.memory.read_cstring(self.needed("vermagic"), 256)
         return raw.decode("latin-1")
 
@@ -349,7 +349,7 @@ class Guest:
         return self._jump_labels.changes
 
     def places_of_events(self) -> Iterator[int]:
-        """The places in the text that the events are about which are on."""
+        """Return the places in the text of the events that are switched on."""
         return self._jump_labels.places_on()
 
     def forks_seen(self) -> bool:
@@ -415,16 +415,16 @@ class Guest:
         return with_debug_info(image, _read_image(self._image_name + DEBUG_SUFFIX))
 
     def stats(self) -> dict[str, int]:
-        """Counters for machine/stats."""
+        """Return counters for machine/stats."""
         return {"turns": self.sched.turns, "cpus": self.nr_cpus}
 
     def _syscall_numbers(self) -> dict[str, int]:
-        """The system calls by the names that programs know them by."""
+        """Return the system calls by the names that programs know them by."""
         table = self._syscall_table().items()
         return {_USER_NAMES.get(name, name): number for name, number in table}
 
     def _syscall_table(self) -> dict[str, int]:
-        """Names, as in their declarations, and numbers of the system calls."""
+        """Return names, as in their declarations, and numbers of the system calls."""
         prefix = "__x64_sys_"
         names = {
             addr: name[len(prefix) :]

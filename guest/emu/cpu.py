@@ -94,14 +94,14 @@ _MSR_VALUE = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
 
 
 class _Gone:
-    """In the library's place when the engine is closed: it would use freed memory."""
+    """Stand-in for the library of a closed engine, which would use freed memory."""
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         raise KernelError(errno.ESHUTDOWN, f"{name}(): the guest is gone")
 
 
 class CpuState(NamedTuple):
-    """What state() gives."""
+    """The result of state(): all that is needed to go back to it."""
 
     contexts: list[bytes]
     active: int
@@ -286,7 +286,7 @@ class Cpu:
         return intr
 
     def _make_slow_intr(self) -> Callable[[int, int], None]:
-        """Make the same dispatcher, which reads and writes RIP by the library."""
+        """Make a trap dispatcher that reads and writes RIP by the library."""
         reg_read, reg_write = self._py.uc_reg_read, self._py.uc_reg_write
         uc, rip, ip, ip_ref = self._uc, self._rip_id, self._ip, self._ip_ref
 
@@ -398,7 +398,7 @@ class Cpu:
         self._regs[REG_CS], self._regs[REG_SS] = abi.CS, abi.DS
 
     def read_reg(self, index: int) -> int:
-        """One word of struct pt_regs."""
+        """Return one word of struct pt_regs."""
         window, at = self._window, WINDOW_OF_PT_REGS[index]
         if window is not None and at >= 0:
             return window[at]
@@ -416,7 +416,7 @@ class Cpu:
             self._py.uc_reg_write(self._uc, self._ids[index], self._word_ref)
 
     def fault_address(self) -> int:
-        """CR2."""
+        """Return CR2."""
         self._py.uc_reg_read(self._uc, _CR2, self._word_ref)
         return self._word.value
 
@@ -424,7 +424,7 @@ class Cpu:
         self._write(_CR2, addr)
 
     def interrupt(self, entry: int) -> bool:
-        """Enter a handler as an interrupt does; False if IF is clear.
+        """Enter a handler as an interrupt does; return False if IF is clear.
 
         Context: control.
         """
@@ -462,7 +462,7 @@ class Cpu:
             self.active = number
 
     def state(self) -> CpuState:
-        """The registers of all, and who is called for what; to go back to it."""
+        """Return the registers of all CPUs and the handlers, to go back to them."""
         self.save(self.active)
         size = self._py.uc_context_size(self._uc)
         return CpuState(
@@ -473,7 +473,7 @@ class Cpu:
         )
 
     def set_state(self, state: CpuState) -> None:
-        """Go back to what state() gave; translations of addresses are forgotten."""
+        """Restore the result of state(), and forget translations of addresses."""
         for context, saved in zip(self._contexts, state.contexts, strict=True):
             ctypes.memmove(context, saved, len(saved))
         self.active = state.active
@@ -564,5 +564,5 @@ class Cpu:
         self._py.uc_ctl(self._uc, _CTL_TB_FLUSH)
 
     def flush_tlb(self) -> None:
-        """After page-table entries were taken away or changed."""
+        """Forget translations of addresses whose page-table entries have changed."""
         self._py.uc_ctl(self._uc, _CTL_TLB_FLUSH)

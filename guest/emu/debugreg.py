@@ -29,7 +29,7 @@ _MAX_ACCESS = 8  # bytes; the emulator makes several accesses of a larger one
 
 
 class Watched(NamedTuple):
-    """What one debug register watches."""
+    """One enabled debug register: the bytes that it watches, and for which access."""
 
     bit: int  # in dr6
     first: int  # physical addresses
@@ -66,7 +66,7 @@ class DebugRegisters:
         )
 
     def serve(self, _number: int, _first: int, _second: int) -> int:
-        """The registers of some CPU have changed (CTL_DEBUGREG).  Context: control."""
+        """Take over registers that a CPU has set (CTL_DEBUGREG). Context: control."""
         self._watched = [list(self._enabled(at)) for at in self._pcpus]
         all_watched = [w for watched in self._watched for w in watched]
         ranges = {(w.first - _MAX_ACCESS + 1, w.last) for w in all_watched}
@@ -74,7 +74,7 @@ class DebugRegisters:
         return 0
 
     def _enabled(self, pcpu: int) -> Iterator[Watched]:
-        """What a CPU watches; memory that is not there cannot be used either."""
+        """Return what a CPU watches, without memory that is not mapped."""
         addresses = _DR.unpack_from(self._ram, pcpu + abi.KpfsPcpu.dr)
         (dr7,) = _U64.unpack_from(self._ram, pcpu + abi.KpfsPcpu.dr7)
         for number, addr in enumerate(addresses):
@@ -97,7 +97,7 @@ class DebugRegisters:
         return bool(self._watched[active]) and not _I32.unpack_from(self._ram, at)[0]
 
     def _touched(self, write: bool, addr: int, size: int) -> int:
-        """The bits of dr6 for an access."""
+        """Return the bits of dr6 for an access."""
         bits = 0
         for watched in self._watched[self._cpu.active]:
             if watched.touched_by(write, addr, size):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Copies of a machine that stands still, its memory and its CPUs, to go back to.
+"""Copy a machine that stands still, its memory and its CPUs, to go back to it.
 
 Only pages that the host has given memory to are copied, and only those that have
 changed since are written again.  Context: control.
@@ -40,7 +40,7 @@ def freeze(memory: Memory, cpu: Cpu) -> Frozen:
 
 
 def thaw(frozen: Frozen, memory: Memory, cpu: Cpu) -> None:
-    """Make memory and CPUs what they were.
+    """Restore memory and CPUs as they were.
 
     Python's own objects about them are to be put back too, by whoever calls this.
     """
@@ -60,7 +60,7 @@ def thaw(frozen: Frozen, memory: Memory, cpu: Cpu) -> None:
 
 
 def _populated(memory: Memory, ranges: Iterable[Run]) -> Iterator[Run]:
-    """The pages of ranges that have memory; all of them where Linux does not tell."""
+    """Return the pages of ranges that have memory; all where Linux does not tell."""
     base = memory.host_address()
     try:
         fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
@@ -85,7 +85,7 @@ def _cut(run: Run) -> Iterator[Run]:
 
 
 def _without(runs: Iterable[Run], others: Iterable[Run]) -> Iterator[Run]:
-    """What of runs is in none of the others; both are in order."""
+    """Return the parts of runs that lie in none of the others; both are in order."""
     rest = iter(others)
     other = next(rest, None)
     for start, end in runs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where libunicorn is, and the error of what goes wrong with it."""
+"""Find libunicorn, and define the error for its failures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class EmulatorError(Exception):
 
 
 def find_library() -> str:
-    """Path of libunicorn in the unicorn package, which is not imported."""
+    """Return the path of libunicorn in the unicorn package, without importing it."""
     spec = PathFinder.find_spec("unicorn")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for name in ("libunicorn.so.2", "libunicorn.so", "libunicorn.2.dylib"):

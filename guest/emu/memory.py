@@ -99,11 +99,11 @@ class Memory(machine.Memory):
         self._map_stacks()
 
     def host_address(self) -> int:
-        """Where the physical memory lies in this process."""
+        """Return where the physical memory lies in this process."""
         return ctypes.addressof(ctypes.c_char.from_buffer(self.ram))
 
     def close(self) -> None:
-        """Give the pages back to the host: all of it reads as zeros from now on."""
+        """Give the pages back to the host; everything reads as zeros from now on."""
         self.ram.madvise(mmap.MADV_DONTNEED)
 
     # ---- set-up (control)
@@ -116,7 +116,7 @@ class Memory(machine.Memory):
         return addr
 
     def _entry(self, table: int, index: int) -> int:
-        """The table that an entry of a higher table points to, made if missing."""
+        """Return the table that an entry of a higher one points to, made if missing."""
         at = table + index * 8
         entry: int = _U64.unpack_from(self.ram, at)[0]
         if not entry:
@@ -126,7 +126,7 @@ class Memory(machine.Memory):
         return entry & _PTE_ADDR
 
     def _directory(self, virt: int) -> int:
-        """The page directory that covers a virtual address."""
+        """Return the page directory that covers a virtual address."""
         table = self._entry(self.cr3, virt >> 39 & 511)
         return self._entry(table, virt >> 30 & 511)
 
@@ -207,7 +207,7 @@ class Memory(machine.Memory):
         return [(0, self.size), *sorted(rings)]
 
     def code_address(self, phys: int) -> int:
-        """The virtual address of a page that may have code; 0: it has none."""
+        """Return the virtual address of a page that may have code; 0 if it has none."""
         if LOW_SIZE <= phys < self.image_pages_end:
             return KERNEL_MAP + phys
         addr = phys - self._area_at + abi.MODULE_BASE
@@ -217,7 +217,7 @@ class Memory(machine.Memory):
 
     # ---- access (either context)
     def translate(self, addr: int, size: int) -> int:
-        """Offset into ram of a block that is mapped in one piece, else MemoryFault."""
+        """Return the offset in ram of a block mapped in one piece, else MemoryFault."""
         end = addr + size
         if addr >= abi.MODULE_BASE:
             if end <= AREA_END and self.area.mapped(addr, size):
@@ -240,7 +240,7 @@ class Memory(machine.Memory):
         raise MemoryFault(addr)
 
     def _in_stack(self, addr: int, size: int) -> int:
-        """translate() for a kernel stack."""
+        """Do what translate() does, for a kernel stack."""
         at = addr - abi.STACK_BASE
         over = (at & _STACK_MASK) - _STACK_LOW
         if over < 0 or over + size > abi.STACK_SIZE or addr + size > STACK_END:
@@ -266,7 +266,7 @@ class Memory(machine.Memory):
         _U64.pack_into(self.ram, self.translate(addr, 8), value & MASK64)
 
     def view(self, addr: int, size: int) -> memoryview:
-        """Writable bytes, valid as long as the memory is."""
+        """Return writable bytes, which are valid as long as the memory is."""
         at = self.translate(addr, size)
         return self._view[at : at + size]
 
@@ -275,7 +275,7 @@ class Memory(machine.Memory):
         self.ram.madvise(mmap.MADV_DONTNEED, phys, size)
 
     def area_phys(self, addr: int) -> int:
-        """Physical address of a module-area address, mapped or not."""
+        """Return the physical address of a module-area address, mapped or not."""
         return addr - abi.MODULE_BASE + self._area_at
 
 
@@ -297,7 +297,7 @@ class PageArea:
         return self._present.find(0, first, last + 1) < 0
 
     def alloc(self, size: int, flags: int) -> int:
-        """Zeroed pages in one piece; ENOMEM when there are none.  Context: control."""
+        """Return zeroed pages in one piece; ENOMEM if none. Context: control."""
         pages = max((size + PAGE_MASK) >> 12, 1)
         run = next((r for r in self._free if r[1] >= pages), None)
         if run is None:
@@ -368,7 +368,7 @@ class RingArea:
         return addr + size <= start + self._sizes[start]
 
     def alloc(self, size: int) -> int:
-        """Zeroed pages in one piece; ENOMEM: no room, or the host has not so much."""
+        """Return zeroed pages in one piece; ENOMEM if area or host lacks room."""
         if size > _available():
             raise KernelError(errno.ENOMEM, f"{size >> 20} MB are not there")
         pages = (size + PAGE_MASK) >> 12
@@ -390,7 +390,7 @@ class RingArea:
         return addr
 
     def _begin(self, first: int) -> int:
-        """The first page from there on where a block may begin."""
+        """Return the first page from there on where a block may begin."""
         return first + (TLB_SIZE // 2 - first) % TLB_SIZE if self._apart else first
 
     def _map(self, first: int, pages: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Watches memory: says what instructions have used it, behind each of them.
+"""Watch memory: tell after each instruction which watched bytes it has used.
 
 A memory hook sees each access before it is made, but the run can only be left behind
 it, in the middle of the instruction.  So the access is undone there, and the
@@ -80,7 +80,7 @@ class Watch:
             self._cpu.end_run()
 
     def _trap(self, vector: int) -> None:
-        """A trap other than a breakpoint.
+        """Handle a trap other than a breakpoint.
 
         RIP may have been written then, and a run in which that happened does not say
         where accesses are.  So a new one is begun.
@@ -113,7 +113,7 @@ class Watch:
 
     # ---- control, between two runs
     def _go_on(self) -> bool:
-        """Return True if the run ended for our sake; the next step is prepared then."""
+        """Return True if the run ended for a watch alone; prepare the next step."""
         access, self._access = self._access, None
         again, self._again = self._again, False
         if access is None:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The end of a run that does not end by itself: guest code that loops without a poll.
+"""A watchdog that ends a run of guest code that loops without a poll.
 
-Nobody else can stop it, as the running thread keeps the GIL.  So a timer of the C
-library calls uc_emu_stop() itself, on a thread of its own.  Such a stop may repeat a
-read-modify-write of the guest, so it must never come to a run that is sound: the timer
+No Python thread can stop such a run, as the running thread keeps the GIL.  So a timer
+of the C library calls uc_emu_stop() itself, on a thread of its own.  Such a stop may
+repeat a read-modify-write of the guest, so it must never hit a sound run: the timer
 counts the CPU time of this process, and is wound again before a run whenever the last
 winding is REWIND old.  For a while after it has ended a run it is wound for GRACE of
-its time only, as a guest that loops again so soon is not worth the full wait.
+its limit only, as a guest that loops again so soon is not worth the full wait.
 """
 
 from __future__ import annotations

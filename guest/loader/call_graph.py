@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which functions of the kernel only some system calls reach: image/*.calls.
+"""Tell which functions only some system calls reach, as image/*.calls has it.
 
 scripts/call-graph found that out when the image was built, and says how it is known.
 """
@@ -10,7 +10,7 @@ from bisect import bisect_right
 
 
 class CallGraph:
-    """The functions that not every system call may reach, by their addresses."""
+    """The functions that not every system call may reach, by address."""
 
     def __init__(self, text: str) -> None:
         self._starts: list[int] = []
@@ -23,7 +23,7 @@ class CallGraph:
             self._calls.append(frozenset(map(int, numbers.split(","))))
 
     def reaching(self, addr: int) -> frozenset[int] | None:
-        """Numbers of the system calls that can come to an address of the text.
+        """Return the system calls that can come to an address of the text.
 
         None: all may, and what nobody has called.
         """

@@ -13,7 +13,7 @@ _SHOFF, _SHNUM, _SHSTRNDX = 6, 12, 13  # fields of the ELF header
 
 
 def with_debug_info(image: bytes, debug: bytes) -> bytes:
-    """The image with the sections .debug_* of the other file behind its own.
+    """Return the image with the sections .debug_* of the other file appended.
 
     Numbers of sections stay as they are, but for that of the sections' names.
     """

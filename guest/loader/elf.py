@@ -50,7 +50,7 @@ RELA = struct.Struct("<QQq")
 
 
 class Segment(NamedTuple):
-    """One PT_LOAD: what stands where in memory."""
+    """One PT_LOAD: which bytes of the file stand where in memory."""
 
     flags: int
     offset: int
@@ -76,7 +76,7 @@ class Section(NamedTuple):
 
 
 class ElfSymbol(NamedTuple):
-    """One symbol as it stands in the symbol table."""
+    """One symbol, as it stands in the symbol table."""
 
     name: str
     value: int
@@ -87,7 +87,7 @@ class ElfSymbol(NamedTuple):
 
 
 class ElfFile:
-    """A file in memory; everything is cut out of it when asked for."""
+    """An ELF file in memory, whose parts are cut out when they are asked for."""
 
     def __init__(self, data: bytes) -> None:
         """Raises KernelError(ENOEXEC) for what is not ELF64 x86-64."""
@@ -120,11 +120,11 @@ class ElfFile:
         return self.data[offset:end].decode("latin-1")
 
     def section(self, name: str) -> Section | None:
-        """The first section of that name."""
+        """Return the first section of that name."""
         return next((s for s in self.sections if s.name == name), None)
 
     def contents(self, section: Section) -> bytes:
-        """The bytes of a section; zeros for .bss."""
+        """Return the bytes of a section; zeros for .bss."""
         if section.type == SHT_NOBITS:
             return bytes(section.size)
         data = self.data[section.offset : section.offset + section.size]
@@ -136,7 +136,7 @@ class ElfFile:
         return next((s for s in self.sections if s.type == SHT_SYMTAB), None)
 
     def addresses(self) -> dict[str, int]:
-        """Values of the global symbols by name: quicker than symbols()."""
+        """Return values of the global symbols by name, more quickly than symbols()."""
         table = self._symbol_table()
         if table is None:
             return {}
@@ -151,7 +151,7 @@ class ElfFile:
         }
 
     def symbols(self) -> list[ElfSymbol]:
-        """The symbol table in its order, the null symbol first; empty if stripped."""
+        """Return the symbol table, the null symbol first; empty if stripped."""
         table = self._symbol_table()
         if table is None:
             return []
@@ -252,6 +252,6 @@ def _relocate_one(
 
 
 def _signed(value: int) -> int:
-    """The low 64 bits as a signed number."""
+    """Return the low 64 bits as a signed number."""
     value &= MASK64
     return value - (1 << 64) if value >> 63 else value

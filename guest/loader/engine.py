@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the engine has in the guest: pages of its own, and the image of its code.
+"""What the engine owns in the guest: its own pages, and the image of its code.
 
 Context: control.
 """

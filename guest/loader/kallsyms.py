@@ -27,7 +27,7 @@ TEXT = "tTwW"  # the letters of functions
 
 
 def symbol_type(sym: elf.ElfSymbol, sections: Sequence[elf.Section]) -> str:
-    """The letter that nm prints; "" for what kallsyms leaves out."""
+    """Return the letter that nm prints; "" for symbols that kallsyms leaves out."""
     if sym.kind in (elf.STT_SECTION, elf.STT_FILE) or not sym.name:
         return ""
     if not 0 < sym.shndx < len(sections):
@@ -52,7 +52,7 @@ def _may_be_linker_script_provide_symbol(name: str) -> bool:
 
 
 def _order(item: tuple[int, str, str]) -> tuple[int, bool, bool, int, str]:
-    """The sort key of kallsyms.  Kernel: compare_symbols() in scripts/kallsyms.c."""
+    """Return kallsyms' sort key. Kernel: compare_symbols() in scripts/kallsyms.c."""
     addr, name, kind = item
     return (
         addr,
@@ -64,7 +64,7 @@ def _order(item: tuple[int, str, str]) -> tuple[int, bool, bool, int, str]:
 
 
 def kernel_symbols(image: elf.ElfFile, everything: bool = True) -> list[Symbol]:
-    """All symbols of an executable, each as long as it is to the next address.
+    """Return all symbols of an executable, each up to the next address.
 
     everything: those of data too.  Kernel: CONFIG_KALLSYMS_ALL
     """
@@ -117,7 +117,7 @@ class SymbolTable:
         return names
 
     def at(self, addr: int) -> Symbol | None:
-        """The symbol that covers addr: of aliases the first.
+        """Return the symbol that covers addr, the first one of aliases.
 
         Kernel: get_symbol_pos().
         """
@@ -154,7 +154,7 @@ class Kallsyms(machine.Kallsyms):
         return SymbolTable(kernel_symbols(self._image, self.everything))
 
     def set_module(self, name: str, symbols: Sequence[Symbol]) -> None:
-        """A module's symbols by address, sizes known; a new module goes first.
+        """Set a module's symbols by address, sizes known; a new module goes first.
 
         Context: control.
         """
@@ -165,7 +165,7 @@ class Kallsyms(machine.Kallsyms):
             self._modules = {name: SymbolTable(symbols), **self._modules}
 
     def set_freed(self, name: str, symbols: Sequence[Symbol]) -> None:
-        """Functions of a module's freed init text, to be found by address.
+        """Set the functions of a module's freed init text, to be found by address.
 
         Context: control.  Kernel: struct ftrace_mod_map
         """
@@ -173,7 +173,7 @@ class Kallsyms(machine.Kallsyms):
         self._freed[name] = SymbolTable(symbols)
 
     def set_runtime(self, symbols: Sequence[Symbol]) -> None:
-        """Functions of the engine's code: found for stack traces, and in no list."""
+        """Set the functions of the engine's code, for stack traces and no list."""
         self.generation += 1
         self._runtime = SymbolTable(symbols)
 
@@ -189,7 +189,7 @@ class Kallsyms(machine.Kallsyms):
                 yield from table.symbols
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
-        """All symbols of that name, "mod:name" those of one module.
+        """Return all symbols of that name; "mod:name" means one module's.
 
         Kernel: kallsyms_lookup_name(), which takes the first.
         """
@@ -204,7 +204,7 @@ class Kallsyms(machine.Kallsyms):
         return [*found, *(sym for syms in others for sym in syms)]
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        """The symbol covering addr.  Kernel: kallsyms_lookup()."""
+        """Return the symbol that covers addr. Kernel: kallsyms_lookup()."""
         found = self.kernel.at(addr)
         if found is None:
             for table in (*self._modules.values(), *self._freed.values()):

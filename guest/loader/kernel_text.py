@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is known of the text of the kernel and its modules together.
+"""Properties of the text of the kernel and its modules together.
 
 Context: control.
 """
@@ -56,7 +56,7 @@ class KernelText:
         return tables
 
     def _tables(self, addr: int) -> Tables:
-        """What is said of the image that addr is in."""
+        """Return the tables of the image that addr is in."""
         if addr in self._text:
             return self.kernel
         module = self._modules.at(addr)
@@ -66,7 +66,7 @@ class KernelText:
         return addr in self._text or any(m.layout.is_text(addr) for m in self._modules)
 
     def in_init_text(self, addr: int) -> bool:
-        """True if it is a module's init text; the kernel's own is gone by now."""
+        """Return True for a module's init text; the kernel's own is freed by now."""
         return any(m.layout.in_init(addr) for m in self._modules)
 
     def module_of(self, addr: int) -> str:
@@ -74,7 +74,7 @@ class KernelText:
         return module.name if module else ""
 
     def blacklist(self) -> Sequence[BlacklistEntry]:
-        """The blacklist, with the modules' NOKPROBE functions and __kprobes text.
+        """Return the blacklist, with modules' NOKPROBE functions and __kprobes text.
 
         Kernel: populate_kprobe_blacklist(), add_module_kprobe_blacklist()
         """

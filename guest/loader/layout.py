@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the sections of a module come to lie.
+"""Place the sections of a module in memory.
 
 Text is executable and read-only for the guest, all else is data and never executable.
 Sections named .init* go to pages of their own, which are given back after init.
@@ -29,7 +29,7 @@ class Part:
 
 
 class Layout:
-    """Where a module lies: core and init part, each text first."""
+    """The places of a module's core and init part, each with its text first."""
 
     def __init__(self) -> None:
         self.core = Part()
@@ -51,11 +51,11 @@ class Layout:
         return 0 <= addr - self.init.base < self.init.text_size
 
     def forget_init(self) -> None:
-        """The init part is given back by the caller."""
+        """Forget the init part, whose pages the caller gives back."""
         self.init = Part()
 
     def free(self, memory: Memory) -> None:
-        """Give all pages back, of a module that has not run."""
+        """Give all pages back, for a module that has not run."""
         for part in (self.core, self.init):
             if part.size:
                 memory.area.free(part.base)
@@ -64,7 +64,7 @@ class Layout:
     def symbols(
         self, image: elf.ElfFile, module: str, exported: Mapping[str, object]
     ) -> list[Symbol]:
-        """The module's symbols by address; of several at one, the file's order.
+        """Return the module's symbols by address; aliases in the file's order.
 
         Kernel: layout_symtab(), add_kallsyms()
         """
@@ -83,7 +83,7 @@ class Layout:
         return with_sizes(rows, self._end_of, module)
 
     def _end_of(self, addr: int) -> int:
-        """Where the last symbol of the kind that is at addr ends."""
+        """Return where the last symbol of the kind that is at addr ends."""
         part = self.core if 0 <= addr - self.core.base < self.core.size else self.init
         text_end = part.base + part.text_size
         return text_end if addr < text_end else part.base + part.size
@@ -133,7 +133,7 @@ def place_module(memory: Memory, image: elf.ElfFile, layout: Layout) -> None:
 
 
 def _groups(image: elf.ElfFile, init: bool) -> list[list[int]]:
-    """Indices of the sections of one part: text, read-only data, data."""
+    """Return the sections of one part by index: text, read-only data, data."""
     groups: list[list[int]] = [[], [], []]
     for index, section in enumerate(image.sections):
         if not section.flags & elf.SHF_ALLOC or section.name.startswith(_NOT_LOADED):
@@ -151,7 +151,7 @@ def _groups(image: elf.ElfFile, init: bool) -> list[list[int]]:
 
 
 def packed(image: elf.ElfFile, group: list[int]) -> tuple[int, dict[int, int]]:
-    """(bytes in all, offset of each section) of one group."""
+    """Return (size in bytes, offset of each section) for one group."""
     offsets: dict[int, int] = {}
     end = 0
     for index in group:

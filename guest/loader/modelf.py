@@ -36,12 +36,12 @@ class ModuleFile(elf.ElfFile):
         self.linked: dict[int, bytearray] = {}
 
     def section(self, name: str) -> elf.Section | None:
-        """The first section of that name that takes memory.  Kernel: find_sec()"""
+        """Return the first section of a name that takes memory. Kernel: find_sec()"""
         index = self.index(name)
         return None if index is None else self.sections[index]
 
     def index(self, name: str) -> int | None:
-        """Its index."""
+        """Return the index of the section of that name."""
         for i, section in enumerate(self.sections):
             if section.name == name and section.flags & elf.SHF_ALLOC:
                 return i
@@ -53,7 +53,7 @@ class ModuleFile(elf.ElfFile):
         return super().contents(section) if image is None else bytes(image)
 
     def modinfo(self) -> dict[str, str]:
-        """The words of .modinfo, the first of each name."""
+        """Return the words of .modinfo, the first of each name."""
         section = self.section(".modinfo")
         info: dict[str, str] = {}
         raw = b"" if section is None else self.contents(section)
@@ -74,7 +74,7 @@ def _refuse(say: Say, text: str, level: int = KERN_ERR) -> KernelError:
 
 
 def elf_validity_check(data: bytes, say: Say) -> None:
-    """ENOEXEC unless headers and sections make sense.
+    """Check that headers and sections make sense; else ENOEXEC.
 
     Kernel: elf_validity_check()
     """
@@ -145,7 +145,7 @@ def _check_sections(
 
 
 def open_module(data: bytes, vermagic: str, say: Say) -> ModuleFile:
-    """The file of a module that may be loaded, all of its headers checked.
+    """Return the file of a module that may be loaded, with all its headers checked.
 
     Kernel: setup_load_info(), the first half of check_modinfo()
     """

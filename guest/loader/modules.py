@@ -90,7 +90,7 @@ class Module:
         self.eh_frame: tuple[int, bytes] | None = None  # (address, contents)
 
     def section(self, name: str) -> tuple[int, bytes]:
-        """(address, contents) of a section; (0, b"") if there is none."""
+        """Return (address, contents) of a section; (0, b"") if there is none."""
         index = self.file.index(name)
         if index is None or index not in self.layout.places:
             return 0, b""
@@ -98,7 +98,7 @@ class Module:
 
 
 class Modules:
-    """All modules of the guest, and what Linux's files say of them.
+    """All modules of the guest, and the text of Linux's files about them.
 
     Context: control.
     """
@@ -148,7 +148,7 @@ class Modules:
 
     # ---- questions
     def __iter__(self) -> Iterator[Module]:
-        """Newest first, as Linux keeps them."""
+        """Yield the modules newest first, as Linux keeps them."""
         return reversed(self._list.values())
 
     def __len__(self) -> int:
@@ -158,11 +158,11 @@ class Modules:
         return self._list.get(name)
 
     def at(self, addr: int) -> Module | None:
-        """The module that addr lies in."""
+        """Return the module that addr lies in."""
         return next((m for m in self._list.values() if m.layout.holds(addr)), None)
 
     def by_age(self) -> Iterable[Module]:
-        """Oldest first."""
+        """Return the modules oldest first."""
         return self._list.values()
 
     # ---- uses that are counted from outside the guest
@@ -182,7 +182,7 @@ class Modules:
 
     # ---- what files show
     def show(self) -> str:
-        """/proc/modules.  Kernel: m_show()"""
+        """Return /proc/modules. Kernel: m_show()"""
         return "".join(self._line(mod) for mod in self)
 
     def _line(self, mod: Module) -> str:
@@ -210,13 +210,13 @@ class Modules:
 
     @staticmethod
     def section_addresses(mod: Module) -> list[tuple[str, int]]:
-        """The sections that are loaded, in the order of the file."""
+        """Return the sections that are loaded, in the order of the file."""
         sections = mod.file.sections
         places = sorted(mod.layout.places.items())
         return [(sections[i].name, at) for i, at in places if sections[i].size]
 
     def parameters(self, mod: Module) -> list[Parameter]:
-        """The module's parameters, in the order of the file."""
+        """Return the module's parameters, in the order of the file."""
         read = self._memory.read_u64
         start, raw = mod.section("__param")
         found = []
@@ -235,7 +235,7 @@ class Modules:
         return found
 
     def state(self, mod: Module) -> str:
-        """A name of STATES; "" while the guest's C has not seen the module yet."""
+        """Return a name of STATES; "" before the guest's C has seen the module."""
         return STATES.get(self._memory.read_u32(mod.addr + abi.Module.state), "")
 
     # ---- control calls
@@ -354,7 +354,7 @@ class Modules:
 
     @cached_property
     def _kernel_exports(self) -> dict[str, Export]:
-        """The symbols that the kernel exports, as src/kernel/ksymtab.S lists them."""
+        """Return the symbols that the kernel exports, by src/kernel/ksymtab.S."""
         table = self._kernel.section("__ksymtab")
         result: dict[str, Export] = {}
         if table is not None:
@@ -365,7 +365,7 @@ class Modules:
         return result
 
     def _find_export(self, name: str) -> Export | None:
-        """The kernel's export, else that of the module which was loaded first."""
+        """Return the kernel's export, else that of the module that was loaded first."""
         tables = (self._kernel_exports, *(m.exports for m in self._list.values()))
         return next((table[name] for table in tables if name in table), None)
 
@@ -425,7 +425,7 @@ class Modules:
         image.linked = images
 
     def _collect(self, mod: Module) -> None:
-        """Exports, symbols and tables, from the linked sections."""
+        """Collect exports, symbols and tables from the linked sections."""
         image = mod.file
         for index in mod.layout.places:
             section = image.sections[index]
@@ -449,7 +449,7 @@ class Modules:
             raise KernelError(errno.ENOEXEC, text)
 
     def _write(self, mod: Module) -> None:
-        """Bring the sections to the guest, and struct module up to date."""
+        """Write the sections to the guest, and bring struct module up to date."""
         memory, layout = self._memory, mod.layout
         for index, contents in mod.file.linked.items():
             place = layout.places[index]
@@ -480,7 +480,7 @@ class Modules:
             self._memory.write(mod.addr + at, row)
 
     def _write_symbols(self, mod: Module) -> None:
-        """The table for the guest's own kallsyms."""
+        """Write the table for the guest's own kallsyms."""
         names, rows = b"", b""
         start = mod.layout.symtab
         strings = start + abi.ModuleSymbol.SIZE * len(mod.symbols)

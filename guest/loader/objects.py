@@ -16,7 +16,7 @@ from kpfs.guest.loader.layout import packed
 
 
 class LoadedObject:
-    """Where a relocatable file has come to lie."""
+    """The places of a relocatable file's sections in the guest."""
 
     def __init__(self, image: elf.ElfFile) -> None:
         self.image = image
@@ -24,7 +24,7 @@ class LoadedObject:
         self.symbols: dict[str, int] = {}
 
     def functions(self, own: str) -> list[Symbol]:
-        """Its global functions, by address, but those whose names begin with own."""
+        """Return its global functions by address, without names that begin with own."""
         return sorted(
             (
                 Symbol(sym.name, KAddr(self.symbols[sym.name]), sym.size, "t", "")

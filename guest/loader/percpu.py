@@ -15,7 +15,7 @@ from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 
 
 class ModulePerCpu:
-    """Allocator of the reserved part.
+    """The allocator of the part of the per-CPU areas that is reserved for modules.
 
     Context: control.  Kernel: pcpu_reserved_chunk, percpu_modalloc()
     """
@@ -30,7 +30,7 @@ class ModulePerCpu:
         self._used: dict[int, int] = {}  # address to size, by address
 
     def alloc(self, size: int, align: int) -> int:
-        """Zeroed room on every CPU; ENOMEM.  Kernel: percpu_modalloc()"""
+        """Return zeroed room on every CPU; ENOMEM. Kernel: percpu_modalloc()"""
         align = min(max(align, 1), PAGE_SIZE)
         at = self._start
         for used, length in self._used.items():
@@ -51,13 +51,13 @@ class ModulePerCpu:
         del self._used[addr]
 
     def serve(self, number: int, first: int, second: int) -> int:
-        """What modules take and give back while they run: kpfs/control.h."""
+        """Serve modules that allocate and free while they run: kpfs/control.h."""
         if number == abi.CTL_PERCPU_ALLOC:
             return self.alloc(first, second)
         self.free(first)
         return 0
 
     def write(self, addr: int, data: bytes) -> None:
-        """The same on every CPU.  Kernel: percpu_modcopy()"""
+        """Write the same bytes on every CPU. Kernel: percpu_modcopy()"""
         for offset in self._offsets:
             self._memory.write(addr + offset, data)

@@ -56,7 +56,7 @@ class Tables:
         return [value for (value,) in _ADDRESS.iter_unpack(image.contents(section))]
 
     def drop_range(self, start: int, end: int) -> None:
-        """Forget what is said of [start, end), which is given back."""
+        """Forget the entries for [start, end), which is given back."""
         for rows in (self.ftrace_sites, self.exceptions, self.reserved, self.nokprobe):
             rows[:] = [addr for addr in rows if not start <= addr < end]
         self.bugs = {addr for addr in self.bugs if not start <= addr < end}
@@ -118,7 +118,7 @@ def _relative(
     entry: struct.Struct,
     base: Callable[[str], int | None],
 ) -> list[int]:
-    """The first field of each entry, which is relative to its own address."""
+    """Return the first field of each entry, which is relative to its own address."""
     section, addr = image.section(name), base(name)
     if section is None or addr is None:
         return []

@@ -95,7 +95,7 @@ class Backtrace:
     def _of_runtime(
         self, runtime: LoadedObject
     ) -> tuple[list[tuple[int, bytes]], list[range]]:
-        """(its .eh_frame, where its text lies)"""
+        """Return (the runtime's .eh_frame, where its text lies)."""
         if self._known is None:
             frames, text = [], []
             for index, place in runtime.places.items():

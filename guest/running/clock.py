@@ -37,7 +37,7 @@ class Clock:
         self._awaited = 0, 0  # deadline, and the host's time when it has come
 
     def now(self) -> KTime:
-        """ns since boot, never less than before; brings the word up to date."""
+        """Return ns since boot, never less than before; bring the word up to date."""
         value: int = _U64.unpack_from(self._ram, self._at)[0]
         if not self.quiet:
             host = time.monotonic_ns() - self._origin

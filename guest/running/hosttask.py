@@ -38,7 +38,7 @@ class HostTask:
 
     @property
     def buffer(self) -> int:
-        """Address of the task's user buffer, USER_BUFFER_SIZE bytes."""
+        """Return the address of the task's user buffer, of USER_BUFFER_SIZE bytes."""
         return self.user + abi.USER_BUFFER
 
 
@@ -76,7 +76,7 @@ def parent_of(pid: int) -> int:
 
 
 def uid_of(pid: int) -> int:
-    """Effective uid as /proc shows it; 0 if the process is gone."""
+    """Return the effective uid that /proc shows; 0 if the process is gone."""
     try:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:

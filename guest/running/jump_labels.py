@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Static keys: their sites in the kernel's text are written from here.
+"""Write the sites of static keys in the kernel's text.
 
 The guest's text is read-only to the guest.  No probe can stand on a site, so this does
 not get in the way of the engine's patches.

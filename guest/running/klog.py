@@ -58,13 +58,13 @@ class KernelLog:
         self._buf = memory.translate(buf, self._size)
 
     def _header(self, index: int) -> tuple[int, ...]:
-        """The record's header; its length is 0 where the ring wraps."""
+        """Return the record's header; its length is 0 where the ring wraps."""
         if index > self._size - _RECORD.size:
             return 0, 0, 0, 0, 0, 0
         return _RECORD.unpack_from(self._ram, self._buf + index)
 
     def _state(self) -> tuple[int, int, int, int]:
-        """first_seq, first_idx, next_seq, next_idx."""
+        """Return first_seq, first_idx, next_seq, next_idx."""
         state = _STATE.unpack_from(self._ram, self._at + _STATE_AT)
         first_seq, first, next_seq, index = state
         most = self._size // _RECORD.size
@@ -73,7 +73,7 @@ class KernelLog:
         return 0, 0, 0, 0
 
     def records(self, since: int = 0) -> list[LogRecord]:
-        """The records with a sequence number of since or above, oldest first."""
+        """Return the records with a sequence number of since or above, oldest first."""
         first_seq, index, next_seq, _ = self._state()
         result = []
         for seq in range(first_seq, next_seq):
@@ -96,7 +96,7 @@ class KernelLog:
         return head + self._name_of(int(digits, 16)).encode()
 
     def panic_reason(self) -> str:
-        """The line that says why the kernel is dead."""
+        """Return the line that says why the kernel is dead."""
         lines = [r.text.decode(errors="replace") for r in self.records()]
         return next((x for x in lines if x.startswith("Kernel panic")), "kernel panic")
 

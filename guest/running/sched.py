@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The virtual CPUs: one engine runs each in turn until it idles or its credit ends.
+"""The scheduler of virtual CPUs: run each in turn, and end what runs too long.
 
-A turn ends at a hypercall only, so the same operations in the same order run the same
-instructions.  All of it is control context but for the hypercalls.
+One emulator stands for all CPUs, so one of them runs at a time. The simple way would be
+to switch after so many instructions, but the emulator is six times slower while it
+counts them. So the guest gives up its turn itself, by a hypercall: when it idles
+(HC_IDLE), spins or has used up its credit (HC_YIELD), comes to a file of the mount
+(HC_HOST_OP), asks Python for something (HC_API), or dies (HC_PANIC).
 
-Whatever the guest does in a request, it ends: who executes for too long is killed as
-by an oops, and if that does not help the guest is dead.  Only execution counts, in CPU
-time of the host, and a guest that is not stuck does not notice.
+A guest that makes no hypercall would never come back. A watchdog that counts CPU time
+stops the emulator then (guest/emu/watchdog.py), and Patience adds up the CPU time of a
+request by task. At the limit the task to blame is killed as by an oops, at a place
+where it holds no lock of the kernel if it soon comes to one; at twice the limit the
+guest is dead.
+
+Invariants: A turn ends at a hypercall, unless the watchdog had to end it, so the same
+operations in the same order run the same instructions. Time is measured only to find
+lock-ups: it never decides which CPU runs next. A task at HC_HOST_OP is served before
+any other CPU runs. Serving it may call run() again, in the middle of the outer one;
+that inner time is counted once. After a panic nothing runs any more.
+
+Context: control, but for the hypercalls, which are hit.
 """
 
 from __future__ import annotations
@@ -34,21 +47,22 @@ from kpfs.guest.running.clock import Clock
 
 log = Log(__name__)
 
-CREDIT = 256  # polls of one turn
-LOCKUP_TURNS = 1_000_000  # in one go, for one thing that is waited for
-LOOK_TURNS = 8  # between looks at how long that takes
-SHORT = 0.001  # s of the host's time in which a run takes too little to be counted
-GUESS = 0.25  # limits at most that are counted for what was not timed exactly
-HOST_OP_COST = 0.005  # s at most, that a file's operation counts as the guest's time
+CREDIT = 256  # polls by the guest after which its turn ends
+LOCKUP_TURNS = 1_000_000  # turns in one request that count as a lock-up
+LOOK_TURNS = 8  # turns between two looks at the CPU time
+SHORT = 0.001  # s of the host's time; a shorter run is not counted
+GUESS = 0.25  # limits; the most that is counted for a time not measured exactly
+HOST_OP_COST = 0.005  # s; the most that a file's operation counts as guest time
 DEATH = 2.0  # limits after which the guest is dead
-OWN_SHARE = 0.25  # of the time, from which on the task of the request is to blame
-MOST = 0.9  # of the time, from which on nobody but that task is to blame
+OWN_SHARE = 0.25  # of the time; with so much the task of the request is to blame
+MOST = 0.9  # of the time; with so much a task runs alone
 KERN_EMERG = 0
-# instructions between looks at where who is to be killed has come: at last so few that
-# a loop is seen in the module even if it is there for nothing but its calls
+# Instructions between looks at where a task that is to be killed has come. At last they
+# are so few that the loop of a module is seen in its text even if it does nothing but
+# call functions.
 REACH = (50,) * 200 + (4,) * 1000
 _CURRENT_AT, _PREEMPT_AT = abi.KpfsPcpu.current_task, abi.KpfsPcpu.preempt_count
-_STUCK = -1  # why a turn ended: the watchdog ended it
+_STUCK = -1  # reason of a turn's end: the watchdog stopped it
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
 _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
@@ -56,7 +70,7 @@ _X86_EFLAGS_FIXED = 2
 
 
 class Patience:
-    """The time that the guest may execute for one request, shared out by task.
+    """The CPU time that the guest may use for one request, counted by task.
 
     The limit is in seconds of the host's CPU time, or LOCKUP_TURNS if they come first.
     """
@@ -64,16 +78,18 @@ class Patience:
     seconds = 0.0
     _turns = 0
     _kill_at = 1.0  # limits
-    _grace = GRACE  # of them, until the next one is killed
+    _grace = GRACE  # limits until the next task is killed
 
     def __init__(self, limit: float, task: int = 0) -> None:
-        """``task``: address of the one that makes the request, 0: nobody does."""
+        """task: address of the task that makes the request; 0 if there is none."""
         self._limit = limit
         self._task = task
-        self._shares: dict[int, float] = {}  # of the time, by address of the task
+        self._shares: dict[int, float] = {}  # seconds by address of the task
 
     def spend(self, seconds: float, turns: int) -> float:
-        """Some more turns were taken: how many limits that makes."""
+        """Add the time and turns just taken; return how many limits are used
+        up in all.
+        """
         self.seconds += seconds
         self._turns += turns
         return max(self.seconds / self._limit, self._turns / LOCKUP_TURNS)
@@ -81,9 +97,10 @@ class Patience:
     def blame(self, task: int, spent: float, seconds: float) -> bool:
         """Return True if the task that ran is to be killed now.
 
-        The second half of the time shows who runs all the time.  It is the task that
-        makes the request, if it has run at all; it may wait for another, and some run
-        beside it that have nothing to do with it.
+        The shares are taken in the second half of the limit. If the task that makes the
+        request has a share of OWN_SHARE or more, it is to blame; else the task with the
+        largest share, as the request may wait for it. Background tasks that merely run
+        beside it have small shares.
         """
         shares = self._shares
         shares[task] = shares.get(task, 0.0) + seconds
@@ -95,29 +112,31 @@ class Patience:
         return task == most
 
     def alone(self, task: int) -> bool:
-        """Return True if hardly anybody else runs, so that nobody else is to blame."""
+        """Return True if hardly any other task runs, so that no other is to blame."""
         shares = self._shares
         return shares.get(task, 0.0) >= MOST * sum(shares.values())
 
     def was_killed(self, spent: float) -> None:
-        """Somebody was; it is the next one's turn, if that does not help."""
+        """Start over after a kill: the next task is due after a grace, with
+        new shares.
+        """
         self._kill_at = spent + self._grace
         self._grace = SHORT_GRACE
         self._shares.clear()
 
     def follow(self, nested: Patience) -> None:
-        """Be short, if in the middle of this request somebody had to be killed."""
+        """Shorten the limit if a nested run within this request had to kill a task."""
         if nested._kill_at > 1:
             self._limit *= GRACE
 
 
 def _is_added(address: int) -> bool:
-    """Return True if it is where modules lie, and what is made for probes."""
+    """Return True for the area of modules and of code that is made for probes."""
     return abi.MODULE_BASE <= address < AREA_END
 
 
 class Sched:
-    """Runs the guest."""
+    """The scheduler of the virtual CPUs."""
 
     def __init__(
         self,
@@ -144,7 +163,7 @@ class Sched:
         self._traps = traps
         self._clock = clock
         self.nr_cpus = 0
-        # pid to stack pointer of the tasks that stand at HC_HOST_OP
+        # stack pointers of the tasks that stand at HC_HOST_OP, by pid
         self.standing: dict[int, int] = {}
         self._serve_host_op: Callable[[int, int], None] = self._no_host_op
         self._on_exit: Callable[[int], None] = lambda _pid: None
@@ -155,13 +174,13 @@ class Sched:
         self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
-        # thread_time() (0: it was not asked yet) and turns at the last look
+        # thread_time() (0: not asked yet) and turns, both at the last look
         self._since, self._mark = 0.0, 0
         self._began = 0.0  # monotonic() when the run began
         self.dead = ""  # why the kernel is dead
         self.on_death: Callable[[], None] = lambda: None
         self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
-        self._resched_at: list[int] = []  # and of its need_resched
+        self._resched_at: list[int] = []  # offset of its need_resched
         self._idle: list[bool] = []
         self._pending: list[list[int]] = []  # entries of interrupts to be delivered
         self._next = 0
@@ -180,15 +199,15 @@ class Sched:
     def attach(
         self, serve_host_op: Callable[[int, int], None], on_exit: Callable[[int], None]
     ) -> None:
-        """Tell somebody, who makes requests, what becomes of the tasks.
+        """Set the callbacks of the part that makes requests.
 
         serve_host_op is called with the pid and the stack pointer of a task that stands
-        at HC_HOST_OP, on_exit (in hit context) with the pid of a task that is gone.
+        at HC_HOST_OP, on_exit (in hit context) with the pid of a task that has ended.
         """
         self._serve_host_op, self._on_exit = serve_host_op, on_exit
 
     def start_cpu(self, number: int, pcpu: int, entry: int, argument: int) -> None:
-        """Start a CPU at entry with RDI set; its pcpu is at a virtual address."""
+        """Start a CPU at entry with argument in RDI; pcpu is a virtual address."""
         cpu = self._cpu
         cpu.switch(number)
         cpu.write_reg(REG_IP, entry)
@@ -202,7 +221,7 @@ class Sched:
 
     # ---- hypercalls (hit)
     def _no_host_op(self, pid: int, _sp: int) -> None:
-        raise EmulatorError(f"nobody serves the files of the mount (pid {pid})")
+        raise EmulatorError(f"no handler serves the files of the mount (pid {pid})")
 
     def _hc_idle(self, _cpu: int) -> None:
         self._reason = abi.HC_IDLE
@@ -242,7 +261,7 @@ class Sched:
         return bool(_I32.unpack_from(self._ram, self._resched_at[number])[0])
 
     def is_idle(self, number: int) -> bool:
-        """Return True if it waits for an interrupt."""
+        """Return True if the CPU waits for an interrupt."""
         return self._idle[number]
 
     def all_idle(self) -> bool:
@@ -285,7 +304,7 @@ class Sched:
             raise self._died(self._panic_reason())
 
     def _deliver(self, entry: int) -> bool:
-        """An interrupt to the loaded CPU; False if it takes none now."""
+        """Interrupt the loaded CPU; return False if it takes no interrupt now."""
         cpu = self._cpu
         try:
             return cpu.interrupt(entry)
@@ -298,18 +317,19 @@ class Sched:
             return False
 
     def _died(self, why: object) -> GuestPanicError:
-        """The guest is dead from now on, which is said once."""
+        """Mark the guest dead, log why once, and return the error to raise."""
         self.dead = reason = why.why if isinstance(why, GuestPanicError) else str(why)
         log.error("kernel panic: %s", reason)
-        if not reason.startswith("Kernel panic"):  # else the guest has said so itself
+        if not reason.startswith("Kernel panic"):  # else the guest has logged it
             self._printk(KERN_EMERG, f"Kernel panic - not syncing: {reason}")
         self.on_death()
         return GuestPanicError(reason)
 
     def _unexplained_stop(self) -> None:
-        """The emulator left the run by itself.
+        """Find out why the emulator left a run without a hypercall.
 
-        The watchdog told it to, or it is a call of address 0; else the guest is dead.
+        Either the watchdog told it to, or the guest called address 0; else the guest is
+        dead.
         """
         if self._watchdog.expired():
             self._reason = _STUCK
@@ -320,11 +340,12 @@ class Sched:
         self._traps.null_call()
 
     def patience(self, task: int = 0) -> Patience:
-        """For one request, which the task of that address makes."""
+        """Return the allowance of a request, made by the task at that address."""
         return Patience(self._watchdog.limit, task)
 
     def run(self, done: Callable[[], bool], patience: Patience | None = None) -> bool:
-        """Take turns until done() holds after a turn; False: nothing is left to run.
+        """Take turns until done() holds after one; return False if nothing is
+        left to run.
 
         A task at HC_HOST_OP is served at once, before anything else runs.
         """
@@ -337,10 +358,11 @@ class Sched:
                 self._account(patience)
 
     def _account(self, patience: Patience) -> tuple[float, float]:
-        """Count what was executed since the last time: limits in all, seconds now.
+        """Count what ran since the last time; return limits used in all,
+        seconds now.
 
-        Asking for the CPU time is a system call, so it is not done before a run turns
-        out to be no short one; until then the host's time must do.
+        Asking for the CPU time is a system call, so it is not asked before a run turns
+        out to be no short one. Until then the host's clock must do.
         """
         now, turns = thread_time(), self.turns
         if self._since:
@@ -355,10 +377,11 @@ class Sched:
         return spent, seconds
 
     def _take_turns(self, done: Callable[[], bool], patience: Patience) -> bool:
-        """Take the turns of run(): choose a CPU, run it, account, act on its stop.
+        """Take the turns of run(): choose a CPU, run it, account, act on its
+        stop.
 
-        The clock is asked every LOOK_TURNS, as it costs a system call, and each turn
-        when half of the time is over.  It is asked earlier if a turn takes long.
+        Time is accounted every LOOK_TURNS, as that costs a system call, and each turn
+        once half of the limit is used up. A turn that takes long is accounted at once.
         """
         look_at = self.turns + LOOK_TURNS
         short_until = self._began + SHORT
@@ -386,7 +409,7 @@ class Sched:
                 return True
 
     def _choose(self) -> int:
-        """Return the next CPU that has anything to do; -1: none has."""
+        """Return the next CPU that has work; -1 if none has."""
         for _ in range(self.nr_cpus):
             number = self._next
             if self.runnable(number):
@@ -395,7 +418,7 @@ class Sched:
         return -1
 
     def _turns_to_look(self, patience: Patience) -> int:
-        """Account for the time, and return the turns until that is to be done again."""
+        """Account for the time; return how many turns may pass until the next time."""
         spent, seconds = self._account(patience)
         if spent <= 0.5:
             return LOOK_TURNS
@@ -403,16 +426,17 @@ class Sched:
         return 1
 
     def _pass_on(self, number: int) -> None:
-        """Give the next turn to another CPU, as this one yields or idles."""
+        """Give the next turn to another CPU, since this one yields or idles."""
         self._next = (number + 1) % self.nr_cpus
         if self._reason == abi.HC_YIELD:  # a busy CPU gets its timer interrupts, too
             self._clock.step()
             self.expire()
 
     def _host_op_turn(self, pid: int, patience: Patience) -> None:
-        """Serve a file's operation; little of its time counts as the guest's.
+        """Serve an operation on a file of the mount, and count little of its
+        time.
 
-        It may have the guest run, in the middle of this run.
+        The operation may run the guest, in the middle of this run.
         """
         timed, mark, turns = bool(self._since), self._mark, self.turns
         if timed:
@@ -420,16 +444,19 @@ class Sched:
             mark = turns
         before = self._since
         self._serve_host_op(pid, self.standing.pop(pid))
-        self._mark = mark + self.turns - turns  # those in between are counted already
+        self._mark = mark + self.turns - turns  # nested turns are counted already
         if timed:
             self._since = max(before, thread_time() - HOST_OP_COST)
         else:
             self._since, self._began = 0.0, monotonic()
 
     def _look(self, patience: Patience, spent: float, seconds: float) -> None:
-        """The guest neither finishes nor idles, and a turn of ``seconds`` is over.
+        """Kill the task to blame if it is due, or end a guest that is beyond
+        help.
 
-        A task can be killed where it stopped by itself, but not in a file's operation.
+        Called after a turn of ``seconds`` in a guest that neither finishes nor idles. A
+        task can be killed where it stopped by itself, but not at an operation on a file
+        of the mount.
         """
         cpu = self._cpu
         at = self._pcpu[cpu.active] + abi.KpfsPcpu.current_task
@@ -456,10 +483,11 @@ class Sched:
                 raise self._died(exc) from exc
 
     def _reach_module(self, at: int, task: int) -> bool:
-        """Run a task that is to be killed on to where it holds no kernel lock.
+        """Run a task that is to be killed on to a place where it holds no
+        kernel lock.
 
-        That is in the text of a module, or where it can be preempted; if it does not
-        come there soon, it is killed where it is.  False: it has lost its CPU.
+        That is in the text of a module, or where it can be preempted. If it does not
+        come there soon, it is killed where it is. Return False if it has lost its CPU.
         """
         cpu, ram = self._cpu, self._ram
         for instructions in REACH:
@@ -481,7 +509,7 @@ class Sched:
         return True
 
     def _may_end(self, at: int) -> bool:
-        """Return True if the task holds no lock of the kernel where it is."""
+        """Return True if the task holds no lock of the kernel where it stands."""
         cpu = self._cpu
         ip = cpu.read_reg(REG_IP)
         if not ip or self._in_module(ip):
@@ -490,11 +518,11 @@ class Sched:
         return not count and bool(cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF)
 
     def _of_module(self, at: int) -> bool:
-        """True if the task that runs has to do with a module, as far as can be seen.
+        """Return True if the running task appears to execute for a module.
 
-        Or with other code that has been added to the kernel.  If not, the kernel itself
-        waits with preemption off for what will not come: a lock that somebody held who
-        was killed.  To kill this one, too, helps nobody.
+        Other code that was added to the kernel counts, too. If there is none, the
+        kernel itself waits, with preemption off, for something that will not come: a
+        lock that a killed task has left locked. Killing the waiting task does not help.
         """
         cpu = self._cpu
         if self._may_end(at) or _is_added(cpu.read_reg(REG_IP)):
@@ -503,7 +531,7 @@ class Sched:
         size = abi.STACK_STRIDE - (sp - abi.STACK_BASE) % abi.STACK_STRIDE
         try:
             start = self._translate(sp, size)
-        except MemoryFault:  # a stack of somebody else's making
+        except MemoryFault:  # no stack of the kernel's: a module made it
             return True
         words = memoryview(self._ram)[start : start + size].cast("Q")
         return any(map(_is_added, words))
@@ -513,13 +541,15 @@ class Sched:
         self._next = number
 
     def run_until_idle(self, turns: int = 0, patience: Patience | None = None) -> bool:
-        """Run until no CPU has anything to do; with ``turns``, at most so many."""
+        """Run until no CPU has work; with ``turns``, at most so many turns."""
         limit = self.turns + turns
         return not self.run(lambda: bool(turns) and self.turns >= limit, patience)
 
     # ---- time
     def next_deadline(self) -> int | None:
-        """Return when a CPU wants its timer interrupt; None: never."""
+        """Return the earliest time at which a CPU wants its timer interrupt,
+        or None.
+        """
         ram, first = self._ram, NO_DEADLINE
         for at in self._pcpu:
             deadline: int = _U64.unpack_from(ram, at + abi.KpfsPcpu.next_deadline)[0]
@@ -538,8 +568,8 @@ class Sched:
     def call_after_quiescence(self, func: Callable[[], None]) -> None:
         """Run func at the next check that finds every CPU idle.
 
-        Then each task has gone to sleep by itself: none was stopped or preempted
-        within text.  Kernel: call_rcu_tasks().
+        Then each task has gone to sleep by itself, so none was stopped or preempted
+        within text. Kernel: call_rcu_tasks().
         """
         self._quiescent.append(func)
 
@@ -547,7 +577,7 @@ class Sched:
         return bool(self._quiescent)
 
     def note_quiescence(self) -> None:
-        """Run the waiting functions if this is a quiescent state."""
+        """Run the waiting functions if every CPU is idle."""
         if self._quiescent and self.all_idle():
             waiting, self._quiescent = self._quiescent, []
             for func in waiting:

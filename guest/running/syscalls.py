@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""System calls of the guest made by tasks that stand for processes of the host.
+"""System calls of the guest, made by tasks that stand for processes of the host.
 
-All of it is control context.  A request is written into the task, the task is woken by
-an interrupt on its CPU, and the CPUs run until it says that it is done.  In between the
-task may stand at HC_HOST_OP, where the code of a file of the mount runs; what that code
-asks of the guest is run by the same task in the middle of its system call.
+A request is written into the task, an interrupt on its CPU wakes the task, and the CPUs
+run until the task says that the request is done.  Meanwhile the task may stop at
+HC_HOST_OP, where the code of a file of the mount runs.  If that code makes a request of
+its own, the same task serves it, in the middle of its system call.  Context: control.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from kpfs.guest.running.tasks import TaskTable
 
 __all__ = ["BLOCKED", "HostTask", "Syscalls"]
 
-BLOCKED = -512  # answer of call(): the task sleeps, longer than we wait for it
+BLOCKED = -512  # answer of call(): the task sleeps for longer than call() waits
 # How long a call may sleep: on a live machine the lock is held meanwhile.
 PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
-EXPIRIES_MAX = 2_000  # timers in one wait: some come again for ever, every 4 ms
+EXPIRIES_MAX = 2_000  # timers in one wait, as some recur for ever, every 4 ms
 MAX_ARGS = 6
 NR_CLONE3 = 435
 NR_EXIT_GROUP = 231
@@ -65,7 +65,7 @@ Arg = int | bytes | str
 
 
 class PreparedCall(NamedTuple):
-    """A function of the guest with its arguments, and the request to call it."""
+    """A function of the guest with its arguments, and the request that calls it."""
 
     words: tuple[int, ...]
     request: bytes
@@ -104,20 +104,20 @@ class Syscalls:
         self._number_of: dict[str, int] = {}
         self._tasks: dict[int, HostTask] = {}
         self._aliases: dict[int, HostTask] = {}  # host pids that are taken in the guest
-        # tasks that are gone, by pid: what the request that was in them gave
+        # results of the requests in which tasks ended, by pid
         self._exited: dict[int, int] = {}
         # tasks that stand at HC_HOST_OP, and their stack pointers there
         self._inside: list[tuple[HostTask, int]] = []
         self._host_ops: dict[int, HostOpHandler] = {}
         self._bug: BaseException | None = None
-        self._patience = sched.patience()  # of the request that runs
+        self._patience = sched.patience()  # allowance of the request that runs
         self._next_reap = 0
         self._files: HostOpHandler = self._no_file
         self.refusal: KernelError | None = None  # of a host operation of the last call
         sched.attach(self._serve, self._on_exit)
 
     def attach_files(self, serve: HostOpHandler) -> None:
-        """Make serve() answer for the mount's files if a call brings no host_op."""
+        """Let serve() answer for the mount's files in calls without a host_op."""
         self._files = serve
 
     # ---- calls
@@ -129,7 +129,7 @@ class Syscalls:
         host_op: HostOpHandler | None = None,
         sleeps: bool = False,
     ) -> int:
-        """Make a system call as a task; its value, -errno on failure.
+        """Make a system call as a task; return its value, or -errno.
 
         Strings and bytes go to the task's user memory.  ``host_op`` runs when the call
         reaches a file of the mount; a KernelError it raises is the call's -errno, any
@@ -187,7 +187,7 @@ class Syscalls:
         self._host_ops[task.pid] = host_op
         args = task.user + len(strings), len(rows)
         ret = self._request(task, abi.REQ_SYSCALLS, 0, args)
-        if ret == BLOCKED:  # the rest is not to follow when it wakes up
+        if ret == BLOCKED:  # so that the others do not follow
             _U64.pack_into(self._ram, task.req_at + _COUNT_AT, 0)
         # of a task that is gone it may be anything
         return min(max(self._begun(task), 1), len(rows)), ret
@@ -211,7 +211,7 @@ class Syscalls:
         return begun
 
     def collect(self, task: HostTask) -> int:
-        """The value of a call that was BLOCKED; BLOCKED as long as the task sleeps."""
+        """Return the value of a call that was BLOCKED; BLOCKED while it sleeps."""
         if task.gone:
             self._exited.pop(task.pid, None)
             return -errno.EFAULT
@@ -233,7 +233,7 @@ class Syscalls:
             self.call_function(self._awake(), func, task.addr)
 
     def call_function(self, task: HostTask | None, func: int, *args: int) -> int:
-        """Run a kernel function as a task (None: init); its value, signed.
+        """Run a kernel function as a task (None: init); return its signed value.
 
         In a host operation the task that stands there runs it.
         """
@@ -242,7 +242,7 @@ class Syscalls:
         return self._request(task or self.init(), abi.REQ_CALL, 0, (func, *args))
 
     def prepare(self, func: int, *args: int) -> PreparedCall:
-        """A call of a function that will be made often; see call_prepared()."""
+        """Prepare a call of a function that is made often; see call_prepared()."""
         words = func, *args
         request = _REQUEST.pack(abi.REQ_CALL, 0, *words, *_NO_WORDS[len(words) :], 0)
         return PreparedCall(words, request)
@@ -257,7 +257,7 @@ class Syscalls:
         return self._perform(task)
 
     def number(self, name: str) -> int:
-        """Number of a system call by name; ENOSYS if the guest has none."""
+        """Return the number of a system call by name; ENOSYS if the guest has none."""
         if not self._number_of:
             self._number_of = self._numbers()
         try:
@@ -283,7 +283,7 @@ class Syscalls:
         return self._perform(task, sleeps)
 
     def _begin(self, task: HostTask) -> None:
-        """Before a request is put into a task: whether it can take one."""
+        """Check that a task can take a request, before one is put into it."""
         if self._sched.dead:
             raise GuestPanicError(self._sched.dead)
         if task.gone:
@@ -294,7 +294,7 @@ class Syscalls:
         self._clock.step()
 
     def _place(self, task: HostTask, args: tuple[Arg, ...]) -> list[int]:
-        """The seven argument words; strings are copied to user memory."""
+        """Return the seven argument words, with strings copied to user memory."""
         words = [
             arg & MASK64
             if isinstance(arg, int)
@@ -333,7 +333,7 @@ class Syscalls:
         number = _U32.unpack_from(ram, task.cpu_at)[0]
         sched.interrupt(number, self._resched_entry)
         sched.prefer(number)
-        task.blocked = True  # so it stays if an exception ends the run
+        task.blocked = True  # stays set if an exception ends the run
         patience = self._patience = sched.patience(task.addr)
         until = expiries = begun = 0
         while not sched.run(is_over, patience):
@@ -363,7 +363,7 @@ class Syscalls:
         return self._clock.now() + (QUIET_PATIENCE_NS if virtual else PATIENCE_NS)
 
     def _pass_time(self, until: int, *, timers: bool = False) -> bool:
-        """Wait for the next timer, as all CPUs idle; False if none is due by ``until``.
+        """Wait for the next timer while all CPUs idle; return False if none is due.
 
         timers: those of the clock count too.
         """
@@ -388,7 +388,7 @@ class Syscalls:
         return -errno.EIO
 
     def _request_nested(self, kind: int, nr: int, args: tuple[Arg, ...]) -> int:
-        """Make the task that stands at a host operation do something in its middle.
+        """Make the task that stands at a host operation serve a request in its middle.
 
         It is done when it stands there again with the same stack pointer; what it does
         may come to host operations of its own in between.
@@ -447,7 +447,7 @@ class Syscalls:
         return self.find(INIT_PID)
 
     def _awake(self) -> HostTask:
-        """Init, or another task if that sleeps, in the handler of a probe."""
+        """Return init, or another task if init sleeps in the handler of a probe."""
         init = self.init()
         if not init.blocked or self._has_ended(init):
             return init
@@ -455,7 +455,7 @@ class Syscalls:
         return next((t for t in tasks if not t.blocked and not t.gone), init)
 
     def find(self, pid: int) -> HostTask:
-        """The task of a guest pid, whoever made it; ESRCH if there is none."""
+        """Return the task of a guest pid, whatever made it; ESRCH if there is none."""
         task = self._tasks.get(pid)
         if task is None:
             addr = self._table.find(pid)
@@ -467,7 +467,7 @@ class Syscalls:
     def host_task(
         self, pid: int, uid: int, comm: str | None = None, parent: int | None = None
     ) -> HostTask:
-        """The task of a host process, forked in the guest if it is new there.
+        """Return the task of a host process; fork one in the guest if it is new there.
 
         ``comm`` and ``parent`` default to what /proc says of the process.
         """
@@ -485,7 +485,7 @@ class Syscalls:
                 raw = os.pread(task.comm_fd, 64, 0)
                 if raw != task.raw_comm:
                     comm = comm_of(raw)
-            except OSError:  # that process is gone: the pid is another one's now
+            except OSError:  # the process has ended, and its pid was used again
                 self.exit(task)
                 return self._fork(pid, uid, None, parent)
         if comm is not None and comm != task.comm:
@@ -498,7 +498,7 @@ class Syscalls:
         return task
 
     def host_pid(self, task: HostTask) -> int:
-        """The pid on the host of the process that a task stands for."""
+        """Return the pid on the host of the process that a task stands for."""
         return next((p for p, t in self._aliases.items() if t is task), task.pid)
 
     def set_comm(self, task: HostTask, comm: str) -> None:
@@ -537,7 +537,7 @@ class Syscalls:
         return task
 
     def _maker(self, parent: int) -> HostTask:
-        """The task of a process that has made another one, or else init.
+        """Return the task of the process that forked another one, or else init.
 
         If anybody is told of that, it gets one if it descends from a process with one.
         """
@@ -554,7 +554,7 @@ class Syscalls:
         return False
 
     def _clone(self, parent: HostTask, pid: int, uid: int, comm: str) -> int:
-        """Make clone3() by the parent's task; returns the new pid, or -errno."""
+        """Make clone3() as the parent's task; return the new pid, or -errno."""
         task = self._inside[-1][0] if self._inside else parent
         if not self._inside:
             task.used = 0
@@ -583,7 +583,7 @@ class Syscalls:
         return ret
 
     def _has_ended(self, task: HostTask) -> bool:
-        """Return True if a call that was BLOCKED has come to its end since."""
+        """Return True if a call that was BLOCKED has ended since."""
         if task.gone or not self._is_done(task):
             return False
         self._host_ops.pop(task.pid, None)
@@ -602,7 +602,7 @@ class Syscalls:
         task = self._tasks.pop(pid, None)
         if task is None:
             return
-        # in the middle of a request: it was killed, by an oops
+        # it ended in the middle of a request: an oops killed it
         self._exited[pid] = self._value(task) if self._is_done(task) else -errno.EFAULT
         task.gone = True
         if task.comm_fd >= 0:
@@ -627,7 +627,7 @@ class Syscalls:
         return len(gone)
 
     def close(self) -> None:
-        """Close the files of /proc that are held."""
+        """Close the files of /proc that the tasks hold."""
         for task in self._tasks.values():
             if task.comm_fd >= 0:
                 os.close(task.comm_fd)

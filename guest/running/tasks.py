@@ -42,7 +42,7 @@ class GuestInfo(NamedTuple):
 
 
 def read_info(memory: Memory, addr: int) -> GuestInfo:
-    """The object kpfs_guest_info."""
+    """Read the object kpfs_guest_info."""
     code = abi.KpfsGuestInfo.STRUCT
     info = GuestInfo(*code.unpack(memory.read(addr, code.size)))
     if info.magic != _MAGIC:
@@ -63,7 +63,7 @@ class TaskTable:
         ]
 
     def current(self, cpu: int) -> Task:
-        """The task that a CPU is running."""
+        """Return the task that a CPU is running."""
         addr = _U64.unpack_from(self._ram, self._pcpu[cpu] + abi.KpfsPcpu.current_task)[
             0
         ]
@@ -81,7 +81,7 @@ class TaskTable:
         )
 
     def find(self, pid: int) -> KAddr | None:
-        """Address of the task with that pid, searched from the newest on."""
+        """Return the address of the task with that pid, searching from the newest."""
         info, memory = self.info, self._memory
         previous = info.task_next + 8
         addr = memory.read_u64(info.init_task + previous) - info.task_next

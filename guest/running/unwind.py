@@ -69,7 +69,7 @@ class _Reader:
 
 
 def parse_eh_frame(data: bytes, addr: int) -> list[Fde]:
-    """The entries of a section .eh_frame that lies at addr, by address."""
+    """Return the entries of a section .eh_frame that lies at addr, by address."""
     result = []
     cies: dict[int, tuple[int, int, bytes]] = {}
     at = 0
@@ -136,7 +136,7 @@ class Cfa(IntEnum):
 
 
 class _Rules:
-    """The places of the caller's registers, at one instruction."""
+    """Where to find each register of the caller, at one instruction."""
 
     def __init__(self) -> None:
         self.cfa: tuple[int, int] | None = (RSP, 8)
@@ -244,7 +244,7 @@ class Unwinder:
         return None
 
     def trace(self, regs: dict[int, int], limit: int = MAX_DEPTH) -> list[int]:
-        """Addresses from regs (by DWARF's numbers) outwards, the first being RA.
+        """Return addresses from regs (by DWARF's numbers) outwards, beginning with RA.
 
         Kernel: arch_stack_walk()
         """
@@ -287,6 +287,6 @@ class Unwinder:
         return caller, False
 
     def from_pt_regs(self, addr: int) -> dict[int, int]:
-        """The registers in a struct pt_regs in memory."""
+        """Return the registers of a struct pt_regs in memory."""
         words = abi.PtRegs.STRUCT.unpack(self._memory.read(addr, abi.PtRegs.SIZE))
         return {reg: words[n] for reg, n in PT_REGS_WORDS.items()}

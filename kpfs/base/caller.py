@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who makes an operation on the mount."""
+"""The process that makes an operation on the mount."""
 
 from __future__ import annotations
 

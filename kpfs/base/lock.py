@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernel's lock: whoever waits for it gets it in the order in which he came.
+"""The kernel's lock, which threads get in the order in which they asked for it.
 
 It is taken again by who has it, as threading.RLock is, which starves some of those who
 wait for it when many do.
@@ -22,7 +22,7 @@ PATIENCE = 0.05  # s
 
 
 class Waiter:
-    """A thread that waits: until somebody wakes it, or its caller gets a signal."""
+    """A thread that waits until another wakes it, or its caller gets a signal."""
 
     __slots__ = ("_asleep", "_began", "awake", "ident", "interrupted", "patience")
 
@@ -103,7 +103,7 @@ class FairLock:
         self._hand_over()
 
     def taken(self) -> bool:
-        """Return True if somebody has it, who asks perhaps."""
+        """Return True if a thread has it, which may be the calling one."""
         return self._taken.locked()
 
     def sleep(self, waiter: Waiter) -> None:

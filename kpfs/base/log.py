@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Loggers, for which logging is imported when there is something to say.
+"""Loggers that import logging when there is something to say.
 
 That takes 5 ms, a twentieth of what it takes to boot a kernel.
 """

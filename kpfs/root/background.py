@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guest's background work, done as time passes, and those who wait for it."""
+"""Run the guest's background work as time passes, and wake threads that wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOK = 0.05  # s
 
 
 class Background:
-    """Runs the guest when something is due.  ``lock`` is held while it runs."""
+    """The guest's background work. ``lock`` is held while it runs."""
 
     def __init__(self, guest: Guest, lock: FairLock) -> None:
         self._guest = guest
@@ -35,7 +35,7 @@ class Background:
         guest.sched.on_death = self._wake_all
 
     def guest_ran(self) -> None:
-        """Tell those who wait for something to run in the guest.
+        """Wake threads that wait for something to run in the guest.
 
         Whoever has let the guest run calls this, with the lock held.
         """
@@ -78,7 +78,7 @@ class Background:
             raise KernelError(errno.EINTR, "a signal")
 
     def _pass_time(self, waiter: Waiter) -> None:
-        """Let the guest's time pass until that is awake: nobody else does."""
+        """Let the guest's time pass until that is awake, as no other thread does."""
         while not waiter.awake:
             with self._lock:
                 due = self._run_due()
@@ -115,7 +115,7 @@ class Background:
                 wake.wait(seconds)
 
     def _run_due(self) -> float | None:
-        """Run what is due; returns the seconds until more is, None for never."""
+        """Run what is due; return the seconds until more is due, None for never."""
         guest = self._guest
         try:
             deadline = guest.next_deadline()
@@ -134,7 +134,7 @@ class Background:
         return None if deadline is None else (deadline - guest.clock.now()) / NSEC
 
     def retire(self) -> None:
-        """End the background work for good, and wake who waits.  The lock is held."""
+        """End the background work for good, and wake waiters. The lock is held."""
         self._stopped = True
         self._wake_ticker.set()
         self._wake_all()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What modules have in debugfs: guest/src/fs/debugfs.c tells of each entry."""
+"""Files of modules in debugfs: guest/src/fs/debugfs.c tells of each entry."""
 
 from __future__ import annotations
 

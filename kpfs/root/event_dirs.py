@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Calls of guest code for each directory of events that comes or goes.
+"""Call guest code for each directory of events that is made or removed.
 
 The files in them are the mount's; a probe on tracefs_create_dir() sees each new one.
 """
@@ -27,7 +27,7 @@ _Key = tuple[str, str]  # group, event ("": the group's own)
 
 
 class EventDirs:
-    """Has guest code make and remove them.  Context: control.
+    """Makes and removes these directories in the guest. Context: control.
 
     Kernel: event_create_dir(), remove_event_file_dir()
     """

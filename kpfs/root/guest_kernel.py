@@ -134,7 +134,7 @@ class GuestKernel:
 
     @part
     def trace(self) -> TraceState:
-        """What the files of tracefs are about."""
+        """The trace of the kernel, which the files of tracefs show."""
         from kpfs.engine.trace.array.trace_state import TraceState
 
         return TraceState(self.state, self.arch.runtime, self.event_dirs)
@@ -163,7 +163,7 @@ class GuestKernel:
 
     @part
     def event_dirs(self) -> EventDirs:
-        """What the guest knows of the directories of events."""
+        """The directories of events that the guest knows."""
         from kpfs.root.event_dirs import EventDirs
 
         return EventDirs(self.guest)
@@ -178,7 +178,7 @@ class GuestKernel:
         _makers(self.guest.arch)
 
     def stats(self) -> dict[str, int]:
-        """Counters of the machine."""
+        """Return counters of the machine."""
         return {**self.syscalls.stats(), **self.guest.stats()}
 
     def stop(self) -> None:

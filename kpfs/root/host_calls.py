@@ -45,11 +45,11 @@ class HostCalls:
         self._guest.syscalls.attach_files(serve)
 
     def task(self, caller: Caller) -> HostTask:
-        """The caller's task in the guest, forked there if it is new."""
+        """Return the caller's task in the guest; fork one there if it is new."""
         return self.task_of(caller.pid, caller.uid)
 
     def task_of(self, pid: int, uid: int) -> HostTask:
-        """The same of a process of the host, by the user that it is."""
+        """Return the task of a process of the host, as the user that it is."""
         self.check()
         return self._guest.syscalls.host_task(pid, uid)
 
@@ -60,7 +60,7 @@ class HostCalls:
 
     @property
     def dead(self) -> str:
-        """Why the guest is dead; "" if it lives, or is gone."""
+        """Return why the guest is dead; "" if it lives, or is gone."""
         return "" if self.closed else self._guest.sched.dead
 
     def check_present(self) -> None:
@@ -219,11 +219,11 @@ class HostCalls:
 
     @cached_property
     def _page(self) -> int:
-        """A page that values of parameters are handed over in."""
+        """Return a page in which values of parameters are handed over."""
         return self._guest.area.alloc_data(PAGE_SIZE)
 
     def host_pid(self, task: HostTask) -> int:
-        """The host's process that a task stands for."""
+        """Return the host's process that a task stands for."""
         return self._guest.syscalls.host_pid(task)
 
     def stats(self) -> dict[str, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the engine does for guest modules: their own probes, and those in their text.
+"""Serve guest modules by the engine: their own probes, and probes in their text.
 
 Nothing of the engine is built before a module asks for it.
 """
@@ -75,7 +75,7 @@ class ModuleSupport:
         return SynthApi(lambda: (parts.trace, parts.synthetic_events))
 
     def _serve(self, number: int, first: int, second: int) -> int:
-        """The calls that are the engine's.  See kpfs.guest.running.control."""
+        """Serve the calls that are the engine's. See kpfs.guest.running.control."""
         if number <= abi.CTL_KPROBE_CTLBLK:
             return self.api.serve(number, first, second)
         dirs = self._parts.event_dirs
