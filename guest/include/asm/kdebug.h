@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the notifiers of register_die_notifier() are told of. */
+/* The events that notifiers of register_die_notifier() are told of. */
 #pragma once
 
 struct pt_regs;

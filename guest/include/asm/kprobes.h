@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What x86 keeps of a probe; engine/guest_api.py fills it in. */
+/* The part of a probe that is specific to x86; engine/guest_api.py fills it in. */
 #pragma once
 #include <linux/types.h>
 
@@ -19,7 +19,7 @@ struct prev_kprobe {
 	struct kprobe *kp;
 	unsigned long status;
 };
-/* What a CPU is handling. */
+/* The probe that a CPU is handling. */
 struct kprobe_ctlblk {
 	unsigned long kprobe_status;
 	struct prev_kprobe prev_kprobe; /* what was interrupted by a hit within its handler */

@@ -155,7 +155,7 @@ struct kpfs_boot_params {
 	unsigned long config;    /* KPFS_CONFIG_... */
 };
 
-/* What of the kernel's configuration is decided at boot. */
+/* The part of the kernel's configuration that is decided at boot. */
 #define KPFS_CONFIG_PREEMPTION 1
 #define KPFS_CONFIG_MODULES 2
 #define KPFS_CONFIG_MODULE_UNLOAD 4

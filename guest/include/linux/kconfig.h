@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What this kernel is configured as, for modules; scripts/build-module includes it first. */
+/* The configuration of this kernel, for modules; scripts/build-module includes it first. */
 #pragma once
 
 #define CONFIG_X86 1

@@ -117,7 +117,7 @@ void unregister_jprobes(struct jprobe **jps, int num);
 void jprobe_return(void);
 struct kprobe *get_kprobe(void *addr);
 struct kprobe *kprobe_running(void);
-/* Of the CPU that runs this; made when it is asked for, and changing it changes nothing. */
+/* For the calling CPU; a copy made by the call, so changing it changes nothing. */
 struct kprobe_ctlblk *get_kprobe_ctlblk(void);
 struct kprobe **__current_kprobe(void);
 #define current_kprobe (*__current_kprobe())

@@ -26,7 +26,7 @@ struct timespec64 ns_to_timespec64(s64 nsec);
 #define ms_to_ktime(n) ((ktime_t)(n) * 1000000)
 #define ktime_to_us(k) ((k) / 1000)
 #define ktime_to_ms(k) ((k) / 1000000)
-/* What lies beyond KTIME_MAX is KTIME_MAX, which never comes: it must not wrap into the past. */
+/* Later times become KTIME_MAX, which never comes: a sum must not wrap into the past. */
 #define KTIME_SEC_MAX (KTIME_MAX / NSEC_PER_SEC)
 static inline ktime_t ktime_set(s64 secs, unsigned long nsecs)
 {

@@ -3,7 +3,7 @@
 #pragma once
 #include <asm/ptrace.h>
 
-/* What guest/running/trace_events.py makes sys_enter_NAME of: "NAME(TYPE ARG, ...)". */
+/* The text of which guest/running/trace_events.py makes sys_enter_NAME: "NAME(TYPE ARG, ...)". */
 #define SYSCALL_METADATA(name, args) \
 	static const char __syscall_meta_##name[] __used __section("__syscalls_metadata") = \
 		#name "(" args ")"

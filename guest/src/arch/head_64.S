@@ -57,7 +57,7 @@ SYM_CODE_START cpu_load_segments
 	lretq
 SYM_CODE_END cpu_load_segments
 
-/* What -pg calls where the nop is not used. */
+/* The function that -pg calls where the nop is not used. */
 SYM_FUNC_START __fentry__
 	ret
 SYM_FUNC_END __fentry__

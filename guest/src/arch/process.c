@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a context switch does besides the stack; starting CPUs. */
+/* Context switches, but for the stack; starting CPUs. */
 #include <kpfs/hypercall.h>
 #include <linux/cpumask.h>
 #include <linux/kernel.h>

@@ -313,7 +313,7 @@ ssize_t debugfs_attr_write(struct file *file, const char __user *buf, size_t len
 	return simple_attr_write(file, buf, len, ppos);
 }
 
-/* The functions for a mode: of what nobody may read or write there is none. */
+/* The functions for a mode: none for reading or writing that the mode forbids. */
 static struct dentry *create_mode(const char *name, umode_t mode, struct dentry *parent,
 				  void *value, const struct file_operations fops[3])
 {
@@ -400,7 +400,7 @@ static ssize_t read_bool(struct file *file, char __user *buf, size_t count, loff
 	return simple_read_from_buffer(buf, count, ppos, s, 2);
 }
 
-/* What is neither is taken, and changes nothing. */
+/* Any other word is accepted and changes nothing. */
 static ssize_t write_bool(struct file *file, const char __user *buf, size_t count, loff_t *ppos)
 {
 	bool value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What simple file systems have in common. */
+/* Functions that simple file systems share. */
 #include <linux/fs.h>
 #include <linux/kernel.h>
 #include <linux/slab.h>

@@ -87,7 +87,7 @@ static ssize_t mirror_write_iter(struct kiocb *iocb, struct iov_iter *from)
 	return mirror_advance(iocb, from->count);
 }
 
-/* Where the host's file ends, or stands, is what Python says. */
+/* Python says where the host's file ends, and its position. */
 static loff_t mirror_llseek(struct file *file, loff_t offset, int whence)
 {
 	if (S_ISFIFO(file_inode(file)->i_mode))
@@ -155,7 +155,7 @@ static struct dentry *mirror_lookup(struct inode *dir, struct dentry *dentry, un
 	return NULL;
 }
 
-/* What is made is not entered anywhere: it goes with its last user. */
+/* A new file is not entered in any directory: it goes with its last user. */
 static int mirror_create(struct inode *dir, struct dentry *dentry, umode_t mode, bool excl)
 {
 	return mirror.task == current ? mirror_instantiate(dentry, mode) : -EPERM;
@@ -270,7 +270,7 @@ static void mirror_leave_root(void)
 	fs->pwd = mirror.pwd;
 }
 
-/* Whether a file was opened by a mirrored call; others are the mount's. */
+/* Return true if a mirrored call opened the file; others are the mount's. */
 static bool mirror_opened(const struct file *file)
 {
 	return file->f_path.mnt == mirror_mnt || S_ISFIFO(file->f_inode->i_mode);
@@ -292,7 +292,7 @@ static struct file *mirror_file(const char *name, umode_t mode, unsigned int fla
 	return file;
 }
 
-/* Whether an open file will do for the call: it does not sleep, and is what it should be; S_IFREG: anything. */
+/* Return true if an open file suits the call: it does not sleep, and has that type (S_IFREG: any type). */
 static bool mirror_suits(const struct file *file, umode_t mode)
 {
 	umode_t type = mode & S_IFMT, has = file->f_inode->i_mode & S_IFMT;
@@ -353,7 +353,7 @@ static void mirror_spare(int fd)
 	mirror.kept[MIRROR_NAMES] = file;
 }
 
-/* What is open at a number here, NULL: nothing. */
+/* Return the file that is open at a number here, or NULL. */
 static const struct file *mirror_at(unsigned long fd)
 {
 	struct fdtable *fdt = &current->files->fdt;
@@ -361,7 +361,7 @@ static const struct file *mirror_at(unsigned long fd)
 	return fd < fdt->max_fds ? fdt->fd[fd] : NULL;
 }
 
-/* Whether the mount has a file open there. */
+/* Return true if the mount has a file open there. */
 static bool mirror_taken(int fd)
 {
 	const struct file *file = mirror_at(fd);
@@ -415,7 +415,7 @@ static void mirror_unsteer(const int *new_fd)
 	}
 }
 
-/* What the mount has open survives a mirrored exec: the mount will close it. */
+/* Files that the mount has open survive a mirrored exec: the mount will close them. */
 static void mirror_spare_all(void)
 {
 	struct fdtable *fdt = &current->files->fdt;
@@ -435,7 +435,7 @@ static struct file *mirror_other(const struct mirror_fd *fd)
 	return fdt && (unsigned int)fd->other_fd < fdt->max_fds ? fdt->fd[fd->other_fd] : NULL;
 }
 
-/* Whether the parent has a file of the mount there, which the child did not inherit here. */
+/* Return true if the parent has a file of the mount there that the child did not inherit. */
 static bool mirror_not_inherited(unsigned int fd)
 {
 	struct files_struct *files = current->real_parent->files;

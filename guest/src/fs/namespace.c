@@ -81,7 +81,7 @@ static void attach_mnt(struct vfsmount *mnt, const struct path *where)
 	list_add_tail(&mnt->mnt_list, &mounts);
 }
 
-/* What is mounted on a place. */
+/* Return what is mounted on a path. */
 noinline struct vfsmount *lookup_mnt(const struct path *path)
 {
 	return path->dentry->d_mounted;

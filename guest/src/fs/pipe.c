@@ -231,8 +231,8 @@ SYSCALL_DEFINE1(pipe, int __user *, fildes)
 }
 
 /*
- * A file for one end, O_RDONLY or O_WRONLY, of a pipe that other is an end of; NULL: of a new
- * pipe, whose other end nobody has yet. An ERR_PTR where there is no room.
+ * Return a file for one end, O_RDONLY or O_WRONLY, of the pipe that other is an end of. If other
+ * is NULL, make a new pipe, whose other end has no file yet. An ERR_PTR if memory is short.
  */
 struct file *pipe_end(struct file *other, int flags)
 {

@@ -311,7 +311,7 @@ static noinline ssize_t import_iovec(const struct iovec __user *vec, unsigned lo
 	return total;
 }
 
-/* Of the empty segments the file sees one that comes first, and no other. */
+/* The file sees an empty segment only if that comes first. */
 static noinline ssize_t do_loop_readv_writev(struct file *file, const struct iovec __user *vec,
 					     unsigned long vlen, loff_t *pos, bool write)
 {

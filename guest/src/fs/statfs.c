@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What file systems look like. */
+/* The attributes of file systems. */
 #include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/kernel.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the root file system has at boot. */
+/* Fill the root file system at boot. */
 #include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/kernel.h>

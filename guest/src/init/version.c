@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the kernel calls itself. */
+/* The kernel's name and version. */
 #include <linux/utsname.h>
 
 struct new_utsname init_uts_ns = {

@@ -193,7 +193,7 @@ static noinline void run_program(int (*fn)(void *), void *arg, const char *comm)
 }
 
 /*
- * A daemon: one burst after the other. It leaves getppid to those who count its calls.
+ * A daemon: one burst after the other. It never calls getppid, so that users can count it.
  */
 static int program_crond(void *unused)
 {

@@ -6,7 +6,7 @@
 #include <linux/kprobes.h>
 #include <linux/preempt.h>
 
-/* The words are this CPU's, so nobody else may run in between. */
+/* The words belong to this CPU, so no other task may run on it in between. */
 notrace noinline long kpfs_control(unsigned long nr, unsigned long a, unsigned long b)
 {
 	struct kpfs_pcpu *pcpu;

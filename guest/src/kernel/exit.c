@@ -62,7 +62,7 @@ static bool do_notify_parent(struct task_struct *tsk)
 	return parent->pid <= 1 || parent->flags & (PF_KTHREAD | PF_HOST);
 }
 
-/* Zombies among the children of a task that ends itself: nobody will wait for them. */
+/* Release zombies among the children of a task that ends: no task will wait for them. */
 static noinline struct task_struct *first_dead_child(struct task_struct *tsk)
 {
 	struct task_struct *p;

@@ -30,7 +30,7 @@ static noinline long kpfs_call(const struct kpfs_request *req)
 		  req->args[6]);
 }
 
-/* What a program does that makes one system call after the other. */
+/* Do what a program does that makes one system call after the other. */
 static noinline long kpfs_syscalls(struct kpfs_request *req)
 {
 	struct kpfs_request *calls = (struct kpfs_request *)req->args[0];

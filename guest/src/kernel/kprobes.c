@@ -128,7 +128,7 @@ struct kprobe *kprobe_running(void)
 }
 NOKPROBE_SYMBOL(kprobe_running);
 
-/* What modules find under the names of Linux's per-CPU variables; the engine has its own. */
+/* Linux's per-CPU variables, for modules that read them; the engine has its own. */
 static DEFINE_PER_CPU(struct kprobe *, running_kprobe);
 static DEFINE_PER_CPU(struct kprobe_ctlblk, kprobe_ctlblk);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Kernel threads: kthreadd makes them, for whoever asks. */
+/* Kernel threads: kthreadd makes them, on behalf of any task. */
 #include <linux/completion.h>
 #include <linux/kernel.h>
 #include <linux/kthread.h>
@@ -43,7 +43,7 @@ static void __noreturn kthread_exit(long result)
 	do_exit(0);
 }
 
-/* The child: sleep until somebody wakes it for good. */
+/* The child: sleep until it is woken for good. */
 static int kthread(void *_create)
 {
 	struct kthread_create_info *create = _create;

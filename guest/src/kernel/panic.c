@@ -136,7 +136,7 @@ int report_bug(unsigned long bugaddr, struct pt_regs *regs)
 	return __report_bug(bugaddr, regs);
 }
 
-/* What lies on the stack below a trap, or of the caller. */
+/* Show the stack below a trap, or that of the caller. */
 static noinline void show_trace(struct pt_regs *regs, const char *loglvl)
 {
 	unsigned long entries[32];

@@ -75,7 +75,7 @@ static noinline int parse_one(char *param, char *val, const char *doing,
 	return unknown ? unknown(param, val, doing, arg) : -ENOENT;
 }
 
-/* What follows "--" or NULL, or an error. */
+/* Return the text behind "--" or NULL, or an error. */
 char *parse_args(const char *doing, char *args, const struct kernel_param *params, unsigned int num,
 		 int (*unknown)(char *param, char *val, const char *doing, void *arg), void *arg)
 {

@@ -220,7 +220,7 @@ notrace void __traceiter_sched_process_free(struct task_struct *p)
 
 /* ---- system calls */
 
-/* Of each call: its event, 0 if that is off, and how many arguments it has. */
+/* For each call: its event (0 if that is off), and the number of its arguments. */
 struct syscall_event {
 	unsigned long event, nr_args;
 } enter_syscall_events[NR_syscalls], exit_syscall_events[NR_syscalls];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A task that does not give up its CPU. The machine beneath finds it, as it alone has a
- * clock that goes on meanwhile, and the task is killed: nobody could be served otherwise.
+ * Kill a task that does not give up its CPU. Python finds it, as the clock of the guest
+ * stands still meanwhile. Unless the task is killed, no other request can be served.
  */
 #include <linux/kernel.h>
 #include <linux/nmi.h>

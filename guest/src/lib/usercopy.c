@@ -45,7 +45,7 @@ static __always_inline bool has_zero(unsigned long word)
 	return (word - 0x0101010101010101UL) & ~word & 0x8080808080808080UL;
 }
 
-/* Whether words can be read there: none of them lies in two pages. */
+/* Return true if words can be read there: none of them lies in two pages. */
 static __always_inline bool has_words(const char __user *s)
 {
 	return !((unsigned long)s % sizeof(long));

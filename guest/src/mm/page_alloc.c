@@ -183,7 +183,7 @@ void __init mem_init(unsigned long start, unsigned long end)
 	}
 }
 
-/* Whether the free lists hold as many pages as are counted; asked by tests. */
+/* Return true if the free lists hold as many pages as are counted; for tests. */
 bool validate_free_area(void)
 {
 	unsigned long flags, count = 0;

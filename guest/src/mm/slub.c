@@ -255,7 +255,7 @@ void __init kmem_cache_init(void)
 	create_kmalloc_caches();
 }
 
-/* Whether the free objects of a page are as many as it says, and all its own. */
+/* Return true if a page's free objects are as many as it says, and all lie in it. */
 static bool validate_slab(struct kmem_cache *s, struct page *page)
 {
 	unsigned long start = (unsigned long)page_address(page);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Where a security module would have its say: only the classic rules here. */
+/* The hooks of security modules: here they follow the classic rules only. */
 #include <linux/kernel.h>
 #include <linux/security.h>
 

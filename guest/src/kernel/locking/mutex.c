@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Mutexes: the owner in a word, who waits in a list. */
+/* Mutexes: a word with the owner, and a list of waiting tasks. */
 #include <linux/mutex.h>
 #include <linux/kernel.h>
 #include <linux/sched.h>

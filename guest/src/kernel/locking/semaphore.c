@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Semaphores: who waits is in a list, and up() hands over to the first of it. */
+/* Semaphores: waiting tasks are in a list, and up() hands over to the first of them. */
 #include <linux/kernel.h>
 #include <linux/sched.h>
 #include <linux/semaphore.h>
@@ -75,7 +75,7 @@ int down_timeout(struct semaphore *sem, long timeout)
 	return down_common(sem, TASK_UNINTERRUPTIBLE, timeout);
 }
 
-/* 1 if somebody else has it: the other way round than spin_trylock(). */
+/* Return 1 if another task holds it: the opposite of spin_trylock(). */
 int down_trylock(struct semaphore *sem)
 {
 	unsigned long flags;

@@ -11,7 +11,7 @@ struct kpfs_log kpfs_log = { .buf = (unsigned long)__log_buf, .size = LOG_BUF_LE
 static DEFINE_RAW_SPINLOCK(logbuf_lock);
 static int logbuf_cpu = -1; /* that holds it */
 static char printk_text[LOG_LINE_MAX + 24];
-/* A line whose end has not come yet, which nobody can read so far. */
+/* A line whose end has not been printed yet; no reader sees it so far. */
 static struct {
 	struct task_struct *owner; /* NULL: there is none */
 	u64 ts_nsec;
@@ -103,7 +103,7 @@ static noinline void cont_flush(void)
 	cont.owner = NULL;
 }
 
-/* Whether it fits there. */
+/* Return true if it fits there. */
 static noinline bool cont_add(const char *text, unsigned int len)
 {
 	if (cont.len + len > sizeof(cont.text))
@@ -170,8 +170,8 @@ int vprintk_emit(int facility, int level, const char *fmt, va_list args)
 }
 
 /*
- * The task that this CPU runs is about to die: if it was in the middle of printk(), nobody else
- * gives its lock back, and what it leaves is a record that is not in the log yet.
+ * The task that this CPU runs is about to die. If it was in the middle of printk(), release its
+ * lock, as no other task would; the record that it was writing is not in the log yet.
  */
 void bust_spinlocks(void)
 {

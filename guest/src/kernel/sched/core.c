@@ -274,7 +274,7 @@ static noinline notrace void __sched __schedule(bool preempt)
 		preempt_count_add(rest);
 }
 
-/* Not to be preempted any more: whoever runs next frees the task. */
+/* It must not be preempted any more: the task that runs next frees it. */
 void __noreturn do_task_dead(void)
 {
 	preempt_disable();

@@ -29,7 +29,7 @@ void kunit_do_failed(struct kunit *test, bool assertion, const char *file, int l
 		kunit_try_catch_throw(test);
 }
 
-/* What a literal is worth need not be said. */
+/* The value of a literal is not printed. */
 static int kunit_operand(char *buf, size_t size, const char *text, long long value)
 {
 	char literal[24];
